@@ -31,7 +31,7 @@ from rescore.asr.sounds import sounds
 from rescore.asr.terms import Term, TermIndex, read_terms, split
 from rescore.lms import shipped_models
 from rescore.lms.lexicon import Lexicon
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 
 SYSTEMS = ("rev-espnet", "rev-kaldi", "speechmatics", "amazon", "google", "microsoft", "kaldi-librispeech")
 """In the order of the hypotheses of lists.jsonl."""

@@ -135,7 +135,6 @@ def score(
     lists: Iterable[NbestList | Sequence[str]],
     *lms: str | LanguageModel | Scorer,
     norm: str | None = None,
-    cascade: Weights | Mapping[str, float] | None = None,
     **options: Any,
 ) -> list[NbestList]:
     """Copies of the lists with one more column per language model, called after it.
@@ -149,8 +148,6 @@ def score(
             as by another model of the same kind, the column is called after the model's folder, such as `tta.small`,
             where all models are given by name, as on the command line; else `tta.2`.
         norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
-        cascade: weights by which a model with the option `top=N` chooses the N hypotheses of each list that it scores;
-            None for those that the cards of the models before it recommend.
         options: further fields of `rescore.RunConfig`, such as `count_tokens=True`.
 
     Raises:
@@ -165,8 +162,7 @@ def score(
     from rescore import pipeline
 
     every = checked_lists("score", lists, texts=True)
-    selecting = None if cascade is None else as_weights(cascade, every)
-    config = _config(norm=norm, lms=_names(lms), cascade=selecting, **options)
+    config = _config(norm=norm, lms=_names(lms), **options)
     plan = pipeline.resolve(config, every, load=lambda: as_models(lms), specs=specs_of(lms), measures=False)
     return list(pipeline.score(plan, every))
 
@@ -266,7 +262,7 @@ def _config(
     """The settings of a call; `rescore.plan.resolve` decides the rest."""
     from rescore.config import RunConfig
     from rescore.metrics import MetricOptions, Normaliser
-    from rescore.metrics.normalise import WordList
+    from rescore.metrics.listed import WordList
     from rescore.parts import did_you_mean
 
     known = [field.name for field in fields(RunConfig)]
@@ -425,7 +421,7 @@ def correct(
     from rescore.asr.correct import Corrector
     from rescore.asr.formats.documents import Text
     from rescore.asr.thresholds import language_model
-    from rescore.metrics.normalise import WordList
+    from rescore.metrics.listed import WordList
 
     listed = WordList.load(Path(words)) if isinstance(words, (str, Path)) else words
     every = list(texts)
@@ -529,7 +525,6 @@ def compare(
     metric: str | None = None,
     norm: str | None = None,
     decision: str | None = None,
-    cascade: Weights | Mapping[str, float] | None = None,
     words: str | Path | None = None,
     normaliser: Normaliser | None = None,
     **options: Any,
@@ -537,7 +532,7 @@ def compare(
     """Language models side by side: each tuned on `dev` and measured on `lists`, and all of them together.
 
     Args:
-        lms, norm, cascade: as in `score`. metric, decision, words, normaliser, options: as in `tune`.
+        lms, norm: as in `score`. metric, decision, words, normaliser, options: as in `tune`.
 
     Raises:
         UserError: a model cannot be loaded, or a list has no reference.
@@ -545,8 +540,7 @@ def compare(
     from rescore import pipeline
 
     sets = checked_lists("compare", lists), checked_lists("compare", dev)
-    selecting = None if cascade is None else as_weights(cascade, sets[0])
-    config = _config(metric, decision, words, normaliser, norm=norm, lms=_names(lms), cascade=selecting, **options)
+    config = _config(metric, decision, words, normaliser, norm=norm, lms=_names(lms), **options)
     return pipeline.compare(*sets, config, lambda: as_models(lms), specs=specs_of(lms))
 
 

@@ -9,7 +9,6 @@ from rescore.lms.base import length_power
 from rescore.metrics import MetricOptions
 from rescore.options import Declared, OptionValues, option
 from rescore.parts import DECISIONS, METRICS
-from rescore.tuning import Weights
 
 Bonus = bool | float | None
 """True to tune a bonus, False for no bonus, or the score to add for each word or token; None for what suits."""
@@ -48,8 +47,6 @@ class RunConfig(Declared):
     )  # fmt: skip
     cache: str | None = None
     """The folder in which scores and generated hypotheses are kept."""
-    cascade: Weights | None = None
-    """The weights by which a model with the option `top=N` selects the hypotheses that it scores."""
     force_weights: bool = option(
         False,
         "Apply weights that were tuned on scores of another model; the signature then contains `forced`.",

@@ -154,26 +154,8 @@ def _has_surrogates(name: str) -> bool:
     return not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-LONGEST_NAME = 200
-"""Bytes of a name that becomes a file's; file systems take 255, and what is written beside needs some."""
 KEPT_OF_NAME = 150
 """Bytes of it in the name of what is written beside."""
-
-
-def path_for(folder: Path, name: str, what: str) -> Path:
-    """The path of a file in a folder, called after something that an input named: a column, an utterance.
-
-    Args:
-        what: what has the name, for the message.
-
-    Raises:
-        UserError: the name could lead out of the folder, or is none that a file can have.
-    """
-    if name in ("", ".", "..") or set(name) & set("/\\") or not name.isprintable():
-        raise UserError(f"{folder}: {what} {name[:80]!r} cannot be the name of a file; rename it")
-    if len(name.encode()) > LONGEST_NAME:
-        raise UserError(f"{folder}: {what} {name[:80]!r}... is too long for the name of a file; rename it")
-    return folder / name
 
 
 def temporary_path(path: Path) -> Path:

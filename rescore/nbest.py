@@ -121,23 +121,6 @@ def free_name(name: str, taken: Collection[str] = ()) -> str:
     return candidate
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which hypotheses of each list a model scored: the best under the columns before it.
-
-    The others have a score of -inf, so that they cannot win where the model has a weight.
-    """
-
-    top: int
-    """The number of hypotheses; respelled and proposed ones, which tuning may exclude, are counted for themselves."""
-    weights: dict[str, float] = field(default_factory=dict)
-    """The weights of the columns before it; empty while nobody has chosen them."""
-
-    def __str__(self) -> str:
-        """For one line of text."""
-        return f"top {self.top} by {', '.join(f'{name} {weight:.5g}' for name, weight in self.weights.items())}"
-
-
 PROBED = re.compile(r"(.*)~(-?\d{1,9}\.\d{2})", re.DOTALL)
 """The fingerprint of a served model: the hash of its name and settings, and the score of a probe."""
 PROBE_TOLERANCE = 0.25
@@ -176,8 +159,6 @@ class Column:
     """The arithmetic: float32, bf16, fp16 or int8."""
     role: Role = Role.LM
     """What the column is."""
-    selection: Selection | None = None
-    """Which hypotheses the model scored; None for all."""
 
     @classmethod
     def component(cls, toolkit: str) -> Column:
@@ -196,8 +177,7 @@ class Column:
     def short(self) -> str:
         """For one line of text."""
         content, probe = split_fingerprint(self.fingerprint)
-        about = f"{self.model}@{content[:12]}{probe} {self.norm} {self.precision}"
-        return f"{about} ({self.selection})" if self.selection else about
+        return f"{self.model}@{content[:12]}{probe} {self.norm} {self.precision}"
 
 
 @dataclass(slots=True)

@@ -451,7 +451,7 @@ def lattice_oracle(
     None for other metrics, for normalisation beyond single words, and for lists that no file of word lattices has.
     """
     normaliser = metric.words
-    if metric.name != "WER" or normaliser is None or normaliser.glm or normaliser.whisper_english:
+    if metric.name != "WER" or normaliser is None or normaliser.whisper_english:
         return None
     references = {nbest.id: nbest.references for nbest in lists}
     errors: dict[str, tuple[int, int]] = {}

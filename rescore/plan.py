@@ -14,7 +14,7 @@ stages of `rescore.pipeline`. A stage asks the plan, and neither the config, nor
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rescore.config import RunConfig
@@ -22,7 +22,6 @@ from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.lms import (
     LanguageModel,
-    capabilities_of,
     column_name,
     each,
     is_pseudo,
@@ -30,7 +29,6 @@ from rescore.lms import (
     recommended_weight,
     with_own_columns,
 )
-from rescore.lms.base import selecting
 from rescore.metrics import METRICS, Metric, choose_metric
 from rescore.metrics.base import remembered
 from rescore.metrics.significance import Folds, split
@@ -48,7 +46,6 @@ from rescore.nbest import (
     ranked_by_means,
     same_model,
 )
-from rescore.scoring.cascade import weights_of_cards, weights_of_cascade
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, choose_columns, respelling_columns, suits_word_bonus
 from rescore.tuning.weights import check_condition
@@ -117,7 +114,7 @@ class Plan:
     """All decisions about one experiment. The stages of `rescore.pipeline` execute it."""
 
     models: tuple[LanguageModel, ...] = ()
-    """The language models. Each has a name, and so a column, of its own, and its selection of hypotheses."""
+    """The language models. Each has a name, and so a column, of its own."""
     norm: str = "sum"
     """How token scores become the score of a hypothesis: `sum`, `mean` or `length^A`."""
     counted: tuple[LanguageModel, ...] = ()
@@ -381,7 +378,7 @@ class _Resolver:
         return "mean" if means else "sum"
 
     def _models(self, loaded: Sequence[LanguageModel], norm: str, specs: Sequence[str | None]) -> list[LanguageModel]:
-        """The models, each with its column, and with the weights that choose the hypotheses it scores."""
+        """The models, each with its column."""
         names = specs or each(self._config.lms)
         if len(names) != len(loaded):
             names = [None] * len(loaded)
@@ -389,28 +386,10 @@ class _Resolver:
         tuned = self._tuned.columns if self._tuned else {}
         named = {name: tuned.get(name) for name in self._tuned.weights} if self._tuned else {}
         models = with_own_columns(loaded, norm, self._heads, given if len(given) == len(loaded) else (), named)
-        result: list[LanguageModel] = []
-        for lm in models:
-            selection = capabilities_of(lm).selection
-            if selection is not None and not selection.weights:
-                known = tuned.get(column_name(lm, norm))
-                again = known.selection if known else None
-                weights = again.weights if again else self._selecting(lm, result, norm, names)
-                lm = selecting(lm, weights)
-                why = "as the weights were tuned" if again else "--cascade" if self._config.cascade else "model cards"
-                self._decide(column_name(lm, norm), str(capabilities_of(lm).selection), why)
-            elif self._config.lms or specs:
+        if self._config.lms or specs:
+            for lm in models:
                 self._decide(column_name(lm, norm), lm.model, "all hypotheses")
-            result.append(lm)
-        return result
-
-    def _selecting(
-        self, lm: LanguageModel, before: Sequence[LanguageModel], norm: str, names: Sequence[str | None]
-    ) -> Mapping[str, float]:
-        """The weights by which hypotheses are chosen that `lm` scores."""
-        if self._config.cascade is None:
-            return weights_of_cards(lm, list(zip(before, names, strict=False)), norm, self._heads)
-        return weights_of_cascade(self._config.cascade, before, norm, self._heads, self._config.force_weights)
+        return models
 
     def _counted(self, models: Sequence[LanguageModel]) -> tuple[LanguageModel, ...]:
         """The model whose tokens are counted, for a bonus: the first model of pseudo-log-likelihoods.
@@ -419,20 +398,19 @@ class _Resolver:
         and no other count is asked for, none.
         """
         config = self._config
-        complete = [lm for lm in models if capabilities_of(lm).selection is None]  # which score all hypotheses
-        pseudo = [lm for lm in complete if is_pseudo(lm.model)]
+        pseudo = [lm for lm in models if is_pseudo(lm.model)]
         wanted = config.count_tokens
         if wanted is None and config.token_bonus is not None:
             wanted = bool(config.token_bonus)
         known = self._tuned.columns.get(TOKENS) if self._tuned else None
         if wanted is None and known is not None:
-            counted = [lm for lm in complete if same_model(lm.fingerprint, known.fingerprint)]
+            counted = [lm for lm in models if same_model(lm.fingerprint, known.fingerprint)]
             why = "the weights were tuned with its tokens"
         elif wanted is None:
             counted = [] if any(TOKENS in nbest.provenance for nbest in self._heads[:1]) else pseudo
             why = "pseudo-log-likelihoods say little about length"
         else:
-            counted = (pseudo or complete) if wanted else []
+            counted = (pseudo or list(models)) if wanted else []
             why = "asked for"
         if counted:
             self._decide("tokens", f"counted by {counted[0].name}", why)

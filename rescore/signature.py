@@ -13,11 +13,11 @@ significance test, or `by=speaker` where intervals draw speakers. From `rescore:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from urllib.parse import quote, unquote
 
 from rescore.errors import UserError
-from rescore.nbest import Column, NbestList, Selection
+from rescore.nbest import Column, NbestList
 from rescore.version import VERSION
 
 FINGERPRINT_DIGITS = 12
@@ -70,11 +70,6 @@ class Signature:
                 f"lm:{_quoted(name)}={_quoted(column.model)}@{column.fingerprint[:FINGERPRINT_DIGITS]},{_quoted(column.norm)},"
                 f"{_quoted(column.precision)}"
             )
-            if column.selection:
-                by = ",".join(
-                    f"{_quoted(name)}={weight:.{DIGITS}g}" for name, weight in column.selection.weights.items()
-                )
-                yield f"top:{_quoted(name)}={column.selection.top}@{by}"
         if self.excluded:
             yield f"without:{','.join(map(_quoted, self.excluded))}"
         if self.decision != "best":
@@ -119,14 +114,6 @@ class Signature:
                     values["columns"][unquote(name)] = Column(
                         unquote(model), fingerprint, unquote(norm), unquote(precision)
                     )
-                elif key == "top":
-                    name, _, selection = value.partition("=")
-                    top, _, weights = selection.partition("@")
-                    by = {unquote(name): float(weight) for name, _, weight in _pairs(weights)}
-                    column = values["columns"].get(unquote(name))
-                    if not isinstance(column, Column):
-                        raise ValueError(part)
-                    values["columns"][unquote(name)] = replace(column, selection=Selection(int(top), by))
                 elif key == "without":
                     single["excluded"] = tuple(map(unquote, value.split(",")))
                 elif key == "decide":

@@ -1,4 +1,4 @@
-"""How reports look: a table of cells as plain text, Markdown, CSV or LaTeX; a record as JSON; plots as PNG."""
+"""How reports look: a table of cells as plain text, Markdown, CSV or LaTeX; a record as JSON."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from html import escape
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.files import replacing
 from rescore.parts import STYLES
 
 Cells = Sequence[Sequence[str]]
@@ -191,30 +189,6 @@ def escape_latex(cell: str) -> str:
     """The cell's text, none of it a command."""
     escaped = re.sub(r"[\\~^&%$#_{}<>|]", lambda match: _LATEX.get(match[0], "\\" + match[0]), _one_line(cell))
     return "{}" + escaped if escaped.startswith("[") else escaped  # behind `\\\\` a bracket would be an option of it
-
-
-def save_plot(path: Path, x_label: str, y_label: str, draw: Callable[[Any], object]) -> None:
-    """Draw on the axes of a new figure, with a legend where something has a label, and write it as PNG.
-
-    Raises:
-        UserError: matplotlib is not installed, or the file cannot be written.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError("plots need matplotlib; install it: pip install matplotlib") from None
-    figure = Figure(figsize=(6, 3.6), layout="constrained")
-    axes = figure.add_subplot()
-    draw(axes)
-    axes.set(xlabel=x_label, ylabel=y_label)
-    axes.spines[["top", "right"]].set_visible(False)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False)
-    try:
-        with replacing(path) as temporary:
-            figure.savefig(temporary, dpi=150, format="png")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
 def signature_lines(signatures: Iterable[tuple[str, str]], style: str) -> list[str]:

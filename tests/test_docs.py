@@ -165,7 +165,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "ref.trn").write_text("".join(f"{one.references[0]} ({one.id})\n" for one in lists), encoding="utf-8")
     for name in ("output.trn", "other.trn"):
         shutil.copy(folder / "ref.trn", folder / name)
-    (folder / "en.glm").write_text("[it's] => [{it is / it has}] / [ ] __ [ ]\n", encoding="utf-8")
     (folder / "names.txt").write_text("\n".join(lists[0].references[0].split()), encoding="utf-8")
     pairs = "1\tthe old clock\tthe clock\n2\ta house\tthe house\n3\tan owl\tthe owl\n"
     for name in ("pairs.tsv", "sts-dev.csv"):

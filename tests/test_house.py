@@ -113,8 +113,6 @@ OPEN = {
     "rescore.cli.setup",
     "rescore.pipeline",
     "rescore.plan",
-    "rescore.reports.details",
-    "rescore.reports.words",
     "rescore.rescorer",
     "rescore.tuning.tune",
 }

@@ -21,7 +21,7 @@ from rescore.formats.source import Source
 from rescore.lms import ComputeOptions, Kind, Question, TokenScores
 from rescore.lms.base import Spec
 from rescore.metrics import Metric, MetricOptions, Normaliser
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList

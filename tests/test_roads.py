@@ -20,7 +20,7 @@ from rescore.config import RunConfig
 from rescore.formats import native
 from rescore.lms.base import DEFAULT
 from rescore.metrics import MetricOptions
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
 from tests.cli.test_recipe import make
 from tests.conftest import Run
@@ -59,7 +59,6 @@ class Feature:
 FEATURES = [
     Feature("means", means=True),
     Feature("two models", lms=("ngram:one", "ngram:two")),
-    Feature("cascade", lms=("ngram:one", "ngram:top=3:three")),
     Feature("recombination", scoring=("--recombine", "3"), fields={"recombine": 3}),
     Feature("mbr", tuning=("--decide", "mbr"), fields={"decide": "mbr"}),
     Feature("rover", tuning=("--decide", "rover"), fields={"decide": "rover"}),
@@ -82,7 +81,7 @@ REFUSED = {frozenset({"recombination", "components"})}
 
 def joined(one: Feature, other: Feature) -> Feature:
     return Feature(
-        f"{one.name}, {other.name}", max(one.lms, other.lms, key=lambda lms: (len(lms), "top" in lms[-1])),
+        f"{one.name}, {other.name}", max(one.lms, other.lms, key=len),
         one.scoring + other.scoring, one.tuning + other.tuning, one.measuring + other.measuring,
         one.fields | other.fields, one.means or other.means, one.parts or other.parts, one.terms or other.terms,
     )  # fmt: skip
@@ -121,7 +120,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _models(folder: Path) -> None:
-    for name, shift in (("one", 0.0), ("two", 0.3), ("three", 0.3)):
+    for name, shift in (("one", 0.0), ("two", 0.3)):
         (folder / name).mkdir()
         (folder / name / "lm.arpa").write_text(arpa(shift))
         (folder / name / "README.md").write_text("---\nrecommended_weight: 0.2\n---\n")
@@ -137,7 +136,6 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
     folder = tmp_path_factory.mktemp("models")
     _models(folder)
     specs = {"ngram:one": f"ngram:{folder}/one", "ngram:two": f"ngram:{folder}/two"}
-    specs["ngram:top=3:three"] = f"ngram:top=3:{folder}/three"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_worker_niceness", "0")
         cluster = Cluster(list(specs.values()), DEFAULT, None, ClusterOptions(workers=1))
@@ -271,7 +269,7 @@ def test_every_road_gives_the_same(rescore: Run, remote: dict[str, Any], pair: t
     assert by_ray(feature, dev, test, remote) == expected
 
 
-QUICK = [{"cascade", "mbr"}, {"two models", "conditions"}, {"means", "token bonus"}]
+QUICK = [{"recombination", "mbr"}, {"two models", "conditions"}, {"means", "token bonus"}]
 """Pairs whose recipes run in the quick tests: each recipe starts the tool a dozen times."""
 
 

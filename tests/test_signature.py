@@ -27,7 +27,7 @@ COLUMNS = st.builds(Column, NAMES, st.from_regex(r"[0-9a-f]{12}", fullmatch=True
     st.builds(
         Signature,
         metric=NAMES,
-        settings=st.dictionaries(st.sampled_from(["case", "tok", "glm", "comet"]), NAMES),
+        settings=st.dictionaries(st.sampled_from(["case", "tok", "comet"]), NAMES),
         weights=st.dictionaries(NAMES, NUMBERS),
         conditions=st.dictionaries(NAMES, st.dictionaries(NAMES, NUMBERS)),
         columns=st.dictionaries(NAMES, COLUMNS),

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.asr.confidence import ConfusionNetwork, Word, networks
+from rescore.asr.written import pieces_of
 from rescore.errors import UserError
 from rescore.metrics.alignment import align
-from rescore.metrics.glm import nearest
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.significance import Folds, split
 from rescore.nbest import NbestList
@@ -143,11 +143,11 @@ def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: No
 
     A word that is compared as several words is right if all of these are right; a word that does not count is no error.
     """
-    pieces = normaliser.pieces(network.text)
+    pieces = pieces_of(network.text, normaliser)
     heard = [word for piece in pieces for word in piece.words]
     best: list[bool] = [False] * len(heard)
     for reference in references:
-        pairs = align(nearest(normaliser.readings(reference, reference=True), [[heard]])[0], heard)
+        pairs = align(normaliser(reference), heard)
         flags = [expected == spoken for expected, spoken in pairs if spoken is not None]
         best = flags if sum(flags) >= sum(best) else best
     ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.formats.whole import Recording
+from rescore.asr.written import pieces_of
 from rescore.errors import UserError
 from rescore.formats.text import piece_times, spread
 from rescore.metrics.normalise import Normaliser
@@ -95,7 +96,7 @@ class _Track:
         starts_so_far = accumulate((start for start, _ in recording.times), max)
         times = [(start, max(start, end)) for start, (_, end) in zip(starts_so_far, recording.times, strict=True)]
         recording = replace(recording, times=times)
-        pieces = normaliser.pieces(recording.text)
+        pieces = pieces_of(recording.text, normaliser)
         begins = accumulate((len(piece.written) for piece in pieces), initial=0)
         starts: list[int] = []
         for piece, begin in zip(pieces, begins, strict=False):

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
+from rescore.asr.written import Token, pieces_of, tokens_of
 from rescore.decision.rules import WeightsOf, combine, posteriors
-from rescore.metrics.normalise import EXACT, Normaliser, Token
+from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList, without_copies
 
 Floats = npt.NDArray[np.float64]
@@ -40,11 +41,11 @@ class ConfusionNetwork:
             scores: (hypotheses,) combined, natural log. normaliser: says which words are the same.
         """
         self.text = text
-        pieces = normaliser.pieces(text)
+        pieces = pieces_of(text, normaliser)
         self.words = [word for piece in pieces for word in piece.written]
         self.scores = scores
         own = [token for piece in pieces for token in piece.tokens]
-        rows = [_opposite(own, normaliser.tokens(other)) for other in hypotheses]
+        rows = [_opposite(own, tokens_of(other, normaliser)) for other in hypotheses]
         ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])
         # Each written word stands for all that its piece is compared as; a piece that does not count is in all texts.
         spans = [slice(*ends[place : place + 2]) for place, piece in enumerate(pieces) for _ in piece.written]

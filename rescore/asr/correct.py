@@ -23,7 +23,7 @@ from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.lms import shipped_models
 from rescore.lms.lexicon import NAME, Lexicon
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 
 Floats = npt.NDArray[np.float64]
 

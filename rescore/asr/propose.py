@@ -25,7 +25,7 @@ from rescore.asr.channel import ALIKE
 from rescore.asr.recombine import refuse_scored
 from rescore.errors import UserError, counted
 from rescore.formats.source import read_lines
-from rescore.large.http_client import RefusedError
+from rescore.large.client import RefusedError
 from rescore.large.server import NonsenseError, connect, served_model
 from rescore.lms import LanguageModel, Question, TokenScores, load, parse
 from rescore.lms.base import in_order, kind_of

@@ -6,13 +6,12 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
+from rescore.metrics.alignment import Edit, edits_between
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import (
     FIRST_PASS,
@@ -145,28 +144,6 @@ def _scores(words: str, systems: Mapping[str, Mapping[str, float]]) -> dict[str,
 RIDGE = 0.3
 """How far estimates are drawn to the mean of the list's edits, against the square of one hypothesis' error."""
 DEFAULT_NUMBER = 20
-
-
-class Edit(NamedTuple):
-    """Words of the best hypothesis, from `start` to before `end`, and their replacement."""
-
-    start: int
-    end: int
-    words: tuple[str, ...]
-
-
-def edits_between(best: Sequence[str], other: Sequence[str]) -> tuple[Edit, ...]:
-    """The spans in which `other` differs from `best`, from left to right, in an alignment with the fewest errors."""
-    spans: list[tuple[int, int, int, int]] = []
-    for code in Levenshtein.opcodes(best, other):
-        start, end, from_, to = code.src_start, code.src_end, code.dest_start, code.dest_end
-        if code.tag == "equal":
-            continue
-        if spans and spans[-1][1] == start and spans[-1][3] == from_:  # neighbours are one
-            spans[-1] = (spans[-1][0], end, spans[-1][2], to)
-        else:
-            spans.append((start, end, from_, to))
-    return tuple(Edit(start, end, tuple(other[from_:to])) for start, end, from_, to in spans)
 
 
 def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:

@@ -28,7 +28,7 @@ from rescore.asr.recombine import refuse_scored
 from rescore.errors import UserError, counted
 from rescore.lms import parse, shipped_models
 from rescore.lms.lexicon import NAME, Lexicon, spelled
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.metrics.significance import split
 from rescore.nbest import (
     CHANNEL,
@@ -405,13 +405,18 @@ def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None 
     lexicon = Lexicon.load(Path(path) if path else next((place for place in places if place.is_file()), shipped))
     if words is None:
         return lexicon
-    return lexicon.with_words(chain.from_iterable(map(str.split, words.entries)), words.lower_by_utterance)
+    return lexicon.with_words(chain.from_iterable(map(str.split, words.entries)), _lower_lists(words))
+
+
+def _lower_lists(words: WordList) -> dict[str, frozenset[str]]:
+    """The words of each utterance in lower case; empty if all utterances share a list."""
+    return {name: frozenset(own.lower().split()) for name, own in words.lists.items()}
 
 
 def with_listed(lists: Iterable[NbestList], words: WordList) -> Iterator[NbestList]:
     """The lists with one more column: how many words of each hypothesis the user listed, for the utterance if words are
     listed by utterance. Case does not count."""
-    by_utterance = words.lower_by_utterance
+    by_utterance = _lower_lists(words)
     every = frozenset(word for entry in words.entries for word in entry.lower().split())
     column = Column("listed", "", f"words:{words.digest}", "", Role.COUNT)
     before, columns = None, {}

@@ -17,9 +17,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from rescore.asr.written import Token, rewritten, tokens_of
 from rescore.decision.rules import DecisionRule, ListWeights
 from rescore.metrics.base import Metric
-from rescore.metrics.normalise import EXACT, Token, rewritten
+from rescore.metrics.normalise import EXACT
 from rescore.nbest import EMPTY, NbestList
 
 Floats = npt.NDArray[np.float64]
@@ -46,7 +47,7 @@ class Rover(DecisionRule):
     def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
         """Words are the same where the metric counts them as the same."""
         normaliser = (metric and metric.words) or EXACT
-        return Ballots([[normaliser.tokens(hypothesis.text) for hypothesis in nbest.hypotheses] for nbest in lists])
+        return Ballots([[tokens_of(hypothesis.text, normaliser) for hypothesis in nbest.hypotheses] for nbest in lists])
 
     def choose_all(
         self,

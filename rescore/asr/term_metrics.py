@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Values
-from rescore.metrics.normalise import Normaliser, WordList
-from rescore.metrics.wer import ErrorRate, ListedErrorRate
+from rescore.metrics.listed import ListedErrorRate, WordList
+from rescore.metrics.normalise import Normaliser
+from rescore.metrics.wer import ErrorRate
 from rescore.options import Declared
 
 MATCHED, SPOKEN, WRITTEN = range(3)
@@ -34,8 +35,8 @@ class TermRate(ErrorRate):
     def __init__(self, listed: WordList, normaliser: Normaliser | None = None) -> None:
         super().__init__(normaliser)
         self._list = listed
-        self._terms = listed.terms(self.words)
-        self._by_utterance = listed.terms_by_utterance(self.words)
+        self._terms = _terms(listed.entries, self.words)
+        self._of_utterance = dict(_of_utterances(listed, self.words))
 
     @classmethod
     def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> TermRate:
@@ -67,10 +68,10 @@ class TermRate(ErrorRate):
         for row, hypothesis, texts in zip(rows, hypotheses, references, strict=True):
             terms, text = self._terms, hypothesis
             if self._list.by_utterance:
-                terms, text = self._by_utterance.get(hypothesis.utterance, frozenset()), hypothesis.text
+                terms, text = self._of_utterance.get(hypothesis.utterance, frozenset()), hypothesis.text
             longest = max(map(len, terms), default=0)
             written = occurring(self.words(text), terms, longest)
-            spoken = [occurring(self.words.reference(reference), terms, longest) for reference in texts]
+            spoken = [occurring(self.words(reference), terms, longest) for reference in texts]
             best = max(spoken, key=lambda counts: 2 * (counts & written).total() - counts.total())
             row[:] = (best & written).total(), best.total(), written.total()
         return rows
@@ -120,6 +121,18 @@ class F1(TermRate):
 
     def denominator(self, sums: Counts) -> Values:
         return np.asarray((sums[:, SPOKEN] + sums[:, WRITTEN]) / 2, dtype=np.float64)
+
+
+def _terms(texts: Iterable[str], normaliser: Normaliser) -> Terms:
+    """The words of each text as those of references are compared."""
+    return frozenset(words for text in texts if (words := tuple(normaliser(text))))
+
+
+def _of_utterances(listed: WordList, normaliser: Normaliser) -> Iterator[tuple[str, Terms]]:
+    """Each utterance and its terms, each of one word unless tabs separate them; none if all share a list."""
+    for line in listed.lines if listed.by_utterance else ():
+        name, *terms = line.split("\t") if "\t" in line else line.split()
+        yield name.strip(), _terms(terms, normaliser)
 
 
 def occurring(words: Sequence[str], terms: Terms, longest: int) -> Counter[tuple[str, ...]]:

@@ -18,7 +18,8 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.sounds import joined, sounds, spoken
 from rescore.errors import UserError
-from rescore.metrics.normalise import UNSPACED, WordList
+from rescore.metrics.listed import WordList
+from rescore.metrics.normalise import UNSPACED
 
 LONGEST_SPAN = 5
 """Words in a span, at most; of Chinese, Japanese and Thai it is as many characters as the longest term has."""

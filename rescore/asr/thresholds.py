@@ -12,8 +12,9 @@ from rescore.asr.formats.documents import LiveSource, kind_of, parts, replaced
 from rescore.asr.term_metrics import F1
 from rescore.errors import UserError, counted
 from rescore.formats.references import read_references
-from rescore.metrics.normalise import Normaliser, WordList
-from rescore.metrics.wer import REFERENCE, ErrorRate, OtherErrorRate
+from rescore.metrics.listed import OtherErrorRate, WordList
+from rescore.metrics.normalise import Normaliser
+from rescore.metrics.wer import REFERENCE, ErrorRate
 
 GRID = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Thresholds that are tried, as probabilities."""

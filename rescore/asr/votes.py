@@ -111,7 +111,7 @@ class Slots:
                 voted = [(candidates.index(key), rank) for key, (rank, _) in zip(keys, own, strict=True)]
                 places[-1].append(-2 - len(rows))
                 rows.append((candidates, voted))
-            words = normaliser.reference(normaliser.closest(nbest.references, nbest.hypotheses[0].text))
+            words = normaliser(normaliser.closest(nbest.references, nbest.hypotheses[0].text))
             references.append([_number(numbers, word) for word in words])
         widest = max((len(candidates) for candidates, _ in rows), default=1)
         votes = np.zeros((len(rows), widest, len(systems)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import click
 
@@ -17,7 +16,6 @@ class Analysis(options.Lists):
     output: str | None = option(
         None, "Write the whole analysis as JSON.", "-o", "--output", metavar="FILE", writes="stdout"
     )
-    plots: str | None = option(None, "Write plots to DIR as PNG files; needs matplotlib.", metavar="DIR")
 
 
 @options.command(
@@ -32,12 +30,12 @@ def command(asked: Analysis, weights: options.TunedWeights, config: RunConfig, i
 
     \b
     rescore score test.json --lm tta -o test.tta.jsonl
-    rescore analyse test.tta.jsonl --weights weights.json --plots plots
+    rescore analyse test.tta.jsonl --weights weights.json
 
     The analysis has the oracle by list depth, errors by position and by length, the words that reranking most often
     corrected and broke, the number of changed choices that were better and worse, and the correlation of perplexity
-    with the error rate. It ends with the significance of the gain, the possible gain from a perfect language model and
-    from deeper lists, and advice on what to do next.
+    with the error rate. It ends with the significance of the gain, the possible gain from a perfect language model, and
+    the next step.
     """
     from rescore import formats, pipeline
     from rescore.plan import metrics_of
@@ -53,6 +51,4 @@ def command(asked: Analysis, weights: options.TunedWeights, config: RunConfig, i
     if asked.output:
         with formats.opened(asked.output) as file:
             analysis.write(result, file)
-    if asked.plots:
-        analysis.plot(result, Path(asked.plots))
     click.echo(analysis.render(result), err=asked.output == "-")

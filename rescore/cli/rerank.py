@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,10 +25,17 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
 
     segments: str | None = option(
         None,
-        "Kaldi segments file with utterance times. --best x.stm needs it; --best x.ctm uses the start of each "
-        "utterance, if given.",
+        "Kaldi segments file with utterance times: --best x.ctm, .srt and .vtt count from the start of each utterance.",
         metavar="FILE",
         reads=True,
+    )
+    keep: int | None = option(
+        None,
+        "Write only the N best hypotheses of each list to -o, for example for a slow model.  [default: all]",
+        "--nbest",
+        metavar="N",
+        low=1,
+        needs="output",
     )
 
     def checked(self) -> Writer:
@@ -56,7 +63,7 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
                 for nbest, text in ranked:
                     if writer:
                         writer.write(nbest, undo(text))
-                    yield nbest
+                    yield replace(nbest, hypotheses=nbest.hypotheses[: self.keep])
 
             if self.output:
                 formats.write(lists(), self.output)

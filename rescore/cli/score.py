@@ -14,7 +14,7 @@ import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.options import Declared, option
 
 if TYPE_CHECKING:
@@ -143,11 +143,7 @@ def command(
 
 def _write_scores(file: IO[str], model: LanguageModel, nbest: NbestList, scores: Sequence[TokenScores]) -> None:
     """The tokens of each hypothesis of a list."""
-    from rescore.scoring.local import NOT_SCORED
-
     for rank, (hypothesis, token_scores) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
-        if token_scores is NOT_SCORED:
-            continue
         _write_tokens(file, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, token_scores)
 
 

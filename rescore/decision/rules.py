@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.base import CachedMetric, Metric, metric_input
-from rescore.nbest import NEW_WORDS, NbestList, Origin, Selection, in_tie_order, ranking, without_copies
+from rescore.nbest import NbestList, Origin, in_tie_order, ranking, without_copies
 from rescore.options import as_text, from_text, options_of
 from rescore.parts import DECISIONS
 
@@ -68,24 +68,6 @@ def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
     excluded = np.array([hypothesis.origin in deciding.excluded for hypothesis in nbest.hypotheses])
     scores[impossible if excluded.all() else impossible | excluded] = -np.inf
     return scores
-
-
-def selected(nbest: NbestList, selection: Selection) -> list[int]:
-    """The places of the hypotheses that are selected, in the order of the list.
-
-    Copies of a text count once, and are selected together: the model reads the text once.
-
-    Respelled and proposed hypotheses are selected apart from the others: tuning may exclude them, and the others are
-    then the same as without them.
-    """
-    groups: dict[Origin | None, dict[str, list[int]]] = {}
-    for place in ranking(nbest, combine(nbest, selection.weights).tolist()):
-        hypothesis = nbest.hypotheses[place]
-        group = groups.setdefault(hypothesis.origin if hypothesis.origin in NEW_WORDS else None, {})
-        group.setdefault(hypothesis.text, []).append(place)
-    return sorted(
-        place for group in groups.values() for places in list(group.values())[: selection.top] for place in places
-    )
 
 
 def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:

@@ -38,7 +38,7 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-BEST_ENDINGS = ("trn", "stm", *(ending[1:] for ending in TIMED))
+BEST_ENDINGS = ("trn", *(ending[1:] for ending in TIMED))
 """Endings of files with 1-best texts, which are no lists."""
 
 __all__ = [

@@ -123,14 +123,14 @@ def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lis
     """Check, before anything is computed, that the texts of lists can be written.
 
     Raises:
-        UserError: stm has no times, or none of an utterance; CTM and subtitles have no times of words; an id has white
-            space (or in trn a bracket), so that it could not be read back.
+        UserError: CTM and subtitles have no times of words; an id has white space (or in trn a bracket), so that it
+            could not be read back.
     """
     ending = Path(path).suffix
-    if ending == ".stm" and segments is None:
-        raise UserError(f"{path}: stm has times; give --segments FILE, Kaldi's `utterance recording start end`")
+    if ending == ".stm":
+        raise UserError(f"{path}: stm is not written; write .trn, or .ctm with the times of words")
     for nbest in lists:
-        if ending in (".stm", *TIMED) and segments is not None and nbest.id not in segments:
+        if ending in TIMED and segments is not None and nbest.id not in segments:
             raise UserError(f"{path}: no segment for utterance {nbest.id}")
         silent = not any(hypothesis.text.split() for hypothesis in nbest.hypotheses)
         if ending in TIMED and not silent and not any(hypothesis.times for hypothesis in nbest.hypotheses):
@@ -148,12 +148,12 @@ def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lis
 class BestWriter:
     """One text per utterance, written as the ending says.
 
-    trn (.trn), stm (.stm), CTM with word times (.ctm), subtitles (.srt, .vtt), plain lines (.txt), else Kaldi text. A
-    text is one line: white space is written as blanks.
+    trn (.trn), CTM with word times (.ctm), subtitles (.srt, .vtt; one for each list), plain lines (.txt), else Kaldi
+    text. A text is one line: white space is written as blanks.
     """
 
     def __init__(self, path: str, file: IO[str], segments: Mapping[str, RecordingSegment] | None = None) -> None:
-        """`segments`: where utterances stand in their recordings, as stm needs; in CTM times count from there.
+        """`segments`: where utterances stand in their recordings; times of words count from there.
 
         Raises:
             UserError: see `check`.
@@ -176,13 +176,10 @@ class BestWriter:
         check(self._path, self._segments, [nbest])
         text = " ".join(text.split())
         at = RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
-        if self._segments is not None and self._ending in (".stm", *TIMED):
+        if self._segments is not None and self._ending in TIMED:
             at = self._segments[nbest.id]
         if self._ending in TIMED:
             self._write_times(nbest, text, at)
-        elif self._ending == ".stm":
-            speaker = nbest.id.partition("-")[0]
-            self._file.write(f"{at.recording} 1 {speaker} {at.start:.2f} {at.end:.2f} {text}".rstrip() + "\n")
         elif self._ending == ".txt":
             self._file.write(f"{text}\n")
         elif self._ending == ".trn":
@@ -218,14 +215,16 @@ class BestWriter:
         self._recordings.add(at.recording)
         if len(self._recordings) > 1:
             raise UserError(f"{self._path}: {nbest.id}: subtitles need lists of a single recording")
-        for cue in _cues(words):
-            self._cues += 1
-            before, after, mark = (f"{self._cues}\n", "\n", ",") if self._ending == ".srt" else ("\n", "", ".")
-            start, end = min(start for _, start, _ in cue), max(end for _, _, end in cue)
-            shown = "".join(piece for piece, _, _ in cue).strip()
-            # SubRip has no escapes, and its times are told by the arrow.
-            shown = html.escape(shown, quote=False) if mark == "." else shown.replace("-->", "->")
-            self._file.write(f"{before}{_clock(start, mark)} --> {_clock(end, mark)}\n{shown}\n{after}")
+        if text:
+            self._write_subtitle(text, [(start, end) for _, start, end in words])
+
+    def _write_subtitle(self, text: str, times: Sequence[tuple[float, float]]) -> None:
+        self._cues += 1
+        before, after, mark = (f"{self._cues}\n", "\n", ",") if self._ending == ".srt" else ("\n", "", ".")
+        start, end = min(start for start, _ in times), max(end for _, end in times)
+        # SubRip has no escapes, and its times are told by the arrow.
+        shown = html.escape(text, quote=False) if mark == "." else text.replace("-->", "->")
+        self._file.write(f"{before}{_clock(start, mark)} --> {_clock(end, mark)}\n{shown}\n{after}")
 
 
 SEAM = 10.0
@@ -276,23 +275,6 @@ def rewritten(hypothesis: Hypothesis, text: str) -> Hypothesis:
     """The hypothesis with another text; its words have the times of those in whose place they stand."""
     words = word_times(NbestList("", [hypothesis]), text) or []
     return replace(hypothesis, text=text, times=tuple((start, end) for _, start, end in words))
-
-
-CUE_LETTERS, CUE_PAUSE = 80, 1.0
-"""A subtitle has fewer letters than this, and ends at a silence of this many seconds."""
-
-
-def _cues(words: Iterable[tuple[str, float, float]]) -> Iterator[list[tuple[str, float, float]]]:
-    cue: list[tuple[str, float, float]] = []
-    letters = 0
-    for word in words:
-        if cue and (letters + len(word[0]) >= CUE_LETTERS or word[1] - cue[-1][2] >= CUE_PAUSE):
-            yield cue
-            cue, letters = [], 0
-        cue.append(word)
-        letters += len(word[0])
-    if cue:
-        yield cue
 
 
 def _clock(seconds: float, mark: str) -> str:

@@ -31,26 +31,6 @@ class _Espnet1:
         for part in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
             yield from _read_file(part)
 
-    def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """One data.json as ESPnet's add_results_to_json writes it; tokens, which lists do not keep, are left out."""
-        separator = '{"utts": {\n'
-        with opened(path) as file:
-            for nbest in check_holds(lists, frozenset({"reference"}), path):
-                reference = {"text": nbest.references[0]} if nbest.references else {}
-                output = [
-                    {
-                        "name": f"target1[{rank}]",
-                        "rec_text": hypothesis.text,
-                        "score": hypothesis.scores[FIRST_PASS],
-                        **reference,
-                    }
-                    for rank, hypothesis in enumerate(nbest.hypotheses, 1)
-                ]
-                value = json.dumps({"output": output}, ensure_ascii=False, indent=1)
-                file.write(f"{separator}{json.dumps(nbest.id, ensure_ascii=False)}: {value}")
-                separator = ",\n"
-            file.write("\n}}\n" if separator == ",\n" else '{"utts": {}}\n')
-
 
 _FILE = re.compile(r"data\.(\d{1,9})\.json")
 

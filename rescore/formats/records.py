@@ -31,7 +31,7 @@ from rescore.formats.text import (
     records_of,
     strip_markup,
 )
-from rescore.formats.writing import check_equal_sizes, check_holds, line, opened
+from rescore.formats.writing import check_holds, line, opened
 from rescore.nbest import FIRST_PASS, RANK, Column, Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
@@ -59,13 +59,8 @@ class Records:
     """Keys that tell this layout from others; without them any JSON has it."""
     costs: bool = False
     """Whether lower scores are better."""
-    as_list: bool = False
-    """Whether it is written as a JSON list instead of JSON Lines."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Further columns and their keys."""
-    holds: frozenset[str] = frozenset({"references", "source"})
-    in_pairs: bool = False
-    """Whether it is written as pairs of a text and its score."""
     Options: ClassVar = Fields
 
     def sniff(self, source: Source) -> bool:
@@ -211,33 +206,6 @@ class Records:
             raise UserError(f"{place}: the source is {json.dumps(source)[:40]}, not a text")
         return source
 
-    def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """One record per list; contents without a place in it are reported."""
-        with opened(path) as file:
-            separator = "[\n" if self.as_list else ""
-            for nbest in check_holds(lists, self.holds, path):
-                file.write(separator + json.dumps(self._record(nbest), ensure_ascii=False))
-                separator = ",\n" if self.as_list else "\n"
-            if self.as_list and separator == "[\n":
-                file.write("[")
-            file.write("\n]\n" if self.as_list else "\n")
-
-    def _record(self, nbest: NbestList) -> dict[str, Any]:
-        texts = [hypothesis.text for hypothesis in nbest.hypotheses]
-        scores = [hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses]
-        if self.costs:
-            scores = [None if score is None else -score for score in scores]
-        record: dict[str, Any] = {self.id[0]: nbest.id}
-        if self.in_pairs:
-            record[self.text[0]] = [list(pair) for pair in zip(texts, scores, strict=True)]
-        else:
-            record |= {self.text[0]: texts, self.score[0]: scores}
-        if nbest.references:
-            record[self.ref[0]] = nbest.references[0] if len(nbest.references) == 1 else list(nbest.references)
-        if nbest.source is not None and self.src:
-            record[self.src[0]] = nbest.source
-        return record
-
 
 def _is_score(value: Any) -> bool:
     """Whether a score is there: an object of scores has parts of it."""
@@ -280,8 +248,6 @@ NEMO = Records(
     ref=("text",),
     src=(),
     needs=("audio_filepath",),
-    holds=frozenset({"references"}),
-    in_pairs=True,
 )
 HYPORADISE = Records(
     "HyPoradise",
@@ -289,7 +255,6 @@ HYPORADISE = Records(
     score=("score", "am_score"),
     ref=("output",),
     needs=("input",),
-    as_list=True,
 )
 GENERIC = Records(
     "a JSON record",
@@ -499,14 +464,6 @@ class _NemoBeams:
         if not tab:
             raise UserError(f"{place}: expected `text<TAB>score`")
         return Hypothesis(strip_markup(text), {FIRST_PASS: as_number(score, place)})
-
-    def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """Every list must have the same number of hypotheses, or the file could not be read back."""
-        with opened(path) as file:
-            for nbest in check_equal_sizes(check_holds(lists, frozenset(), path), path, "a NeMo manifest"):
-                for hypothesis in nbest.hypotheses:
-                    text = " ".join(hypothesis.text.split())
-                    file.write(f"{text}\t{hypothesis.scores[FIRST_PASS]!r}\n")
 
 
 CSV = DelimitedTable(",;", quoted=True)

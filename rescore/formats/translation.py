@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from rescore.errors import UserError, counted
 from rescore.formats.source import ListSize, ReadOptions, Source
 from rescore.formats.text import as_number, grouped, literal_words, portions, strip_markup, undo_bpe, undo_entities
-from rescore.formats.writing import check_equal_sizes, check_holds, checked_number, line, opened
+from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, free_name
 from rescore.options import Declared, option
 
@@ -65,35 +65,7 @@ class _Fairseq:
             said = None if block.source is None else undo_entities(undo_bpe(block.source))
             yield NbestList(str(index), hypotheses, reference, said)
 
-    def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """S-, T-, H-, D- and P- lines as fairseq-generate prints them; of scores the first pass and its sum.
 
-        P has the mean as often as there were tokens, so that the sum can be read back (--lenpen 1).
-        """
-        lost = False
-        with opened(path) as file:
-            for nbest in check_holds(lists, frozenset({"reference", "source", SUM}), path):
-                number = checked_number(nbest, path)
-                if nbest.source is not None:
-                    file.write(f"S-{number}\t{line(nbest.source)}\n")
-                if nbest.references:
-                    file.write(f"T-{number}\t{line(nbest.references[0])}\n")
-                for hypothesis in nbest.hypotheses:
-                    mean, text = hypothesis.scores[FIRST_PASS], line(hypothesis.text)
-                    tokens = _tokens(hypothesis)
-                    lost |= tokens is None
-                    tokens = tokens or len(text.split()) + 1
-                    score = repr(mean / math.log(2))
-                    file.write(f"H-{number}\t{score}\t{text}\nD-{number}\t{score}\t{text}\n")
-                    file.write(f"P-{number}\t{' '.join([f'{mean / math.log(2):.4f}'] * tokens)}\n")
-        if lost:
-            log.warning(
-                "%s: some sums are not written, because they are not a whole multiple of the first-pass score (a mean)",
-                path,
-            )
-
-
-MOST_TOKENS = 100_000
 _LINE = re.compile(r"([STHDP])-(\d{1,18})(?:\t(.*))?", re.DOTALL)
 
 
@@ -137,17 +109,6 @@ def _take(block: _Block, kind: str, rest: str, number: int, place: str) -> None:
 def _score_and_text(rest: str, place: str) -> tuple[float, str]:
     score, _, text = rest.partition("\t")
     return as_number(score, place), text
-
-
-def _tokens(hypothesis: Hypothesis) -> int | None:
-    """The number of tokens in the first-pass mean, judged by the sum; None if it is not such a mean."""
-    mean, total = hypothesis.scores[FIRST_PASS], hypothesis.scores.get(SUM)
-    usual = len(hypothesis.text.split()) + 1
-    if total is None or mean * usual == total:
-        return usual
-    ratio = total / mean if mean and math.isfinite(mean) and math.isfinite(total) else 0.0
-    whole = round(ratio) if 0.5 < ratio < MOST_TOKENS else 0
-    return whole if whole and math.isclose(whole * mean, total, rel_tol=1e-6) else None
 
 
 class _Moses:
@@ -264,13 +225,6 @@ class _Opennmt:
         if not size:
             raise UserError(f"{source.name}: cannot tell how many lines belong to a sentence; give --nbest-size N")
         yield from portions((Hypothesis(strip_markup(text)) for text in source.lines()), size, source.name)
-
-    def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """Plain lines, the best hypothesis first; every list must have the same number of hypotheses."""
-        with opened(path) as file:
-            for nbest in check_equal_sizes(check_holds(lists, frozenset(), path, scores=False), path, "moses"):
-                for hypothesis in nbest.hypotheses:
-                    file.write(line(hypothesis.text) + "\n")
 
 
 _SENTENCE = re.compile(r"SENT (\d+): (.*)")

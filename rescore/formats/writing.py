@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.files import replacing, resolved, temporary_path
 from rescore.formats.text import strip_markup
 from rescore.nbest import FIRST_PASS, RESERVED, NbestList, Origin, ranking
@@ -143,29 +143,6 @@ def check_holds(
         log.warning(
             "%s: texts that contain toolkit marks change when this file is read again: %r becomes %r", path, *changed
         )
-
-
-def check_equal_sizes(lists: Iterable[NbestList], path: str, instead: str) -> Iterator[NbestList]:
-    """The same stream, for a format without ends of lists: all lists must have the same number of hypotheses.
-
-    Args:
-        instead: the format to write instead.
-
-    Raises:
-        UserError: a list has more or fewer than the first.
-    """
-    size, numbered = 0, True
-    for number, nbest in enumerate(lists, 1):
-        numbered = numbered and nbest.id == str(number)
-        size = size or len(nbest.hypotheses)
-        if len(nbest.hypotheses) != size:
-            raise UserError(
-                f"{path}: {nbest.id} has {counted(len(nbest.hypotheses), 'hypothesis')}, the first list had {size}; "
-                f"this format needs the same number everywhere; write {instead}, or .jsonl"
-            )
-        yield nbest
-    if not numbered:
-        log.warning("%s: ids are not written, because the format cannot hold them: lists are numbered from 1", path)
 
 
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:

@@ -22,7 +22,7 @@ import numpy as np
 
 from rescore.errors import UserError, counted
 from rescore.files import parsed
-from rescore.large.http_client import Client, RefusedError, api_key
+from rescore.large.client import Client, RefusedError, api_key
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,

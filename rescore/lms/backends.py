@@ -17,14 +17,12 @@ from rescore.files import read_json
 from rescore.lms import folders
 from rescore.lms.base import (
     DEFAULT,
-    TOP,
     ComputeOptions,
     LanguageModel,
     Renamed,
     Spec,
     column_name,
     kind_of,
-    marked,
     origin,
 )
 from rescore.lms.cache import Cached
@@ -68,11 +66,9 @@ def parse(spec: str) -> Spec:
                 advice += f"; a model of the Hugging Face Hub is {hub}"
             raise UserError(f"--lm {spec}: {error}; {advice}") from None
     options = []
-    known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES, TOP)
+    known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES)
     while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
         options.append(rest.pop(0))
-    if rest and rest[-1].startswith(TOP):  # server:URL#MODEL:top=3
-        options.append(rest.pop())
     if kind_of(kind).remote:
         address = ":".join(rest)
         if not address:
@@ -106,7 +102,7 @@ def each(specs: Sequence[str]) -> list[str]:
             single.append(spec)
             continue
         others = [option for option in parsed.options if option != ALL]
-        if any(option not in CASES and not option.startswith(TOP) for option in others):
+        if any(option not in CASES for option in others):
             raise UserError(f"--lm {spec}: {ALL} stands for all readings; leave out {others[0]}, or {ALL}")
         for reading in kind_of(parsed.kind).readings:
             single.append(":".join(filter(None, [parsed.kind, reading, *others, str(parsed.path)])))
@@ -126,17 +122,14 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     cases = [option for option in parsed.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    top = parsed.number(TOP.rstrip("="), 0, most=999)
-    own = tuple(option for option in parsed.options if not option.startswith(TOP))
-    kind, revision, parsed = kind_of(parsed.kind), None, replace(parsed, options=own)
+    kind, revision = kind_of(parsed.kind), None
     if kind.on_hub:
         folder, revision = folders.find(parsed.path)
         parsed = replace(parsed, path=folder)
     lm = kind.load(parsed, computing)
     if revision:
         lm = Renamed(lm, model=f"{lm.model}:{revision}")
-    lm = Recased(lm, cases[0]) if cases else lm
-    return marked(lm, top) if top else lm
+    return Recased(lm, cases[0]) if cases else lm
 
 
 def load_all(
@@ -227,8 +220,8 @@ def with_own_columns(
 
 
 def _gave(lm: LanguageModel, norm: str, column: Column | None) -> bool:
-    """Whether the model gave a column; by which weights hypotheses were selected then does not matter."""
-    return column is not None and replace(column, selection=None) == replace(origin(lm, norm), selection=None)
+    """Whether the model gave a column."""
+    return column == origin(lm, norm)
 
 
 def model_card(spec: str) -> str:

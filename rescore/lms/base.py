@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.options import TrainingOptions
-from rescore.nbest import Audio, Column, Role, Selection
+from rescore.nbest import Audio, Column, Role
 from rescore.options import Declared, option
 from rescore.parts import KINDS
 
@@ -184,9 +183,6 @@ class Template:
         return self.text.removesuffix(TEXT).replace(SOURCE, source)
 
 
-TOP = "top="
-"""The option, of all kinds, of a model that scores the best hypotheses only."""
-
 BEFORE, BOTH_SIDES = (99, 0), (99, 99)
 """The most neighbours that a kind of model can read: before the text, or on both sides."""
 
@@ -209,8 +205,6 @@ class Capabilities:
     """It is a `NetworkScorer` of single sentences, whose vectors `rescore.research` takes."""
     predicts_tokens: bool = False
     """It is a `NetworkScorer` whose softmax is over the vocabulary."""
-    selection: Selection | None = None
-    """Which hypotheses of each list it scores; None for all."""
     intact: bool = False
     """It reads each token while it predicts it: its scores are for comparison, not for a combination of models."""
     cached: bool = False
@@ -332,12 +326,6 @@ class Renamed(Wrapped):
         return as_scored(self._lm, questions)
 
 
-def marked(lm: LanguageModel, top: int) -> Renamed:
-    """A language model that scores only the `top` best hypotheses of each list."""
-    ending = f":{TOP}{top}"
-    return Renamed(lm, lm.name + ending, lm.model + ending, selection=Selection(top))
-
-
 class Public(Wrapped):
     """A language model as Python users have it, which takes plain sentences as well as questions."""
 
@@ -354,19 +342,6 @@ class Public(Wrapped):
         return self.lm.score([Question(question) if isinstance(question, str) else question for question in questions])
 
 
-def selecting(lm: LanguageModel, weights: Mapping[str, float]) -> LanguageModel:
-    """A copy of a model that scores the best hypotheses of each list under these weights.
-
-    Args:
-        lm: a model whose capabilities have a `selection`.
-    """
-    capabilities = capabilities_of(lm)
-    assert capabilities.selection is not None
-    changed: Any = copy.copy(lm)
-    changed.capabilities = replace(capabilities, selection=replace(capabilities.selection, weights=dict(weights)))
-    return cast(LanguageModel, changed)
-
-
 def column_name(lm: LanguageModel, norm: str) -> str:
     """Sums and means go into columns of different names, so that they cannot be mixed up."""
     return lm.name if norm == "sum" else f"{lm.name}.{norm}"
@@ -374,8 +349,7 @@ def column_name(lm: LanguageModel, norm: str) -> str:
 
 def origin(lm: LanguageModel, norm: str) -> Column:
     """What is recorded about a column of a model's scores."""
-    capabilities = capabilities_of(lm)
-    return Column(lm.model, lm.fingerprint, norm, lm.precision, Role.LM, capabilities.selection)
+    return Column(lm.model, lm.fingerprint, norm, lm.precision, Role.LM)
 
 
 @dataclass(frozen=True, slots=True)

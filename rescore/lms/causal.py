@@ -79,7 +79,7 @@ class CausalScorer(NetworkScorer):
         paths.sort(key=lambda path: path.tokens)
         largest = min(LARGEST_TREE, network.batch_tokens)
         for past, group in behind_pasts(paths, largest) if network.keeps_past else [((), paths)]:
-            trees = list(prefix_trees(group, network.reads_trees, largest, cloze=network.cloze, past=len(past)))
+            trees = list(prefix_trees(group, network.reads_trees, largest, past=len(past)))
             trees.sort(key=lambda tree: tree.size)
             for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
                 yield as_request(together, network.pad, network.reads_trees, past)
@@ -126,14 +126,12 @@ class PrefixTree:
         read     {0: 0, 1: 1}       sequence  [BOS] a      visible  [[1, 0], [1, 1]]
     """
 
-    def __init__(self, stem: Sequence[int] = (), cloze: int | None = None) -> None:
+    def __init__(self, stem: Sequence[int] = ()) -> None:
         """
         Args:
             stem: tokens before the root; they and the root see each other from both sides, and all nodes see them.
-            cloze: a token that is added to each read node as a further child; it predicts the node's children in its
-                place.
         """
-        self.stem, self.cloze = tuple(stem), cloze
+        self.stem = tuple(stem)
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.depths: list[int] = []
@@ -146,24 +144,17 @@ class PrefixTree:
     @property
     def size(self) -> int:
         """Number of tokens that the network reads."""
-        return self.predicting + len(self.read)
-
-    @property
-    def predicting(self) -> int:
-        """The index where the predicting tokens begin, one for each node that is read."""
-        return len(self.stem) + (0 if self.cloze is None else len(self.read))
+        return len(self.stem) + len(self.read)
 
     @property
     def sequence(self) -> list[int]:
         """The tokens that are read."""
-        masks = [] if self.cloze is None else [self.cloze] * len(self.read)
-        return [*self.stem, *(self.tokens[node] for node in self.read), *masks]
+        return [*self.stem, *(self.tokens[node] for node in self.read)]
 
     @property
     def positions(self) -> list[int]:
         """The position of each."""
-        places = [len(self.stem) + self.depths[node] for node in self.read]
-        return [*range(len(self.stem)), *places, *([] if self.cloze is None else [place + 1 for place in places])]
+        return [*range(len(self.stem)), *(len(self.stem) + self.depths[node] for node in self.read)]
 
     def shared(self, path: Window) -> int:
         """Number of leading tokens that the path shares with the path added last."""
@@ -196,10 +187,6 @@ class PrefixTree:
             if node:
                 seen[stem + rank] = seen[stem + self.read[self.parents[node]]]
                 seen[stem + rank, stem + rank] = True
-        if self.cloze is not None:
-            masks = slice(self.predicting, self.size)
-            seen[masks] = seen[stem : self.predicting]
-            seen[masks, masks] |= np.eye(len(self.read), dtype=np.bool_)
         return seen
 
 
@@ -208,7 +195,6 @@ def prefix_trees(
     share: bool,
     largest: int,
     stem: Sequence[int] = (),
-    cloze: int | None = None,
     past: int = 0,
 ) -> Iterator[PrefixTree]:
     """Cut sorted paths into trees, each behind the stem, at places where sharing a common beginning no longer pays.
@@ -216,14 +202,14 @@ def prefix_trees(
     Args:
         past: number of tokens before all trees that the network has read already; each tree attends to them again.
     """
-    tree = PrefixTree(stem, cloze)
+    tree = PrefixTree(stem)
     for path in paths:
         shared = tree.shared(path)
         more = len(path.tokens) - shared
         common = past + len(stem) + shared
         if tree.read and not (share and tree.size + more <= largest and common * ATTENTION_COST > tree.size * more):
             yield tree
-            tree = PrefixTree(stem, cloze)
+            tree = PrefixTree(stem)
         tree.add(path)
     if tree.read:
         yield tree
@@ -242,7 +228,7 @@ def as_request(trees: Sequence[PrefixTree], pad: int, share: bool, past: tuple[i
         rows += [len(at) + tree.read[parent] for parent in tree.parents[1:]]
         targets += tree.tokens[1:]
         begin = row * tokens.shape[1]
-        at += range(begin + tree.predicting, begin + tree.size)
+        at += range(begin + len(tree.stem), begin + tree.size)
     structure = None
     if share:
         depth, _ = padded([tree.positions for tree in trees], 0)

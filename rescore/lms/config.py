@@ -88,9 +88,6 @@ class NetworkConfig:
     through the same LayerNorm, as in the authors' code."""
     source: bool = False
     """Whether the network reads two sentences and predicts the second, a translation of the first."""
-    cloze: bool = False
-    """Whether a `unified` network predicts a token at its place, where [MASK] stands, in all readings, as in the paper;
-    without, those in one direction predict the next token."""
     bi_source: bool = False
     """Whether a `unified` network reads a sentence and its translation from both sides, too; the second of them has a
     segment of its own."""
@@ -159,6 +156,8 @@ class NetworkConfig:
             raise UserError(
                 f"{path}: is a model of Hugging Face's transformers, not of rescore; name it {kind}:{path.parent}"
             )
+        if values.pop("cloze", False):
+            raise UserError(f"{path}: predicts masked tokens in all readings; train the network again, without --cloze")
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")

@@ -50,7 +50,7 @@ class NeuralKind(Kind):
             raise UserError(f"d_model {config.d_model} cannot be divided among {config.heads} heads")
         if config.sentences > 1 and not any(self.capabilities.context):
             raise UserError(f"sentences is {config.sentences}; a {self.name} reads one sentence at a time")
-        for name in ("phrases", "source", "cloze", "bi_source"):
+        for name in ("phrases", "source", "bi_source"):
             value = getattr(config, name)
             if value and name not in self.shape:
                 able = [kind for kind in KINDS.names if KINDS[kind].is_network and name in KINDS[kind].shape]

@@ -29,7 +29,6 @@ class OwnNetwork:
 
     reads_trees = True
     keeps_past = False
-    cloze: int | None = None
     windows: Windows | None = None
     """How it reads texts among others; None to read them alone."""
 

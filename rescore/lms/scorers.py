@@ -67,9 +67,6 @@ class Network(Protocol):
     end: list[int]
     """The token (or none) that a causal network predicts at the end of a sentence."""
     mask: int
-    cloze: int | None
-    """The token at a predicted position whose prediction uses only earlier tokens; None if the previous token's
-    position predicts."""
     pad: int
     vocabulary: int
     """Number of tokens; tokens of other segments or sentences have higher numbers, `id + k * vocabulary`."""

@@ -8,10 +8,12 @@ differ. Published tables count errors in this way.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from rapidfuzz.distance import Levenshtein
 
 Counts = npt.NDArray[np.int64]
 AlignedPair = tuple[str | None, str | None]
@@ -74,7 +76,7 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
     last = before = np.zeros((number, n + 1), dtype=np.int64)
     ends = lengths.sum(axis=1)
     for k in range(1, n + m + 1):
-        now, *_ = _next_diagonal(of_references, of_hypotheses, k, last, before)
+        now = _next_diagonal(of_references, of_hypotheses, k, last, before)
         done = np.flatnonzero(ends == k)
         result[done] = now[done, lengths[done, 0]]
         before, last = last, now
@@ -84,17 +86,11 @@ def _batch(references: Sequence[list[int]], hypotheses: Sequence[list[int]]) -> 
     return np.stack([substitutions, (gaps + difference) // 2, (gaps - difference) // 2], axis=1)
 
 
-def _next_diagonal(
-    references: Counts, hypotheses: Counts, k: int, last: Counts, before: Counts
-) -> tuple[Counts, slice, tuple[Counts, Counts, Counts]]:
-    """The costs of the cells (i, k - i) of some pairs, given the costs of the two diagonals before.
+def _next_diagonal(references: Counts, hypotheses: Counts, k: int, last: Counts, before: Counts) -> Counts:
+    """(pairs, n + 1) the costs of the cells (i, k - i) of some pairs, given the costs of the two diagonals before.
 
     Args:
         references: (pairs, n). hypotheses: (pairs, m). last: (pairs, n + 1), diagonal k - 1. before: diagonal k - 2.
-
-    Returns:
-        (pairs, n + 1) the costs; and for the cells that all three steps lead to, their i and the costs of a
-        substitution or match, an insertion and a deletion, in the order of preference.
     """
     n, m = references.shape[1], hypotheses.shape[1]
     now = np.empty_like(last)
@@ -106,9 +102,9 @@ def _next_diagonal(
     inner, previous = slice(first, stop), slice(first - 1, stop - 1)
     # Word i of the reference against word k - i of the hypothesis.
     equal = references[:, previous] == hypotheses[:, k - stop : k - first][:, ::-1]
-    ways = before[:, previous] + np.where(equal, 0, _SUBSTITUTED), last[:, inner] + _GAP, last[:, previous] + _GAP
-    now[:, inner] = _cheaper(ways[0], _cheaper(ways[1], ways[2]))
-    return now, inner, ways
+    changed = before[:, previous] + np.where(equal, 0, _SUBSTITUTED)
+    now[:, inner] = _cheaper(changed, _cheaper(last[:, inner] + _GAP, last[:, previous] + _GAP))
+    return now
 
 
 def _cheaper(first: Counts, second: Counts) -> Counts:
@@ -123,82 +119,67 @@ def _matrix(rows: Sequence[list[int]], fill: int) -> Counts:
     return result
 
 
+ROWS = 256
+"""Words of the reference whose costs are kept at once: bounds the memory of long texts."""
+
+
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPair]:
     """The alignment as pairs of words; None stands for a missing partner."""
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(hypothesis))}
+    heard = np.array([numbers[word] for word in hypothesis], dtype=np.int64)
+    gaps = GAP * np.arange(len(heard) + 1)
+
+    def costs(row: Counts, start: int) -> list[Counts]:
+        """The costs of the first words of the reference, from `start` on: a row for each number of words."""
+        rows = [row]
+        for word in reference[start : start + ROWS]:
+            row = rows[-1] + GAP
+            changed = rows[-1][:-1] + SUBSTITUTION * (heard != numbers.get(word, -1))
+            np.minimum(row[1:], changed, out=row[1:])
+            rows.append(np.minimum.accumulate(row - gaps) + gaps)  # after any number of insertions
+        return rows
+
+    starts = range(0, max(len(reference), 1), ROWS)
+    first_rows, rows = [gaps], [gaps]
+    for start in starts:
+        rows = costs(first_rows[-1], start)
+        first_rows.append(rows[-1])
     pairs: list[AlignedPair] = []
     i, j = len(reference), len(hypothesis)
-    steps = _short(reference, hypothesis) if i * j <= LONG else _long(reference, hypothesis)
-    for step in steps:
-        if step == _DIAGONAL:
-            i, j = i - 1, j - 1
-            pairs.append((reference[i], hypothesis[j]))
-        elif step == _INSERTION:
-            j -= 1
-            pairs.append((None, hypothesis[j]))
-        else:
-            i -= 1
-            pairs.append((reference[i], None))
+    for start in reversed(starts):
+        if start != starts[-1]:
+            rows = costs(first_rows[start // ROWS], start)
+        while i > start or (j and not start):
+            here, above = rows[i - start], rows[i - start - 1]
+            if i and j and here[j] == above[j - 1] + SUBSTITUTION * (reference[i - 1] != hypothesis[j - 1]):
+                i, j = i - 1, j - 1
+                pairs.append((reference[i], hypothesis[j]))
+            elif j and here[j] == here[j - 1] + GAP:
+                j -= 1
+                pairs.append((None, hypothesis[j]))
+            else:
+                i -= 1
+                pairs.append((reference[i], None))
     return pairs[::-1]
 
 
-LONG = 250_000  # cells above which memory is kept far below their number
-MAX_DIAGONALS = 256  # diagonals between two that are kept
-_DIAGONAL, _INSERTION, _DELETION = range(3)
+class Edit(NamedTuple):
+    """Words of a text, from `start` to before `end`, and their replacement."""
+
+    start: int
+    end: int
+    words: tuple[str, ...]
 
 
-def _short(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
-    """The steps of the alignment, from the end."""
-    n, m = len(reference), len(hypothesis)
-    cost = [[GAP * (i + j) for j in range(m + 1)] for i in range(n + 1)]
-    for i in range(1, n + 1):
-        for j in range(1, m + 1):
-            change = SUBSTITUTION * (reference[i - 1] != hypothesis[j - 1])
-            cost[i][j] = min(cost[i - 1][j - 1] + change, cost[i][j - 1] + GAP, cost[i - 1][j] + GAP)
-    i, j = n, m
-    while i or j:
-        change = SUBSTITUTION * (i > 0 and j > 0 and reference[i - 1] != hypothesis[j - 1])
-        if i and j and cost[i][j] == cost[i - 1][j - 1] + change:
-            i, j = i - 1, j - 1
-            yield _DIAGONAL
-        elif j and cost[i][j] == cost[i][j - 1] + GAP:
-            j -= 1
-            yield _INSERTION
+def edits_between(text: Sequence[str], other: Sequence[str]) -> tuple[Edit, ...]:
+    """The spans in which `other` differs from `text`, from left to right, in an alignment with the fewest errors."""
+    spans: list[tuple[int, int, int, int]] = []
+    for code in Levenshtein.opcodes(text, other):
+        start, end, from_, to = code.src_start, code.src_end, code.dest_start, code.dest_end
+        if code.tag == "equal":
+            continue
+        if spans and spans[-1][1] == start and spans[-1][3] == from_:  # neighbours are one
+            spans[-1] = (spans[-1][0], end, spans[-1][2], to)
         else:
-            i -= 1
-            yield _DELETION
-
-
-def _long(reference: Sequence[str], hypothesis: Sequence[str]) -> Iterator[int]:
-    """The same alignment in the memory of `MAX_DIAGONALS` diagonals: each is computed forwards and again on the way
-    back."""
-    numbers: dict[str, int] = {}
-    reference_ids, hypothesis_ids = (
-        np.array([numbers.setdefault(word, len(numbers)) for word in words], dtype=np.int64)
-        for words in (reference, hypothesis)
-    )
-    references, hypotheses = reference_ids[None], hypothesis_ids[None]
-    n, m = len(reference_ids), len(hypothesis_ids)
-    start = np.zeros((1, n + 1), dtype=np.int64)
-    kept = {0: (start, start)}
-    last, before = start, start
-    for k in range(1, n + m + 1):
-        last, before = _next_diagonal(references, hypotheses, k, last, before)[0], last
-        if k % MAX_DIAGONALS == 0:
-            kept[k] = (last, before)
-    i, k = n, n + m
-    while k > 0:
-        base = (k - 1) // MAX_DIAGONALS * MAX_DIAGONALS
-        last, before = kept[base]
-        steps = []
-        for diagonal in range(base + 1, k + 1):
-            now, inner, ways = _next_diagonal(references, hypotheses, diagonal, last, before)
-            step = np.full(n + 1, _DELETION, dtype=np.int8)
-            step[0] = _INSERTION
-            step[inner] = (np.concatenate(ways) >> _BITS).argmin(axis=0)  # the first of equals
-            last, before = now, last
-            steps.append(step)
-        while k > base:
-            step_here = int(steps[k - base - 1][i])
-            yield step_here
-            k -= 2 if step_here == _DIAGONAL else 1
-            i -= step_here != _INSERTION
+            spans.append((start, end, from_, to))
+    return tuple(Edit(start, end, tuple(other[from_:to])) for start, end, from_, to in spans)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.metrics.normalise import UNSPACED, Normaliser, WordList
+from rescore.metrics.normalise import UNSPACED, Normaliser
 from rescore.nbest import NbestList
 from rescore.options import Declared, OptionValues
 
@@ -119,8 +119,8 @@ class MetricOptions(OptionValues):
     """The options of metrics that are set, such as `MetricOptions(normaliser=Normaliser(nfkc=True), words=names)`."""
 
     @property
-    def words(self) -> WordList | None:
-        """The words that BWER counts, and UWER does not. Respelling proposes them."""
+    def words(self) -> Any:
+        """The list of words (`rescore.metrics.listed`) that BWER counts, and UWER does not; None without a list."""
         return self.values.get("words")
 
     def merged_with(self, options: MetricOptions) -> MetricOptions:

@@ -339,8 +339,7 @@ def matched_pairs(
     A segment holds errors of either system, and ends before two words in a row that both have right, without
     insertions between: errors of different segments are taken as independent. The test is two-tailed and assumes that
     the mean difference is normally distributed; if all segments have the same difference, the deviation is 0 and the
-    sign test is used instead. If the two systems are nearest to different references, or to different readings of a
-    reference, the sentence is one segment.
+    sign test is used instead. If the two systems are nearest to different references, the sentence is one segment.
 
     Args:
         references: one or more for each sentence.
@@ -363,9 +362,9 @@ def matched_pairs(
 
 def _segments(normaliser: Normaliser, references: Sequence[str], first: str, second: str) -> list[tuple[int, int]]:
     """The errors of both systems in each segment of one sentence."""
-    pairs = [normaliser.nearest_of(references, text) for text in (first, second)]
+    pairs = [normaliser.pair(references, text) for text in (first, second)]
     both = [_errors(*pair) for pair in pairs]
-    if pairs[0][0] != pairs[1][0]:  # two references or readings have different places
+    if pairs[0][0] != pairs[1][0]:  # two references have different places
         whole = (sum(both[0]), sum(both[1]))
         return [whole] if any(whole) else []
     segments: list[tuple[int, int]] = []

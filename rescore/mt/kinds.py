@@ -33,15 +33,12 @@ class UnifiedKind(NeuralKind):
 
     capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
     options = ("bi", "l2r", "r2l", "seq2seq", "source", "channel", *MASKED)
-    shape = ("cloze", "bi_source")
+    shape = ("bi_source",)
 
     @dataclass(frozen=True, kw_only=True)
     class Options(MaskingOptions, TranslationOptions):
         title = "Readings"
 
-        cloze: bool = option(
-            False, "Predict masked tokens in all readings, as in the UniLM paper, instead of next tokens."
-        )
         reading: tuple[str, ...] = option(
             (),
             "Train only this reading, for example after --init. May be repeated.  [default: all]",
@@ -67,7 +64,7 @@ class UnifiedKind(NeuralKind):
 
         def shaped(self, config: NetworkConfig) -> NetworkConfig:
             second = config.bi_source or "bi:source" in self.readings
-            return replace(super().shaped(config), cloze=config.cloze or self.cloze, bi_source=second)
+            return replace(super().shaped(config), bi_source=second)
 
     def is_pseudo(self, options: Sequence[str]) -> bool:
         return "bi" in options
@@ -84,7 +81,7 @@ class UnifiedKind(NeuralKind):
 
         options = lesson.options
         assert isinstance(options, UnifiedKind.Options)
-        named_objectives = objectives(lesson.tokenizer, lesson.config.cloze, options.mask_rate, options.mask_cap)
+        named_objectives = objectives(lesson.tokenizer, options.mask_rate, options.mask_cap)
         corpora = {name: lesson.pairs if name in PAIRED else lesson.text for name in MIXTURE}
         tasks = {
             name: Task(name, corpus, named_objectives[name]) for name, corpus in corpora.items() if corpus is not None

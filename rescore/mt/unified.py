@@ -48,7 +48,6 @@ from rescore.lms.training.objectives import (
     MaskedLanguageModelling,
     Objective,
     inner_positions,
-    mirrored,
 )
 
 
@@ -56,7 +55,7 @@ class Segment(IntEnum):
     """The segment of a token. As in the paper, the segment also tells the network the objective (section 2.2)."""
 
     BOTH = 0
-    """A sentence read from both sides; predicted tokens are masked (cloze)."""
+    """A sentence read from both sides; predicted tokens are masked."""
     FORWARD = 1
     """A sentence read from left to right; each position predicts the next token."""
     BACKWARD = 2
@@ -74,8 +73,8 @@ class Unified(Encoder):
     """A position sees all of a BOTH, SECOND or SOURCE segment, and in other segments itself and the positions before
     it.
 
-    The paper predicts masked tokens under all masks, as does this network with `cloze`. Without `cloze`, only BOTH and
-    SECOND do so; other segments predict the next token, as uniLM does, and learn from all tokens instead of 15 %.
+    The paper predicts masked tokens under all masks. Here only BOTH and SECOND do so; other segments predict the next
+    token, as uniLM does, and learn from all tokens instead of 15 %.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
@@ -106,8 +105,6 @@ class UnifiedNetwork(OwnNetwork):
         super().__init__(folder, "unified", computing)
         self._shift = segment * self.vocabulary
         self.before, self.after, self.end = (self._shifted(ids) for ids in (self.before, self.after, self.end))
-        if self.network.config.cloze:
-            self.cloze = self.mask + self._shift
 
     def _shifted(self, ids: Sequence[int]) -> list[int]:
         return [token + self._shift for token in ids]
@@ -202,7 +199,7 @@ class SourceScorer(CausalScorer):
         trees: list[PrefixTree] = []
         for stem, group in paths.items():
             group.sort(key=lambda path: path.tokens)
-            trees += prefix_trees(group, True, min(LARGEST_TREE, network.batch_tokens), stem, network.cloze)
+            trees += prefix_trees(group, True, min(LARGEST_TREE, network.batch_tokens), stem)
         trees.sort(key=lambda tree: tree.size)
         for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
             yield as_request(together, network.pad, True)
@@ -235,26 +232,18 @@ READINGS: dict[str, Callable[[Spec, ComputeOptions], NetworkScorer]] = {
 `channel` the source given the hypothesis."""
 
 
-def objectives(
-    tokenizer: Tokenizer, cloze: bool = False, rate: float = 0.15, cap: int | None = None
-) -> dict[str, Objective]:
+def objectives(tokenizer: Tokenizer, rate: float = 0.15, cap: int | None = None) -> dict[str, Objective]:
     """The objectives of a `unified` network, by the reading that they train.
 
     Args:
-        cloze: whether all readings predict masked tokens. rate, cap: as in `MaskedLanguageModelling`.
+        rate, cap: as in `MaskedLanguageModelling`.
     """
     masked = MaskedLanguageModelling(tokenizer, rate, cap)
-    directed: tuple[Objective, Objective, Objective] = (
-        (Cloze(masked), Cloze(masked, backwards=True), ClozeOfPairs(masked, tokenizer))
-        if cloze
-        else (CausalLanguageModelling(), BackwardLanguageModelling(), SequenceToSequence(tokenizer))
-    )
-    forward, backward, pairs = directed
     return {
         "bi": SegmentObjective(masked, Segment.BOTH, tokenizer),
-        "l2r": SegmentObjective(forward, Segment.FORWARD, tokenizer),
-        "r2l": SegmentObjective(backward, Segment.BACKWARD, tokenizer),
-        "seq2seq": pairs,
+        "l2r": SegmentObjective(CausalLanguageModelling(), Segment.FORWARD, tokenizer),
+        "r2l": SegmentObjective(BackwardLanguageModelling(), Segment.BACKWARD, tokenizer),
+        "seq2seq": SequenceToSequence(tokenizer),
         "bi:source": MaskedPairs(masked, tokenizer),
     }
 
@@ -269,26 +258,6 @@ class SegmentObjective(Objective):
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         example = self._objective(tokens, lengths, seed)
         return replace(example, tokens=example.tokens + self._shift)
-
-
-class Cloze(Objective):
-    """Masked tokens, [EOS] among them, are predicted at their places, from all tokens that their position sees. Masked
-    tokens always become [MASK], because scoring always masks; the paper keeps a tenth and swaps a tenth.
-    """
-
-    predicts_end = True
-
-    def __init__(self, masked: MaskedLanguageModelling, backwards: bool = False) -> None:
-        self.perplexity = masked.perplexity.removeprefix("pseudo-")
-        self._masked, self._backwards = masked, backwards
-
-    def _maskable(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return padding_mask(lengths, tokens.shape[1]) & (torch.arange(tokens.shape[1]) > 0)
-
-    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        maskable = self._maskable(tokens, lengths)
-        tokens = mirrored(tokens, lengths) if self._backwards else tokens
-        return self._masked.masked(tokens, lengths, maskable, seed)
 
 
 def _sides(tokens: Tensor, eos: int, first: Segment = Segment.SOURCE, second: Segment = Segment.TARGET) -> Tensor:
@@ -312,25 +281,6 @@ class MaskedPairs(Objective):
         maskable = inner_positions(tokens, lengths) & (tokens != self._eos)
         example = self._masked.masked(tokens, lengths, maskable, seed)
         segments = _sides(tokens, self._eos, Segment.BOTH, Segment.SECOND)
-        return replace(example, tokens=example.tokens + segments * self._size)
-
-
-class ClozeOfPairs(Cloze):
-    """`Cloze` on pairs with masks in both sides. Source tokens are predicted from the whole source; target tokens and
-    the target's [EOS] from the source and the target before them.
-
-    A pair has the form [BOS] source [EOS] target [EOS]. The first [EOS] marks the beginning of the target and is never
-    masked.
-    """
-
-    def __init__(self, masked: MaskedLanguageModelling, tokenizer: Tokenizer) -> None:
-        super().__init__(masked)
-        self._eos, self._size = tokenizer.eos, tokenizer.vocab_size
-
-    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        segments = _sides(tokens, self._eos)
-        border = (tokens == self._eos) & (segments == int(Segment.SOURCE))
-        example = self._masked.masked(tokens, lengths, self._maskable(tokens, lengths) & ~border, seed)
         return replace(example, tokens=example.tokens + segments * self._size)
 
 

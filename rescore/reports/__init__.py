@@ -1,4 +1,4 @@
 """What a user reads: one module for each report, with its record, what computes it and what renders it.
 
-Terminal, Markdown, CSV, LaTeX and PNG are `styles`; `page` is HTML.
+Terminal, Markdown, CSV and LaTeX are `styles`; `page` is HTML.
 """

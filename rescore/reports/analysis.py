@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from rescore import decision
-from rescore.errors import UserError, counted
+from rescore.errors import counted
 from rescore.metrics import Metric, Normaliser, list_statistics, value
 from rescore.metrics.significance import ScoredText, spearman
 from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
@@ -20,24 +19,18 @@ from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
 from rescore.reports.results import choose, measured, sign
 from rescore.reports.words import (
-    POSITIONS,
-    ClassErrors,
     Confusion,
     Position,
-    by_class,
     by_position,
-    class_rows,
     pairs_line,
     pairs_of,
     respellings,
 )
-from rescore.styles import as_json, save_plot, text
+from rescore.styles import as_json, text
 from rescore.tuning.weights import Weights
 
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
 """Upper ends of the classes of reference lengths, in words."""
-OUTPUTS = (("first_pass", "first pass"), ("reranked", "reranked"))
-"""The fields of both outputs in records, and their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +90,6 @@ class Analysis:
     corrected: list[Confusion] = field(default_factory=list)
     broken: list[Confusion] = field(default_factory=list)
     correlations: list[Correlation] = field(default_factory=list)
-    by_class: list[ClassErrors] = field(default_factory=list)
     respelled: Changes | None = None
     """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
     proposed: Proposed | None = None
@@ -147,7 +139,6 @@ def analyse(
         result.corrected = pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
         result.broken = pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
         result.correlations = _correlations(metric, lists, best, first)
-        result.by_class = by_class(metric.words, references, *outputs)
     return result
 
 
@@ -156,7 +147,7 @@ def _by_length(
 ) -> list[Length]:
     words = metric.words or Normaliser()
     references = [words.closest(nbest.references, output.text) for nbest, output in zip(lists, first, strict=True)]
-    lengths = np.array([len(words.reference(reference)) for reference in references])
+    lengths = np.array([len(words(reference)) for reference in references])
     classes = []
     for above, to in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
         mine = np.flatnonzero((lengths > above) & (lengths <= (to or np.inf))).tolist()
@@ -205,36 +196,6 @@ def write(analysis: Analysis, file: IO[str]) -> None:
     file.write(as_json(analysis) + "\n")
 
 
-def plot(analysis: Analysis, folder: Path) -> None:
-    """Draw the oracle by depth, and errors by place and by length, as PNG.
-
-    Raises:
-        UserError: matplotlib is not installed, or the folder cannot be written.
-    """
-
-    def by_depth(axes: Any) -> None:
-        axes.plot([depth.n for depth in analysis.by_depth], [depth.oracle for depth in analysis.by_depth], marker="o")
-
-    def by_place(axes: Any) -> None:
-        single = [place for place in analysis.by_position if place.position < POSITIONS]  # the last holds all beyond
-        for name, label in OUTPUTS:
-            axes.plot([place.position for place in single], [getattr(place, name) for place in single], label=label)
-
-    def by_length(axes: Any) -> None:
-        names = [f"{length.above + 1}-{length.to or ''}" for length in analysis.by_length]
-        for name, label in OUTPUTS:
-            axes.plot(names, [getattr(length, name) for length in analysis.by_length], marker="o", label=label)
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{folder}: cannot be written ({error.strerror or error})") from None
-    save_plot(folder / "oracle_by_depth.png", "hypotheses", f"oracle {analysis.metric}", by_depth)
-    save_plot(folder / "by_length.png", "words in the reference", analysis.metric, by_length)
-    if analysis.by_position:
-        save_plot(folder / "by_position.png", "place in the reference", "errors", by_place)
-
-
 def render(analysis: Analysis) -> str:
     """What a person wants to know first."""
     moves = analysis.moves
@@ -258,8 +219,6 @@ def render(analysis: Analysis) -> str:
     lines += [str(analysis.proposed)] if analysis.proposed else []
     if analysis.corrected or analysis.broken:
         lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("broken", analysis.broken, True)]
-    if analysis.by_class:
-        lines += ["", text(class_rows(analysis.by_class)), ""]
     lines += [
         f"perplexity of the first pass by {rank.column} and its {analysis.metric}: Spearman {rank.spearman:.3f}"
         + (f"; left out {counted(rank.unscored, 'utterance')} without a score" if rank.unscored else "")

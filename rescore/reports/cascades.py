@@ -1,9 +1,9 @@
-"""What became of parts of the lists: the hypotheses that a model of a cascade scored, and the proposed hypotheses."""
+"""What became of the proposed hypotheses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -11,70 +11,9 @@ from msgspec import Meta
 
 from rescore import decision
 from rescore.errors import counted
-from rescore.metrics import Metric, list_statistics, oracle, total, value
+from rescore.metrics import Metric
 from rescore.metrics.base import losses_of
-from rescore.nbest import FIRST_PASS, TOKENS, WORDS, NbestList, Origin, Selection
-
-
-@dataclass(frozen=True, slots=True)
-class Cascade:
-    """The share of the lists that one model scored."""
-
-    column: str
-    """The model's column of scores."""
-    selection: Selection
-    hypotheses: float
-    """Share of all hypotheses that it scored."""
-    unit: str
-    """`tokens` of the model that counted them, where the lists have their number, else `words`."""
-    units: float
-    """Share of all tokens (or words) that it scored."""
-    oracle: float | None
-    """The metric of the best scored hypothesis of each list, in percent; None without references."""
-
-
-def scored(nbest: NbestList, column: str) -> NbestList:
-    """The list of the hypotheses that have a score in a column that a model gave to some."""
-    kept = [hypothesis for hypothesis in nbest.hypotheses if not np.isneginf(hypothesis.scores[column])]
-    return replace(nbest, hypotheses=kept or nbest.hypotheses)
-
-
-def cascades(lists: Sequence[NbestList], columns: Sequence[str], metric: Metric | None = None) -> list[Cascade]:
-    """A record for each of the columns that a model gave to selected hypotheses."""
-    result = []
-    for column in columns:
-        record = lists[0].provenance.get(column)
-        if record is None or record.selection is None:
-            continue
-        left = [scored(nbest, column) for nbest in lists]
-        unit = TOKENS if TOKENS in lists[0].hypotheses[0].scores else WORDS
-        best = None
-        if metric is not None:
-            statistics = list_statistics(metric, left)
-            best = value(metric, total(statistics, oracle(metric, statistics)))
-        hypotheses, whole = (sum(len(nbest.hypotheses) for nbest in each) for each in (left, lists))
-        units, all_units = (sum(sum(nbest.column(unit)) for nbest in each) for each in (left, lists))
-        share = units / all_units if all_units else 0.0
-        result.append(Cascade(column, record.selection, hypotheses / whole, unit, share, best))
-    return result
-
-
-def cascade_lines(
-    records: Sequence[Cascade], metric: str | None, every: Sequence[Mapping[str, float]]
-) -> Iterator[str]:
-    """One line for each model.
-
-    Args:
-        every: all weights that decided: of each condition and fold.
-    """
-    for cascade in records:
-        used = any(weights.get(cascade.column) for weights in every)
-        unused = "" if used else "; its weight is 0, so all hypotheses may win"
-        best = "" if cascade.oracle is None else f"; their oracle {metric} is {cascade.oracle:.2f}"
-        yield (
-            f"{cascade.column} scored {100 * cascade.hypotheses:.1f} % of the hypotheses and "
-            f"{100 * cascade.units:.1f} % of the {cascade.unit}{best}; {cascade.selection}{unused}"
-        )
+from rescore.nbest import FIRST_PASS, NbestList, Origin
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from rescore.metrics.base import is_better, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest, ScoredText, confidence_interval
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
-from rescore.reports.cascades import Cascade, cascade_lines, cascades
 from rescore.reports.results import FIRST, ORACLE, SHORT, choose, figure_of, measured, oracle_places, sign, summed
 from rescore.styles import as_frame, as_json, html, latex_note, mark_best, marked_worse, p_value, signature_lines, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
@@ -46,8 +45,6 @@ class Row:
     """The name of the row that the p-value compares with: the first pass, or all models where one is left out."""
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that may not win."""
-    cascades: list[Cascade] = field(default_factory=list)
-    """What each model scored on test that was asked about the best hypotheses of each list only."""
 
 
 @dataclass(slots=True)
@@ -163,7 +160,6 @@ def compare(
             others={each.name: figure_of(each, entry.lists, texts) for each in also},
             against=name if entry.ablation else FIRST,
             excluded=entry.weights.exclusions,
-            cascades=cascades(entry.lists, list(entry.weights.weights), metric),
         )
         result.rows.append(row)
         if not entry.ablation:
@@ -200,15 +196,10 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
         return table
     if style == "latex":
         return f"{table}\n{latex_note(about.partition('; ')[2])}"
-    shares = {
-        share.column: line
-        for row in comparison.rows
-        for share, line in zip(row.cascades, cascade_lines(row.cascades, comparison.metric, [row.weights]), strict=True)
-    }
     signatures = signature_lines([(row.name, row.signature) for row in comparison.rows], style)
     if style == "markdown":
-        return "\n".join([table, "", f"{about}.", *(f"{line}." for line in shares.values()), "", *signatures])
-    return "\n".join([table, "", about, *shares.values(), *signatures])
+        return "\n".join([table, "", f"{about}.", "", *signatures])
+    return "\n".join([table, "", about, *signatures])
 
 
 def _about(comparison: Comparison) -> str:

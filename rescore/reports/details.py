@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import IO
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from typing import IO, Any
 
 import numpy as np
 
 from rescore import decision
-from rescore.asr.confidence import Word
-from rescore.asr.recombine import Edit, edits_between
 from rescore.errors import UserError
-from rescore.lms import LanguageModel
+from rescore.lms import LanguageModel, TokenScores
 from rescore.lms.context import ask, in_place
 from rescore.metrics import Metric
-from rescore.metrics.alignment import AlignedPair, align
+from rescore.metrics.alignment import align, edits_between
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.significance import SPEAKER, by_group, speakers
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
@@ -24,98 +23,6 @@ from rescore.reports.analysis import Analysis, analyse
 from rescore.reports.words import heard
 from rescore.tuning.tune import Step, curves
 from rescore.tuning.weights import Weights
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One text for an utterance."""
-
-    text: str
-    pairs: list[AlignedPair]
-    """Words of reference and text, aligned; None stands for a missing partner."""
-    errors: int
-    """Pairs that differ."""
-    tokens: list[tuple[str, float]]
-    """The model's tokens and their natural-log probabilities."""
-    respelled: Sequence[Edit] = ()
-    """Places of respelled words among the text's words in `pairs`, with the words heard there."""
-
-
-@dataclass(frozen=True, slots=True)
-class RankedHypothesis:
-    """One hypothesis of the list."""
-
-    text: str
-    errors: int
-    """Of an alignment with the reference, as `Output.errors`."""
-    scores: dict[str, float]
-    oracle: bool
-    """Whether no other of the list has fewer errors (the first of equals)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Utterance:
-    """One utterance and its texts."""
-
-    id: str
-    reference: str
-    """The closest to the reranked text, as it was given."""
-    words: int
-    """In the normalised reference."""
-    outputs: list[Output]
-    """First pass, reranked."""
-    candidates: list[RankedHypothesis]
-    """All hypotheses, in the order of the file."""
-    certain: Sequence[Word] = ()
-    """The words of the reranked text with the probability that each is right, where this is known."""
-
-
-def describe_utterances(
-    lists: Sequence[NbestList],
-    outputs: Sequence[Sequence[str]],
-    lm: LanguageModel,
-    normaliser: Normaliser | None = None,
-) -> list[Utterance]:
-    """
-    Args:
-        outputs: texts of each system, one per list. lm: scores tokens. normaliser: cuts texts into words.
-    """
-    normaliser = normaliser or Normaliser()
-    chosen_texts = list(zip(*outputs, strict=True))
-    questions_of = [ask(lm, placed, texts) for placed, texts in zip(in_place([lm], lists), chosen_texts, strict=True)]
-    questions = list(dict.fromkeys(question for list_questions in questions_of for question in list_questions))
-    tokens = dict(zip(questions, lm.score(questions), strict=True))
-    utterances = []
-    for nbest, chosen, about in zip(lists, chosen_texts, questions_of, strict=True):
-        # All outputs stand below each other, beside one reading of one reference: the reading for the last output.
-        closest = normaliser.closest(nbest.references, chosen[-1])
-        reference = normaliser.nearest(closest, chosen[-1])[0]
-        sides = []
-        for text, question in zip(chosen, about, strict=True):
-            pairs = align(*normaliser.nearest(reference, text))
-            scores = tokens[question]
-            shaded = list(zip(scores.tokens, map(float, scores.log_probs), strict=True))
-            errors = sum(expected != word for expected, word in pairs)
-            sides.append(Output(text, pairs, errors, shaded, _respelled(nbest, text, pairs, normaliser)))
-        utterances.append(Utterance(nbest.id, closest, len(reference), sides, _candidates(nbest, normaliser)))
-    return utterances
-
-
-def _respelled(nbest: NbestList, text: str, pairs: Sequence[AlignedPair], normaliser: Normaliser) -> Sequence[Edit]:
-    source = heard(nbest, text)
-    return edits_between([word for _, word in pairs if word is not None], normaliser(source)) if source else ()
-
-
-def _candidates(nbest: NbestList, normaliser: Normaliser) -> list[RankedHypothesis]:
-    errors = [
-        sum(expected != word for expected, word in align(*normaliser.nearest_of(nbest.references, hypothesis.text)))
-        for hypothesis in nbest.hypotheses
-    ]
-    best = min(tie_order(nbest), key=errors.__getitem__)
-    return [
-        RankedHypothesis(hypothesis.text, number, hypothesis.scores, rank == best)
-        for rank, (hypothesis, number) in enumerate(zip(nbest.hypotheses, errors, strict=True))
-    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +43,10 @@ class Details:
     """The contents of an HTML report beside the results."""
 
     analysis: Analysis
-    utterances: list[Utterance]
+    utterances: list[dict[str, Any]]
+    """As the page reads them: plain values for JSON."""
+    columns: list[str]
+    """The names of the scores of each hypothesis."""
     curve: list[Step]
     """The metric on the tuning lists against the weight of each language model."""
     by_speaker: list[SpeakerErrors]
@@ -150,13 +60,14 @@ def details(
     weights: Weights,
     lm: LanguageModel,
     dev: Sequence[NbestList] | None = None,
-    certain: Sequence[Sequence[Word]] | None = None,
+    certain: Sequence[Sequence[Any]] | None = None,
 ) -> Details:
     """Look closer at a run on lists with references.
 
     Args:
         texts: the choices, one per list. lm: gives the log-probabilities of single tokens.
-        dev: the lists that weights were tuned on. certain: the words of `texts` with their confidences.
+        dev: the lists that weights were tuned on. certain: the words of `texts`, each with its text, confidence and
+            alternatives.
 
     Raises:
         UserError: the lists have no references.
@@ -165,26 +76,97 @@ def details(
         raise UserError("an HTML report needs references; give --ref FILE")
     first = decision.best(lists, {FIRST_PASS: 1.0})
     before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
-    utterances = describe_utterances(lists, (before, texts), lm, metric.words)
-    if certain is not None:
-        utterances = [replace(utterance, certain=words) for utterance, words in zip(utterances, certain, strict=True)]
+    outputs = list(zip(before, texts, strict=True))
+    normaliser, words = metric.words or Normaliser(), certain or [()] * len(lists)
+    columns = list(lists[0].hypotheses[0].scores)
+    each = zip(lists, outputs, _token_scores(lists, outputs, lm), words, strict=True)
+    utterances = [_utterance(*entry, columns, normaliser) for entry in each]
     return Details(
         analyse(metric, lists, weights, texts, dev),
         utterances,
+        columns,
         weight_curve(metric, dev, weights) if dev else [],
         by_speaker(utterances),
     )
 
 
-def by_speaker(utterances: Sequence[Utterance]) -> list[SpeakerErrors]:
+def _token_scores(
+    lists: Sequence[NbestList], outputs: Sequence[tuple[str, str]], lm: LanguageModel
+) -> Iterator[list[TokenScores]]:
+    """The scores of the texts of each list."""
+    placed = zip(in_place([lm], lists), outputs, strict=True)
+    questions_of = [ask(lm, nbest, texts) for nbest, texts in placed]
+    questions = list(dict.fromkeys(question for questions in questions_of for question in questions))
+    scores = dict(zip(questions, lm.score(questions), strict=True))
+    return ([scores[question] for question in questions] for questions in questions_of)
+
+
+def _utterance(
+    nbest: NbestList,
+    texts: tuple[str, str],
+    scores: Sequence[TokenScores],
+    certain: Sequence[Any],
+    columns: Sequence[str],
+    normaliser: Normaliser,
+) -> dict[str, Any]:
+    """One utterance, its first-pass and reranked text, and all hypotheses in the order of the file."""
+    # Both texts stand below each other, beside one reference: the closest to the reranked text.
+    reference = normaliser.closest(nbest.references, texts[-1])
+    words = normaliser(reference)
+    errors = [_errors(align(*normaliser.pair(nbest.references, hypothesis.text))) for hypothesis in nbest.hypotheses]
+    best = min(tie_order(nbest), key=errors.__getitem__)
+    return {
+        "id": nbest.id,
+        "text": " ".join([nbest.id, reference, *texts]).lower(),
+        "reference": reference,
+        "words": len(words),
+        "changed": texts[0] != texts[1],
+        "outputs": [_output(nbest, *each, words, normaliser) for each in zip(texts, scores, strict=True)],
+        "certain": [
+            [word.text, round(word.confidence, 3), [[text, round(mass, 3)] for text, mass in word.alternatives]]
+            for word in certain
+        ],
+        "list": [
+            [each.text, number, rank == best, [_finite(each.scores.get(name), 3) for name in columns]]
+            for rank, (each, number) in enumerate(zip(nbest.hypotheses, errors, strict=True))
+        ],
+    }
+
+
+def _output(
+    nbest: NbestList, text: str, scores: TokenScores, reference: Sequence[str], normaliser: Normaliser
+) -> dict[str, Any]:
+    """A text beside the reference; the places of respelled words among its words, and the words heard there."""
+    words, source = normaliser(text), heard(nbest, text)
+    pairs = align(reference, words)
+    edits = edits_between(words, normaliser(source)) if source else ()
+    tokens = zip(scores.tokens, map(float, scores.log_probs), strict=True)
+    return {
+        "pairs": pairs,
+        "errors": _errors(pairs),
+        "respelled": [[edit.start, edit.end, " ".join(edit.words)] for edit in edits],
+        "tokens": [[token, _finite(value, 2)] for token, value in tokens],
+    }
+
+
+def _errors(pairs: Iterable[tuple[str | None, str | None]]) -> int:
+    return sum(expected != word for expected, word in pairs)
+
+
+def _finite(value: float | None, digits: int) -> float | None:
+    """For JSON, which knows no infinity."""
+    return None if value is None or not math.isfinite(value) else round(value, digits)
+
+
+def by_speaker(utterances: Sequence[dict[str, Any]]) -> list[SpeakerErrors]:
     """Errors of first pass and reranked output by speaker, where ids show who that is and some speak more than once."""
     try:
-        names = speakers([utterance.id for utterance in utterances], SPEAKER)
+        names = speakers([utterance["id"] for utterance in utterances], SPEAKER)
     except UserError:
         return []
     if not 1 < len(set(names)) < len(names):
         return []
-    rows = [np.array([1, each.words, *(output.errors for output in each.outputs)]) for each in utterances]
+    rows = [np.array([1, each["words"], *(output["errors"] for output in each["outputs"])]) for each in utterances]
     sums = zip(dict.fromkeys(names), by_group(rows, names).tolist(), strict=True)
     return [
         SpeakerErrors(name, count, words, *(100 * errors / max(words, 1) for errors in (before, after)))

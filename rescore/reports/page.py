@@ -21,9 +21,9 @@ from rescore.errors import counted
 from rescore.nbest import FIRST_PASS
 from rescore.reports import outlook
 from rescore.reports.analysis import Analysis
-from rescore.reports.details import Details, SpeakerErrors, Utterance
+from rescore.reports.details import Details, SpeakerErrors
 from rescore.reports.results import SIGNIFICANT, MetricResult, Results, cells, overview, worse
-from rescore.reports.words import POSITIONS, ClassErrors, class_rows
+from rescore.reports.words import POSITIONS
 from rescore.styles import html, marked_worse
 from rescore.tuning.tune import Step
 
@@ -38,9 +38,9 @@ def page(results: Results, details: Details) -> str:
     """The whole page."""
     data = {
         "charts": _charts(results, details.analysis, details.curve),
-        "columns": list(details.utterances[0].candidates[0].scores) if details.utterances else [],
+        "columns": details.columns,
         "outputs": OUTPUTS,
-        "utterances": [_utterance(utterance) for utterance in details.utterances],
+        "utterances": details.utterances,
     }
     packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     tables = [*_tables(results, details.analysis), *_speakers(details.by_speaker)]
@@ -173,10 +173,6 @@ def _tables(results: Results, analysis: Analysis) -> list[Table]:
     tables = [(f"{figures.metric}: counts", cells(figures)) for figures in results.metrics]
     if len(weights) > 1:
         tables.append((f"Weights, {results.origin}", [["", "weight"], *weights]))
-    if analysis.by_class:
-        head, *body = class_rows(analysis.by_class)
-        rows = [[*row, _change(kind, 2)] for row, kind in zip(body, analysis.by_class, strict=True)]
-        tables.append(("By kind of word", [[*head, "change"], *rows]))
     for title, pairs in (("Most often corrected", analysis.corrected), ("Most often newly broken", analysis.broken)):
         if pairs:
             body = [[pair.reference, pair.hypothesis or "(nothing)", str(pair.count)] for pair in pairs[:6]]
@@ -184,9 +180,9 @@ def _tables(results: Results, analysis: Analysis) -> list[Table]:
     return tables
 
 
-def _change(rates: ClassErrors | SpeakerErrors, digits: int) -> str:
+def _change(rates: SpeakerErrors) -> str:
     """The difference of the error rates of both outputs; an increase says that it is worse."""
-    return marked_worse(f"{rates.reranked - rates.first_pass:+.{digits}f}", rates.reranked > rates.first_pass)
+    return marked_worse(f"{rates.reranked - rates.first_pass:+.1f}", rates.reranked > rates.first_pass)
 
 
 def _speakers(speakers: Sequence[SpeakerErrors]) -> list[Table]:
@@ -198,45 +194,9 @@ def _speakers(speakers: Sequence[SpeakerErrors]) -> list[Table]:
             f"{speaker.utterances:,}",
             f"{speaker.words:,}",
             *(f"{rate:.1f}" for rate in (speaker.first_pass, speaker.reranked)),
-            _change(speaker, 1),
+            _change(speaker),
         ]
         for speaker in speakers[:SPEAKERS]
     ]
     more = f", the {SPEAKERS} with the most errors of {len(speakers):,}" if len(speakers) > SPEAKERS else ""
     return [(f"Errors in 100 words, by speaker{more}", [["", "utterances", "words", *OUTPUTS, "change"], *rows])]
-
-
-def _utterance(utterance: Utterance) -> dict[str, Any]:
-    columns = utterance.candidates[0].scores
-    outputs = [
-        {
-            "pairs": output.pairs,
-            "errors": output.errors,
-            "respelled": [[edit.start, edit.end, " ".join(edit.words)] for edit in output.respelled],
-            "tokens": [[token, _score(value, 2)] for token, value in output.tokens],
-        }
-        for output in utterance.outputs
-    ]
-    candidates = [
-        [each.text, each.errors, each.oracle, [_score(each.scores.get(name)) for name in columns]]
-        for each in utterance.candidates
-    ]
-    certain = [
-        [word.text, round(word.confidence, 3), [[text, round(mass, 3)] for text, mass in word.alternatives]]
-        for word in utterance.certain
-    ]
-    return {
-        "id": utterance.id,
-        "text": " ".join([utterance.id, utterance.reference, *(output.text for output in utterance.outputs)]).lower(),
-        "reference": utterance.reference,
-        "words": utterance.words,
-        "changed": utterance.outputs[0].text != utterance.outputs[1].text,
-        "outputs": outputs,
-        "certain": certain,
-        "list": candidates,
-    }
-
-
-def _score(value: float | None, digits: int = 3) -> float | None:
-    """For JSON, which knows no infinity."""
-    return None if value is None or not math.isfinite(value) else round(value, digits)

@@ -8,8 +8,8 @@ from typing import IO
 
 import numpy as np
 
-from rescore.errors import UserError, counted
-from rescore.lms import LanguageModel, TokenScores, capabilities_of, is_pseudo, origin
+from rescore.errors import counted
+from rescore.lms import LanguageModel, TokenScores, is_pseudo, origin
 from rescore.lms.context import ask, in_place
 from rescore.nbest import Column, Hypothesis, NbestList
 from rescore.signature import Signature
@@ -86,8 +86,6 @@ def measure(
     Raises:
         UserError: the model scores the best hypotheses of lists only.
     """
-    if capabilities_of(lm).selection is not None:
-        raise UserError(f"--lm {lm.name}: top=N is about lists; leave it out for --text FILE")
     sentences = [line.hypotheses[0].text for line in lines]
     placed = zip(in_place([lm], lines), sentences, strict=True)
     questions = [question for line, sentence in placed for question in ask(lm, line, [sentence])]

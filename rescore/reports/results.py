@@ -20,7 +20,7 @@ from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, is_better, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
-from rescore.reports.cascades import Cascade, Proposed, cascade_lines, cascades, proposed
+from rescore.reports.cascades import Proposed, proposed
 from rescore.signature import Signature, origins
 from rescore.styles import as_frame, as_json, html, marked_worse, p_phrase, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
@@ -311,9 +311,6 @@ class Results:
     ref_words: Annotated[int | None, described("Words in the (first) references.")] = None
     dev: Annotated[Dev | None, described("Where the weights were tuned; null where they were given.")] = None
     changed: Annotated[int, described("Utterances whose text is another one than the first pass's.")] = 0
-    cascades: Annotated[
-        list[Cascade], described("What each model scored that was asked about the best hypotheses of each list only.")
-    ] = field(default_factory=list)
     decision: Annotated[str, described("How a text was chosen from each list.")] = "best"
     scale: Annotated[
         float | None, described("Of the posteriors exp(scale * score), where the decision needs them.")
@@ -416,7 +413,6 @@ def evaluate(
         decision=decide.name,
         scale=decide.scale,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
-        cascades=cascades(lists, list(weights.weights), metric),
         proposed=proposed(metric, lists, texts),
     )
     if metric is None:
@@ -448,7 +444,6 @@ def render(results: Results) -> str:
     for rank, measured in enumerate(results.metrics):
         lines += worse(measured, not rank and results.dev is not None)
     lines.append(_weights(results))
-    lines += cascade_lines(results.cascades, results.metric, list(_deciding(results)))
     if results.scale is not None:
         lines.append(f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)")
     if results.unboosted:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
-from rescore.asr.recombine import Edit, edits_between
 from rescore.metrics import Metric
-from rescore.metrics.alignment import align
+from rescore.metrics.alignment import Edit, align, edits_between
 from rescore.metrics.base import losses_of
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NEW_WORDS, NbestList, Origin
@@ -22,12 +20,6 @@ POSITIONS = 40
 """Places beyond count with this one."""
 PAIRS = 20
 """How many word pairs are listed."""
-NUMBERS = re.compile(
-    "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(thir|four|fif|six|seven|eigh|nine)teen|"
-    "(twen|thir|for|fif|six|seven|eigh|nine)ty|hundred|thousand|million|billion"
-)
-"""English number words; words with a digit are numbers, too."""
-
 
 References = Sequence[Sequence[str]]
 """Of each utterance one or more."""
@@ -39,7 +31,7 @@ class Position:
 
     position: int
     words: int
-    """References that have a word there; of two readings the longer."""
+    """References that have a word there; of two references the longer."""
     first_pass: int
     """Its errors there."""
     reranked: int
@@ -55,26 +47,12 @@ class Confusion:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClassErrors:
-    """The word errors of one kind of words: of the reference's, and those inserted."""
-
-    name: str
-    """`numbers`, `names` (with a capital within a sentence, where the references have both cases), `rare` (once in all
-    references)."""
-    words: int
-    """In the references."""
-    first_pass: float
-    """Errors in a hundred of them."""
-    reranked: float
-
-
 def by_position(
     normaliser: Normaliser, references: References, first: Sequence[str], reranked: Sequence[str]
 ) -> list[Position]:
     words, errors = Counter[int](), (Counter[int](), Counter[int]())
     for texts, *outputs in zip(references, first, reranked, strict=True):
-        pairs = [normaliser.nearest_of(texts, output) for output in outputs]
+        pairs = [normaliser.pair(texts, output) for output in outputs]
         longest = max(len(expected) for expected, _ in pairs)
         words.update(min(place, POSITIONS) for place in range(1, longest + 1))
         for counter, pair in zip(errors, pairs, strict=True):
@@ -94,60 +72,16 @@ def pairs_of(
     for texts, *outputs in zip(references, wrong, right, strict=True):
         if outputs[0] == outputs[1]:
             continue
-        # Both outputs are compared with the reference and reading in which the wrong output has the fewest errors.
-        expected = normaliser.nearest_of(texts, outputs[0])[0]
+        # Both outputs are compared with the reference in which the wrong output has the fewest errors.
+        expected = normaliser(normaliser.closest(texts, outputs[0]))
         bad, good = (
-            [pair for pair in align(*normaliser.nearest(expected, output)) if pair[0] is not None] for output in outputs
+            [pair for pair in align(expected, normaliser(output)) if pair[0] is not None] for output in outputs
         )
         for (word, in_wrong), (_, in_right) in zip(bad, good, strict=True):
             if word is not None and in_wrong != word == in_right:
                 counts[word, in_wrong or ""] += 1
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]]
-
-
-def by_class(
-    normaliser: Normaliser, references: References, first: Sequence[str], reranked: Sequence[str]
-) -> list[ClassErrors]:
-    """The error rates of kinds of words; kinds that the references lack are left out.
-
-    With several references, the closest to the first pass counts for both outputs.
-    """
-    closest = [normaliser.closest(texts, output) for texts, output in zip(references, first, strict=True)]
-    counts = Counter(word for reference in closest for word in normaliser.reference(reference))
-    kinds = {
-        "numbers": {word for word in counts if NUMBERS.fullmatch(word) or any(map(str.isdigit, word))},
-        "names": _names(normaliser, closest),
-        "rare": {word for word, count in counts.items() if count == 1},
-    }
-    errors = [_errors(normaliser, closest, output) for output in (first, reranked)]
-    rows = []
-    for name, kind in kinds.items():
-        words = sum(counts[word] for word in kind)
-        if words:
-            rates = (100 * sum(counts[word] for word in kind) / words for counts in errors)
-            rows.append(ClassErrors(name, words, *rates))
-    return rows
-
-
-def _names(normaliser: Normaliser, references: Sequence[str]) -> set[str]:
-    """Words that begin with a capital within a sentence and go on in lower case, unlike the pronoun I."""
-    words = {word for reference in references for word in reference.split()[1:]}
-    names = {word for word in words if word.istitle() and any(map(str.islower, word))}
-    return {part for word in names for part in normaliser.reference(word)}
-
-
-def _errors(normaliser: Normaliser, references: Sequence[str], output: Sequence[str]) -> Counter[str]:
-    """The number of errors at each word: a reference word, or an inserted word."""
-    pairs = (normaliser.nearest(reference, text) for reference, text in zip(references, output, strict=True))
-    aligned = (words for pair in pairs if pair[0] != pair[1] for words in align(*pair))
-    return Counter(str(word or wrong) for word, wrong in aligned if word != wrong)
-
-
-def class_rows(classes: Iterable[ClassErrors]) -> list[list[str]]:
-    """The cells of a table."""
-    head = ["errors in a hundred", "words", "first pass", "reranked"]
-    return [head, *([row.name, f"{row.words:,}", f"{row.first_pass:.2f}", f"{row.reranked:.2f}"] for row in classes)]
 
 
 def pairs_line(name: str, pairs: list[Confusion], broken: bool = False) -> str:

@@ -103,8 +103,6 @@ class Embedder:
             for layer in self._options.mix(layers):
                 if not 0 <= layer <= layers:
                     raise UserError(f"{lm.name}: layer {layer} is not between 0 and {layers}")
-            if self._options.kind == "context" and lm.behind and lm.network.cloze is not None:
-                raise UserError(f"{lm.name}: predicts masked tokens, so it has no context vectors; give --kind hidden")
             if self._options.kind == "context" and not lm.capabilities.predicts_tokens:
                 raise UserError(f"{lm.name}: sees the scored token, so it has no context vectors; give --kind hidden")
             if self._options.special and (lm.behind or lm.masks):

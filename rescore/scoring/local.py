@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, cast, runtime_checkable
 
-import numpy as np
-
-from rescore.decision.rules import selected
 from rescore.errors import UserError, counted
 from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, column_name, origin, without_context
 from rescore.lms.base import OnShare, watched
@@ -54,21 +51,6 @@ def windows(
 Scored = list[tuple[WithNeighbours, list[TokenScores]]]
 """Lists with the scores of their hypotheses."""
 
-NOT_SCORED = TokenScores([], np.zeros(0), total=-math.inf)
-"""Of a hypothesis that the model's `Selection` leaves out: it cannot win."""
-
-
-def _asked(lm: LanguageModel, nbest: NbestList) -> list[int]:
-    """The places of the hypotheses that a model scores."""
-    selection = capabilities_of(lm).selection
-    if selection is None:
-        return list(range(len(nbest.hypotheses)))
-    if not selection.weights:
-        raise UserError(
-            f"{lm.name}: no weights to choose the best {counted(selection.top, 'hypothesis')} by; score with the models"
-        )
-    return selected(nbest, selection)
-
 
 @dataclass
 class _Tally:
@@ -76,26 +58,20 @@ class _Tally:
 
     tokens: int = 0
     unknown: int = 0
-    hypotheses: int = 0
-    scored: int = 0
     several: int = 0
     """Lists with different questions to the model."""
     alike: int = 0
     """Such lists whose scores are all the same."""
 
-    def add(self, ranks: Sequence[int | None], scores: Sequence[TokenScores]) -> None:
+    def add(self, ranks: Sequence[int], scores: Sequence[TokenScores]) -> None:
         """Count a list: the rank of each hypothesis's question (`_ranks`), and its score."""
         self.tokens += sum(len(score.tokens) for score in scores)
         self.unknown += sum(len(score.unknown) for score in scores)
-        self.hypotheses += len(ranks)
-        self.scored += len(ranks) - ranks.count(None)
-        if len(set(ranks) - {None}) > 1:
+        if len(set(ranks)) > 1:
             self.several += 1
-            self.alike += len({score.sum for score in scores if score is not NOT_SCORED}) == 1
+            self.alike += len({score.sum for score in scores}) == 1
 
     def report(self, name: str) -> None:
-        if self.scored < self.hypotheses:
-            log.info("%s: scored %s of %s hypotheses", name, f"{self.scored:,}", f"{self.hypotheses:,}")
         if self.several and self.alike == self.several:
             log.warning(
                 "%s: all hypotheses of a list have the same score, in each of %s lists; check that the model is for "
@@ -125,7 +101,7 @@ def _warn_of_case(lm: LanguageModel, window: Scored) -> None:
         hypothesis.text: score.sum
         for placed, scores in window
         for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True)
-        if hypothesis.text.isupper() and score is not NOT_SCORED
+        if hypothesis.text.isupper()
     }
     capabilities = capabilities_of(lm)
     if not texts or capabilities.source or any(not text.isupper() for text in texts):
@@ -147,11 +123,10 @@ def score_windows(
 ) -> Iterator[Scored]:
     """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
 
-    What is reported at the end: how many tokens the model does not know, whether all its scores are the same, and how
-    many hypotheses it scored, if not all.
+    What is reported at the end: how many tokens the model does not know, and whether all its scores are the same.
     """
     tally = _Tally()
-    begun: deque[tuple[list[WithNeighbours], list[list[int | None]]]] = deque()
+    begun: deque[tuple[list[WithNeighbours], list[list[int]]]] = deque()
     window_progress = _WindowProgress(progress)
 
     def batches() -> Iterator[list[Question]]:
@@ -178,7 +153,7 @@ def score_windows(
             continue
         done: Scored = []
         for placed, ranks in zip(window, places, strict=True):
-            scores = [NOT_SCORED if rank is None else result[rank] for rank in ranks]
+            scores = [result[rank] for rank in ranks]
             for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True):
                 if not score.sum < math.inf:  # NaN is not, either
                     text = hypothesis.text[:60]
@@ -194,17 +169,10 @@ def score_windows(
     tally.report(lm.name)
 
 
-def _ranks(lm: LanguageModel, placed: WithNeighbours, ranks: dict[Question, int]) -> list[int | None]:
-    """Of each hypothesis of a list, the place of its question among all of a window (`ranks`, which grows); None for a
-    hypothesis that is not scored."""
-    nbest = placed.nbest
-    places = _asked(lm, nbest)
-    result: list[int | None] = [None] * len(nbest.hypotheses)
-    for place, question in zip(
-        places, ask(lm, placed, (nbest.hypotheses[index].text for index in places)), strict=True
-    ):
-        result[place] = ranks.setdefault(question, len(ranks))
-    return result
+def _ranks(lm: LanguageModel, placed: WithNeighbours, ranks: dict[Question, int]) -> list[int]:
+    """Of each hypothesis of a list, the place of its question among all of a window (`ranks`, which grows)."""
+    texts = (hypothesis.text for hypothesis in placed.nbest.hypotheses)
+    return [ranks.setdefault(question, len(ranks)) for question in ask(lm, placed, texts)]
 
 
 def _report_cache(lm: LanguageModel) -> None:

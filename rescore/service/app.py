@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
 
+import uvicorn
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -38,7 +39,6 @@ from rescore.formats import native
 from rescore.formats.audio import confined
 from rescore.nbest import FIRST_PASS, NO_AUDIO, Hypothesis, NbestList
 from rescore.rescorer import Choice, Rescorer
-from rescore.service import connections
 from rescore.version import VERSION
 
 log = logging.getLogger(__name__)
@@ -50,6 +50,8 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 """Bounds of the histograms of batch sizes."""
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+KEEP_ALIVE = 75
+"""Seconds after which an idle connection is closed; longer than the 60 seconds of nginx, which then closes first."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
 
 
@@ -290,20 +292,14 @@ class Service:
             raise RefusedError(stage[0], f"{stage[1]} {self._limits.seconds:g} s") from None
 
     async def _body(self, request: Request) -> bytes:
-        """The body. A body that is too large is read to its end, so that the client reads the answer, but is not
-        kept."""
+        """The body. A body that is too large is read to its end, so that the client reads the answer, but not kept."""
         size, most = 0, self._limits.body
         parts: list[bytes] = []
-        length = request.headers.get("content-length", "")
-        announced = length.isdecimal() and int(length) > most
-        if not (announced and "expect" in request.headers):  # who expects word before sending reads the answer first
-            async for part in request.stream():
-                size += len(part)
-                if size <= most:
-                    parts.append(part)
-                else:
-                    parts.clear()
-        if announced or size > most:
+        async for part in request.stream():
+            size += len(part)
+            if size <= most:
+                parts.append(part)
+        if size > most:
             raise RefusedError(413, f"request: more than {most:,} bytes; send fewer lists at once")
         return b"".join(parts)
 
@@ -333,7 +329,21 @@ def application(rescorer: Rescorer, limits: Limits | None = None) -> Starlette:
     return Starlette(routes=routes, lifespan=lifespan)
 
 
-def server(rescorer: Rescorer, limits: Limits | None = None) -> connections.Server:
-    """The application with a server of its own."""
+def server(rescorer: Rescorer, limits: Limits | None = None) -> uvicorn.Server:
+    """A server of the application. SIGTERM stops it after it has answered the requests that were sent.
+
+    It holds as many connections as clients make: limits for clients are the work of a proxy (docs/service.md).
+    """
     limits = limits or Limits()
-    return connections.server(application(rescorer, limits), limits.seconds, (__name__,))
+    config = uvicorn.Config(
+        application(rescorer, limits),
+        http="h11",
+        loop="asyncio",
+        ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=math.ceil(limits.seconds) + 1,
+    )
+    return uvicorn.Server(config)

@@ -54,9 +54,8 @@ def command(
     """
     try:
         from rescore.service import app as service
-        from rescore.service import connections
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("h11", "prometheus_client", "starlette", "uvicorn"):
+        if (error.name or "").partition(".")[0] not in ("prometheus_client", "starlette", "uvicorn"):
             raise
         raise UserError(f"serve needs {error.name}; install it with: pip install 'rescore[serve]'") from None
     from rescore.lms.base import bound_kernels
@@ -69,9 +68,12 @@ def command(
         dev_lists = InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
         server = service.server(rescorer, limits)
-        # Notes about single lists would fill the log; errors stay, and what the service says itself.
-        for log in (service.log, connections.log):
-            log.setLevel(log.getEffectiveLevel())
+        listening.listen()  # connections that are made from here on wait for the server
+        bound_host, bound_port = listening.getsockname()[:2]
+        service.log.info(
+            "listening on http://%s:%d", f"[{bound_host}]" if ":" in bound_host else bound_host, bound_port
+        )
+        # Notes about single lists would fill the log; errors stay.
         logging.getLogger("rescore").setLevel(logging.ERROR)
         # The server raises the signal that stopped it once more when it has ended.
         with contextlib.suppress(SystemExit, KeyboardInterrupt):

@@ -14,7 +14,8 @@ from rescore.asr.correct import FEATURES, Candidate, Change, Corrector, Trees, c
 from rescore.asr.formats.documents import Text
 from rescore.asr.thresholds import tuned
 from rescore.errors import UserError
-from rescore.metrics.normalise import Normaliser, WordList
+from rescore.metrics.listed import WordList
+from rescore.metrics.normalise import Normaliser
 from tests.conftest import ROOT
 
 DATA = ROOT / "tests" / "data"

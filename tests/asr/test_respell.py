@@ -30,7 +30,7 @@ from rescore.asr.respell import (
 )
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.nbest import Hypothesis, NbestList, Origin
 
 CHANNEL = learn(Counter({("inhale", "inhal"): 9, ("zodiac", "zodiag"): 5, ("how else", "howless"): 4}))

@@ -20,7 +20,7 @@ from rescore.errors import UserError
 from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics import MetricOptions
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.nbest import CHANNEL, Hypothesis, NbestList, Origin
 from rescore.pipeline import RunConfig
 from rescore.reports.results import render

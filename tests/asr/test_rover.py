@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from rescore.asr.rover import Rover, network_rows
+from rescore.asr.written import rewritten
 from rescore.decision import ListWeights
-from rescore.metrics.normalise import rewritten
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import EMPTY, Hypothesis, NbestList
 from tests.decision.plain import confusion_network, vote

@@ -7,7 +7,7 @@ import pytest
 
 from rescore.asr.term_metrics import F1, Precision, Recall
 from rescore.metrics.base import Spoken
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 
 LISTED = WordList(("New York", "New York Times", "york", "eva => Aoife"), "words")
 

@@ -10,7 +10,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.sounds import sounds
 from rescore.asr.terms import CUTOFF, MOST_EDITS, PER_SPAN, Term, TermIndex, read_terms, split
 from rescore.errors import UserError
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from tests.conftest import ROOT
 
 TEXT = "ask gold man sacks about the monroe inks call and post gress"

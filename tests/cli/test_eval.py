@@ -82,7 +82,6 @@ def test_few_recordings_are_told(rescore: Run, tmp_path: Path) -> None:
 def test_what_counts_as_a_word_can_be_said(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "ref.trn").write_text("It's a well-known fact (a-1)\n", encoding="utf-8")
     (tmp_path / "hyp.trn").write_text("its a well known fact, <unk> (a-1)\n", encoding="utf-8")
-    (tmp_path / "en.glm").write_text("its => it's / [ ] __ [ ]\n", encoding="utf-8")
 
     def errors(*options: str) -> int:
         done = rescore("eval", "hyp.trn", "--ref", "ref.trn", "--report", "-", *options)
@@ -94,6 +93,4 @@ def test_what_counts_as_a_word_can_be_said(rescore: Run, tmp_path: Path) -> None
     assert errors("--split-hyphens") == 3
     assert errors("--split-hyphens", "--drop-unknown", "--drop-punctuation") == 1
     assert errors("--split-hyphens", "--drop-unknown", "--drop-punctuation", "--drop-apostrophes") == 0
-    assert errors("--split-hyphens", "--drop-unknown", "--drop-punctuation", "--glm", "en.glm") == 0
     assert errors("--case-sensitive") == 5
-    assert_one_line_error(rescore("eval", "hyp.trn", "--ref", "ref.trn", "--glm", "no.glm"), "no.glm: cannot be read")

@@ -132,7 +132,7 @@ def test_names_on_the_hub_are_looked_up(name: str, monkeypatch: pytest.MonkeyPat
 def test_convert_lists_the_formats_that_it_writes(rescore: Run, tmp_path: Path) -> None:
     shown = " ".join(rescore("convert", "--help-all").stdout.partition("--to")[2].partition("--detok")[0].split())
     written = [name for name in FORMATS.names if hasattr(FORMATS[name], "write")]
-    assert written != FORMATS.names and f"One of: {', '.join(written)}." in shown.replace("- ", "-")
+    assert written != FORMATS.names and f"[{'|'.join(written)}]" in shown
     write_lines(tmp_path / "l.jsonl", noise(2, 1))
     only_read = next(name for name in FORMATS.names if name not in written)
     assert_one_line_error(rescore("convert", "l.jsonl", "--to", only_read), f"{only_read} is read only")
@@ -163,7 +163,7 @@ def test_version_names_torch_and_the_device_without_importing_it(rescore: Run) -
     assert process.stdout == done.stdout and not re.search(r"\| +(torch|numpy)$", process.stderr, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["trn", "STM", "ctm"])
+@pytest.mark.parametrize("name", ["trn", "SRT", "ctm"])
 def test_formats_of_texts_are_written_by_rerank(name: str, rescore: Run, tmp_path: Path) -> None:
     write_lines(tmp_path / "l.jsonl", noise(3, 1))
     done = rescore("convert", "l.jsonl", "--to", name)

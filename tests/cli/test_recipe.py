@@ -117,7 +117,7 @@ def test_from_folder_to_table(toolkit: object, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "argument", ["{}", "--ref={}/text", "--channel={}", "ngram:{}/text", "{}/te*", "{}/te[x]t", "--glm={}/te?t"]
+    "argument", ["{}", "--ref={}/text", "--channel={}", "ngram:{}/text", "{}/te*", "{}/te[x]t", "--words={}/te?t"]
 )
 def test_files_that_arguments_name_are_prerequisites(argument: str, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()

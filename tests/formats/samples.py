@@ -19,8 +19,7 @@ SAMPLES: dict[str, dict[str, str]] = {
     # srilm: nbest-format(5), and NBestHyp::parse in lm/src/NBest.cc.
     "srilm": {
         "nbest/u1": "-10 -2 2 hello world\n-8 -3 3 <s> hollow -pau- world </s>\n",
-        "nbest/u2": "NBestList1.0\n(-100) yes\n(-200) yes sir\n",
-        "nbest/u3": "NBestList2.0\n(-300) yes ( st: 0.1 et: 0.5 g: -100 a: -200 ) y-1 ( st: 0.1 et: 0.3 g: 0 a: -9 )\n",
+        "nbest/u2": "0 -4 1 yes\n0 -5 2 yes sir\n",
     },
     # icefall: store_transcripts in icefall/utils.py.
     "icefall": {

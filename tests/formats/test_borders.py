@@ -10,7 +10,7 @@ import pytest
 from rescore import formats
 from rescore.errors import UserError
 from rescore.formats.source import utterance_of
-from rescore.metrics.normalise import WordList
+from rescore.metrics.listed import WordList
 from rescore.nbest import Column, Hypothesis, NbestList, Role, component_columns, ranked_by_means
 from tests.conftest import Run, assert_one_line_error
 
@@ -91,7 +91,7 @@ def test_an_empty_source_is_not_an_absent_one(tmp_path: Path) -> None:
     log = "S-0\t\nT-0\ta\nH-0\t-0.5\ta\nP-0\t-0.5 -0.5\nS-1\tx\nT-1\tb\nH-1\t-0.5\tb\nP-1\t-0.5 -0.5\n"
     (tmp_path / "log").write_text(log)
     lists = formats.read([tmp_path / "log"])
-    for to, name in (("native", "l.jsonl"), ("native", "l.json"), ("csv", "l.csv"), ("hf", "hf.jsonl")):
+    for to, name in (("native", "l.jsonl"), ("native", "l.json"), ("csv", "l.csv")):
         formats.write(lists, str(tmp_path / name), to)
         assert [nbest.source for nbest in formats.read([tmp_path / name])] == ["", "x"]
     (tmp_path / "l.json").write_text(json.dumps({"u": {"hyp_1": {"score": -1, "text": "a"}}}))

@@ -60,7 +60,7 @@ def test_other_toolkits(name: str, columns: list[str], tmp_path: Path) -> None:
         assert nbest.hypotheses[0].scores == {"s2s": -0.75, "lm": -3.5, "context": 0.5}
 
 
-@pytest.mark.parametrize("to", ["native", "espnet2", "moses", "kaldi", "csv"])
+@pytest.mark.parametrize("to", ["native", "espnet2", "moses", "csv"])
 def test_convert_keeps_them(to: str, tmp_path: Path, rescore: Run) -> None:
     hyps = [{"text": "a", "score": -1.0, "scores": {"ctc": -2.5, "lm": -3.5}}]
     part = {"model": "espnet2", "fingerprint": "", "norm": "sum", "precision": "", "role": "component"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -118,11 +119,8 @@ def test_the_option_that_is_missing_is_named(rescore: Run, tmp_path: Path) -> No
     assert_one_line_error(rescore("eval", "l.jsonl", "--ref", "r", "--ref-format", "trn"), "does not end in (id)")
 
 
-def test_stm_with_times_of_segments(rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "l.jsonl").write_text('{"id": "spk-1", "hyps": [{"text": "a b", "score": -1}]}\n')
-    (tmp_path / "segments").write_text("spk-1 talk 0.5 2.25\n")
-    assert rescore("rerank", "l.jsonl", "--best", "o.stm", "--segments", "segments").returncode == 0
-    assert (tmp_path / "o.stm").read_text() == "talk 1 spk 0.50 2.25 a b\n"
-    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.stm"), "give --segments")
+def test_a_segments_file_has_times(rescore: Run, tmp_path: Path) -> None:
+    hypothesis = {"text": "a", "score": -1, "times": [[0, 1]]}
+    (tmp_path / "l.jsonl").write_text(json.dumps({"id": "spk-1", "hyps": [hypothesis]}) + "\n")
     (tmp_path / "segments").write_text("spk-1 talk\n")
-    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.stm", "--segments", "segments"), "line 1: expected")
+    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.ctm", "--segments", "segments"), "line 1: expected")

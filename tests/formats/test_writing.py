@@ -14,8 +14,6 @@ from rescore.errors import UserError
 from rescore.nbest import Column, Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 
-FOLDERS = ["espnet2", "kaldi", "srilm"]
-
 
 def lists(path: Path, *hyps: dict[str, object], **more: object) -> None:
     path.write_text(json.dumps({"id": "u1", **more, "hyps": hyps}) + "\n", encoding="utf-8")
@@ -25,15 +23,6 @@ def hyp(text: str, score: float, **columns: float) -> dict[str, object]:
     return {"text": text, "score": score, "scores": columns}
 
 
-@pytest.mark.parametrize("column", ["/../../victim", "a/b", "a\\b", "x" * 300, "a\nb"])
-def test_no_name_leads_out_of_the_folder(column: str, rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "victim").write_text("kept")
-    lists(tmp_path / "l.jsonl", hyp("a", -1, **{column: -2}))
-    assert_one_line_error(rescore("convert", "l.jsonl", "--to", "kaldi", "-o", "out"), "the column", "rename it")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["l.jsonl", "victim"]
-    assert (tmp_path / "victim").read_text() == "kept"
-
-
 def test_a_format_of_texts_names_the_command_that_writes_it(rescore: Run, tmp_path: Path) -> None:
     lists(tmp_path / "l.jsonl", hyp("a", -1), hyp("b", -2))
     done = rescore("convert", "l.jsonl", "--to", "trn")
@@ -41,8 +30,8 @@ def test_a_format_of_texts_names_the_command_that_writes_it(rescore: Run, tmp_pa
     assert rescore("rerank", "l.jsonl", "--best", "best.trn").returncode == 0 and (tmp_path / "best.trn").exists()
 
 
-@pytest.mark.parametrize("to", FOLDERS)
-def test_a_filled_folder_is_not_mixed_with_new_lists(to: str, rescore: Run, tmp_path: Path) -> None:
+def test_a_filled_folder_is_not_mixed_with_new_lists(rescore: Run, tmp_path: Path) -> None:
+    to = "espnet2"
     lists(tmp_path / "l.jsonl", hyp("a", -1), hyp("b", -2))
     lists(tmp_path / "m.jsonl", hyp("c", -1))
     (tmp_path / "out").mkdir()
@@ -55,11 +44,10 @@ def test_a_filled_folder_is_not_mixed_with_new_lists(to: str, rescore: Run, tmp_
     assert_one_line_error(rescore("convert", "m.jsonl", "--to", to, "-o", "file"), "is a file")
 
 
-@pytest.mark.parametrize("to", FOLDERS)
-def test_no_parts_stay_where_writing_fails(to: str, tmp_path: Path) -> None:
+def test_no_parts_stay_where_writing_fails(tmp_path: Path) -> None:
     found = [NbestList("u1", [Hypothesis("a", {"s2s": -1.0})]), NbestList("u 2", [Hypothesis("a", {"s2s": -1.0})])]
     with pytest.raises(UserError, match="the id 'u 2' cannot be written"):
-        formats.write(found, str(tmp_path / "out"), to)
+        formats.write(found, str(tmp_path / "out"), "espnet2")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -74,7 +62,7 @@ def test_more_hypotheses_than_open_files(tmp_path: Path) -> None:
     assert next(formats.iterate([tmp_path / "out"])).hypotheses == hypotheses
 
 
-@pytest.mark.parametrize("to", ["espnet1", "fairseq", "csv", "tsv"])
+@pytest.mark.parametrize("to", ["csv", "tsv"])
 def test_references_after_the_first(to: str, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text('{"id": "7", "ref": ["a", "b"], "hyps": [{"text": "a", "score": -1}]}\n')
     done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")
@@ -82,56 +70,22 @@ def test_references_after_the_first(to: str, rescore: Run, tmp_path: Path) -> No
     assert next(formats.iterate(["out"])).references == ("a",)
 
 
-@pytest.mark.parametrize("to", ["icefall", "hf", "nemo", "sockeye", "hyporadise", "json"])
-def test_all_references(to: str, rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "l.jsonl").write_text('{"id": "7", "ref": ["a", "b"], "hyps": [{"text": "a", "score": -1}]}\n')
-    done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")
-    assert "references" not in done.stderr
-    assert next(formats.iterate(["out"])).references == ("a", "b")
-
-
-@pytest.mark.parametrize("to", ["icefall", "opennmt"])
-def test_without_scores_the_best_comes_first(to: str, rescore: Run, tmp_path: Path) -> None:
-    lists(tmp_path / "l.jsonl", hyp("a", -3), hyp("b", -1), hyp("c", -2), ref="b")
-    done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")
-    assert "not written:" in done.stderr and "scores (the best hypothesis comes first)" in done.stderr
-    found = next(formats.iterate(["out"], to, options=formats.ReadOptions(size=3)))
-    assert [one.text for one in found.hypotheses] == ["b", "c", "a"]
-
-
 def test_times_and_recordings(rescore: Run, tmp_path: Path) -> None:
     hyps = [{"text": "a b", "score": -1, "times": [[0, 1], [1, 2]]}]
     (tmp_path / "l.jsonl").write_text(json.dumps({"id": "u", "recording": "r", "hyps": hyps}) + "\n")
-    done = rescore("convert", "l.jsonl", "--to", "kaldi", "-o", "o")
+    done = rescore("convert", "l.jsonl", "--to", "espnet2", "-o", "o")
     assert "not written: recordings, times of words" in done.stderr
     assert json.loads(rescore("convert", "l.jsonl").stdout)["recording"] == "r"
 
 
 def test_sources_and_models_of_columns(rescore: Run, tmp_path: Path) -> None:
-    lists(tmp_path / "l.jsonl", hyp("a", -1), src="x")
-    assert "not written: sources" in rescore("convert", "l.jsonl", "--to", "nemo").stderr
+    lists(tmp_path / "l.jsonl", hyp("a", -1), src="x", id="7")
+    assert "not written: sources" in rescore("convert", "l.jsonl", "--to", "moses", "-o", "m").stderr
     model = {"tta": Column("tta", "ab12", "sum", "float32")}
     found = [NbestList("u1", [Hypothesis("a", {"s2s": -1.0, "tta": -2.0})], provenance=model)]
     formats.write(found, str(tmp_path / "m.jsonl"))
     assert rescore("convert", "m.jsonl", "-o", "n.json").stderr == ""
     assert "which models made the columns" in rescore("convert", "m.jsonl", "-o", "m.csv").stderr
-
-
-@pytest.mark.parametrize(("to", "scale"), [("kaldi", 12), ("srilm", 8)])
-def test_acoustic_and_language_scores_on_another_scale(to: str, scale: int, rescore: Run, tmp_path: Path) -> None:
-    lists(tmp_path / "same.jsonl", hyp("a", -2 - 24 / scale, am=-24, lm=-2))
-    assert rescore("convert", "same.jsonl", "--to", to, "-o", "same").stderr == ""
-    assert formats.read(["same"])[0].hypotheses[0].scores == pytest.approx(
-        {"s2s": -2 - 24 / scale, "am": -24, "lm": -2}
-    )
-    lists(tmp_path / "other.jsonl", hyp("a", -7, am=-24, lm=-2))
-    done = rescore("convert", "other.jsonl", "--to", to, "-o", "other")
-    assert done.stderr.count("\n") == 1 and f"am / {scale}" in done.stderr
-    lists(tmp_path / "lm.jsonl", hyp("a", -7, lm=-2))
-    done = rescore("convert", "lm.jsonl", "--to", to, "-o", "lm")
-    (nbest,) = formats.read(["lm"])
-    assert nbest.hypotheses[0].scores["s2s"] == pytest.approx(-7)
-    assert nbest.hypotheses[0].scores.get("lm") == -2 or "column lm" in done.stderr
 
 
 @pytest.mark.parametrize("name", ["l.csv", "l.tsv"])
@@ -182,18 +136,6 @@ def test_what_to_frame_writes_is_read(rescore: Run, tmp_path: Path) -> None:
 def test_numbers_of_400_digits(content: str, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.json").write_text(content % ("1" * 400))
     assert_one_line_error(rescore("convert", "l.json"), "l.json")
-
-
-@pytest.mark.parametrize("total", [-1e-300, -1e300, -math.inf, 0.0, -3.7])
-def test_sums_that_are_no_sums_of_tokens(total: float, rescore: Run, tmp_path: Path) -> None:
-    """fairseq's log has a value of each token: their number is that of the text where the sum does not show it."""
-    lists(tmp_path / "l.jsonl", hyp("a b", -1, sum=total), id="7")
-    done = rescore("convert", "l.jsonl", "--to", "fairseq", "-o", "log")
-    assert done.returncode == 0 and "sums are not written" in done.stderr
-    assert (tmp_path / "log").stat().st_size < 1000
-    lists(tmp_path / "m.jsonl", hyp("a b", -1, sum=-4), id="8")
-    assert rescore("convert", "m.jsonl", "--to", "fairseq", "-o", "log").stderr == ""
-    assert formats.read([tmp_path / "log"])[0].hypotheses[0].scores == pytest.approx({"s2s": -1, "sum": -4})
 
 
 def test_columns_of_a_table_whose_names_have_another_meaning(rescore: Run, tmp_path: Path) -> None:

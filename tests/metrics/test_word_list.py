@@ -16,8 +16,8 @@ from rescore.errors import UserError
 from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total
 from rescore.metrics.alignment import align
 from rescore.metrics.base import remembered
-from rescore.metrics.normalise import WordList
-from rescore.metrics.wer import ErrorRate, ListedErrorRate, OtherErrorRate
+from rescore.metrics.listed import ListedErrorRate, OtherErrorRate, WordList
+from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report
 from tests.metrics.test_significance import systems

@@ -267,7 +267,7 @@ def test_the_commands(rescore: Run, translations: Path, tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     again = rescore(translations, "--dev", translations, *lms)
     assert again.stdout == first.stdout and "0 were computed" in again.stderr
-    top = rescore("score", translations, "--lm", "lexical:phrases:top=1:lm", "-o", "top.jsonl")
+    top = rescore("score", translations, "--lm", "lexical:phrases:lm", "-o", "top.jsonl")
     assert top.returncode == 0, top.stderr
     all_readings = rescore("recipe", "--each", "lexical:all:lm").stdout.split()
     assert len(all_readings) == 5 and not any("phrases" in name for name in all_readings)

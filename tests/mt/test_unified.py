@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -282,3 +282,36 @@ def test_trained_by_the_command(rescore: Run, tmp_path: Path) -> None:
         rescore(*train, "--pairs", "a.txt", "c.txt", "--out", "x", "--tokenizer", "lm/tokenizer.json"),
         "c.txt: has 2 lines",
     )
+
+
+def test_one_reading_is_trained(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(SENTENCES[:60]) + "\n")
+    (tmp_path / "b.txt").write_text("\n".join(text.upper() for text in SENTENCES[:60]) + "\n")
+    NetworkConfig("tta", 300, layers=1, d_model=16, heads=2, d_ff=32, max_positions=64).save(tmp_path / "tiny.json")
+    common = ("--held-out", "5", "--batch-tokens", "400", "--device", "cpu", "--pairs", "a.txt", "b.txt")
+    train = ("train", "--lm", "unified", *common)
+    done = rescore(*train, "--config", "tiny.json", "--steps", "6", "--out", "lm")
+    assert done.returncode == 0 and done.stderr.count("15 % masked") == 2, done.stderr
+    done = rescore(*train, "--init", "lm", "--steps", "2", "--reading", "seq2seq", "--out", "tuned")
+    assert done.returncode == 0 and "validation loss" in done.stderr, done.stderr
+    single = ("train", "--lm", "unified", *common[:-3], "--text", "a.txt", "--init", "lm", "--steps", "2")
+    done = rescore(*single, "--reading", "l2r", "--out", "single")
+    assert done.returncode == 0 and "validation loss" in done.stderr, done.stderr
+    assert not (tmp_path / "single" / "pairs").exists(), done.stderr
+    again = rescore(*single, "--steps", "3", "--reading", "r2l", "--out", "single", "--resume")
+    assert_one_line_error(again, "was made with tasks l2r, not r2l")
+    assert_one_line_error(rescore(*single, "--reading", "seq2seq", "--out", "x"), "give --pairs SOURCE TARGET")
+    with pytest.raises(UserError, match="--reading x: expected one of bi, bi:source, l2r, r2l, seq2seq"):
+        UnifiedKind.Options(reading=("x",))
+    wrong = rescore("train", "--lm", "tta", "--text", "a.txt", "--reading", "bi", "--out", "x")
+    assert_one_line_error(wrong, "--reading is for unified")
+
+
+def test_masks_in_all_readings_are_no_longer_read(config: NetworkConfig, tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    values = asdict(replace(config, kind="unified"))
+    path.write_text(json.dumps(values | {"cloze": False}))
+    assert NetworkConfig.load(path) == replace(config, kind="unified")
+    path.write_text(json.dumps(values | {"cloze": True}))
+    with pytest.raises(UserError, match="predicts masked tokens in all readings; train the network again"):
+        NetworkConfig.load(path)

@@ -24,7 +24,6 @@ COMMANDS = {
     "page": ("run", LISTS, "--html", "broken-disk/x.html"),
     "weights": ("tune", "scored.jsonl", "-o", "broken-disk/x.json"),
     "analysis": ("analyse", "scored.jsonl", "--weights", "w.json", "-o", "broken-disk/x.json"),
-    "plots": ("analyse", "scored.jsonl", "--weights", "w.json", "--plots", "broken-disk/x"),
     "golden": ("check", "r.json", "--golden", "r.json", "--junit", "broken-disk/x.xml"),
     "cache": ("score", LISTS, *LM, "--cache", "broken-disk/x", "-o", "y.jsonl"),
     "recipe": ("init", "broken-disk"),

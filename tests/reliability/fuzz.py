@@ -33,7 +33,6 @@ from rescore.formats import read_references
 from rescore.lms.base import length_power
 from rescore.lms.config import NetworkConfig
 from rescore.lms.folders import card_value
-from rescore.metrics.glm import Glm
 from rescore.reports import results
 from rescore.signature import Signature
 from rescore.tuning import Weights
@@ -78,11 +77,6 @@ LINES = {
     "fairseq": "S-0\ta b\nT-0\ta b\nH-0\t-0.5\ta@@ b\nD-0\t-0.5\tab\nP-0\t-0.5 -0.5\n2020 | INFO | x\n",
     "moses": "0 ||| a b ||| LM0= -1 TM= -1 -2 ||| -3.5\n0 ||| b ||| LM0= -1 TM= -1 -2 ||| -4\n1 ||| c ||| ||| -1\n",
 }  # fmt: skip
-GLM = """* name "x"
-[A] => [{B / @}] / [ ] __ [ ] ;; c
-;; INPUT_DEPENDENT_APPLICATION = "hyp"
-"qu" => kw
-"""
 
 
 def mutated(content: bytes, draw: random.Random) -> bytes:
@@ -242,7 +236,6 @@ def cases() -> list[Case]:
         ("results", of_text(json.dumps(RESULTS), results.read)),
         ("results values", of_json(RESULTS, results.read)),
         ("signature", of_text(SIGNATURE, lambda path: Signature.parse(path.read_text("utf-8", "replace")))),
-        ("glm", of_text(GLM, lambda path: Glm.load(path)("A QUICK ONE"))),
         ("config", of_json({"kind": "tta", "layers": 3, "d_model": 16, "heads": 2}, NetworkConfig.load)),
         ("norm", of_text("length^0.5", lambda path: length_power(path.read_text("utf-8", "replace")))),
         ("options", options),

@@ -212,7 +212,6 @@ def test_a_scale_below_zero(rescore: Run, tmp_path: Path) -> None:
     ("name", "content", "arguments", "part"),
     [
         ("ref", f"{LONG} " + " " * 200_000 + "\n", ["eval", "l.json", "--ref", "ref"], "empty"),
-        ("glm", "a" + " " * 100_000 + "b\n", ["eval", "l.json", "--glm", "glm"], "glm: line 1"),
         ("w", WEIGHTS % "((a+))+$", ["rerank", "l.json", "--weights", "w"], "does not match it"),
         ("w", WEIGHTS % "(a?){36}(a){36}$", ["rerank", "l.json", "--weights", "w"], "does not match it"),
         ("w", WEIGHTS % ("a*" * 11 + "$"), ["rerank", "l.json", "--weights", "w"], "no weights for condition ''"),

@@ -15,8 +15,8 @@ from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Column, Hypothesis, NbestList
 from rescore.reports.analysis import Changes, Correlation, Length, analyse, render
-from rescore.reports.outlook import Depth, WrongWords
-from rescore.reports.words import ClassErrors, Confusion, Position, by_class
+from rescore.reports.outlook import Depth
+from rescore.reports.words import Confusion, Position
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from tests.conftest import Run, write_json
 
@@ -68,21 +68,6 @@ def test_lengths_are_in_words_as_the_metric_counts_them() -> None:
     assert (length.above, length.to) == (0, 5)
 
 
-def test_kinds_of_words_by_hand() -> None:
-    references = [("We saw Anna twice in room 7",), ("seven owls saw Lear",), ("they saw owls",)]
-    first = ["we saw hanna twice in room", "seven owls saw lear", "they saw the owls nine"]
-    reranked = ["we saw anna twice in room 7", "eleven owls saw lear", "they saw owls"]
-    found = {one.name: one for one in by_class(Normaliser(), references, first, reranked)}
-    # nine, an insertion, is in no reference and counts for no kind; 7 was deleted, and seven became eleven
-    assert found["numbers"] == ClassErrors("numbers", 2, 50.0, 50.0)
-    assert found["names"] == ClassErrors("names", 2, 50.0, 0.0)
-    once = ["we", "anna", "twice", "in", "room", "7", "seven", "lear", "they"]
-    assert found["rare"] == ClassErrors("rare", len(once), pytest.approx(100 * 2 / 9), pytest.approx(100 / 9))
-    assert not by_class(Normaliser(), [("a a",)], ["a"], ["a"])
-    for text in ("WE SAW ANNA", "they saw what I saw", "then I, said I'd go"):  # the pronoun is no name
-        assert "names" not in {one.name for one in by_class(Normaliser(), [(text,)], ["a"], ["a"])}
-
-
 def test_all_references_count() -> None:
     """Each report compares with the reference that is closest, as WER does."""
     references = ("x y z w v u", "a b c")
@@ -90,8 +75,6 @@ def test_all_references_count() -> None:
     found = analyse(ErrorRate(), lists, FIRST_PASS_ALONE)
     assert [(one.words, one.first_pass) for one in found.by_position] == [(1, 0)] * 3
     assert found.by_length[0].to == 5 and found.by_length[0].first_pass == 0
-    assert {one.name: one.first_pass for one in found.by_class} == {"rare": 0.0}
-    assert found.outlook.words == WrongWords(3, 0, 0)
     assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE, texts=["a b"]).broken == [Confusion("c", "", 1)]
 
 
@@ -161,11 +144,8 @@ def test_command(rescore: Run, tmp_path: Path) -> None:
     }
     write_json(tmp_path / "lists.json", table)
     write_json(tmp_path / "w.json", {"weights": {"s2s": 0.5, "lm": 0.5}, "origin": "given"})
-    done = rescore("analyse", "lists.json", "--weights", "w.json", "-o", "a.json", "--plots", "plots")
+    done = rescore("analyse", "lists.json", "--weights", "w.json", "-o", "a.json")
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / "a.json").read_text())
     assert written == json.loads(json.dumps(asdict(analyse(ErrorRate(), LISTS, HALF))))
     assert "better 1, worse 1, as many errors 1" in done.stdout and "corrected: x -> b 1" in done.stdout
-    plots = sorted((tmp_path / "plots").iterdir())
-    assert [path.name for path in plots] == ["by_length.png", "by_position.png", "oracle_by_depth.png"]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in plots)

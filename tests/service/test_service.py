@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import logging
 import os
 import re
 import shutil
@@ -15,13 +14,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Any
 from urllib.parse import quote
 
@@ -41,7 +38,6 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 from rescore.service import app as service
-from rescore.service import connections
 
 WEIGHTS = {"s2s": 0.6, "tta": 0.4}
 
@@ -338,13 +334,9 @@ def test_clients_that_go_away_harm_nobody(gate: Gate) -> None:
 
 
 @contextmanager
-def process(
-    lm: str, folder: Path, *options: str, files: int | None = None
-) -> Iterator[tuple[subprocess.Popen[str], Client]]:
-    """The command as a process of its own, with at most so many open files."""
+def process(lm: str, folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+    """The command as a process of its own."""
     command = [sys.executable, "-m", "rescore", "serve", "--lm", lm, "--weights", "w.json", "--port", "0", *options]
-    if files:
-        command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as running:
         try:
@@ -385,58 +377,29 @@ def test_nothing_is_lost_when_it_is_stopped(models: dict[str, Path], rescorer: R
             client.ask("GET", "/health")
 
 
-def head_of(data: bytes) -> bytes:
-    return f"POST /rescore HTTP/1.1\r\nHost: a\r\nContent-Length: {len(data)}\r\n\r\n".encode()
-
-
-def received(connection: socket.socket) -> bytes:
-    """All that comes until the server closes."""
-    return b"".join(iter(lambda: connection.recv(65536), b""))
-
-
-@pytest.mark.parametrize("start", [b"", head_of(b"")])
-def test_a_head_that_does_not_come_is_not_awaited(start: bytes) -> None:
-    """Also a head of which some comes from time to time, on a new connection and after a request."""
-    with (
-        serving(Rescorer((), {"s2s": 1.0}), service.Limits(seconds=1)) as client,
-        socket.create_connection(("127.0.0.1", client.port), timeout=30) as connection,
-    ):
-        connection.sendall(start)
-        first = b""
-        while start and b"}" not in first:
-            first += connection.recv(1000)
-        connection.settimeout(0.2)
-        answer, end = b"", time.monotonic() + 20
-        for byte in b"POST /rescore HTTP/1.1\r\n" + b"a: b\r\n" * 1000:
-            assert time.monotonic() < end
-            try:
-                connection.send(bytes([byte]))
-                answer += connection.recv(1000)
-            except TimeoutError:
-                continue
-            except ConnectionError:
-                break
-            if answer:
-                break
-        assert b" 408 " in answer
-
-
-def test_a_client_that_closes_its_half_gets_its_answers() -> None:
-    data, gate = json.dumps(body_of(demo(1)[0])).encode(), Event()
-
-    def waits(sentences: Sequence[str]) -> list[float]:
-        assert gate.is_set() or sentences == ["warm"] or gate.wait(60)
-        return [0.0 for _ in sentences]
-
-    with (
-        serving(Rescorer(waits, {"s2s": 0.5, "waits": 0.5})) as client,
-        socket.create_connection(("127.0.0.1", client.port), timeout=60) as connection,
-    ):
-        connection.sendall((head_of(data) + data) * 2)
-        connection.shutdown(socket.SHUT_WR)
-        time.sleep(0.3)
-        gate.set()
-        assert received(connection).count(b" 200 OK") == 2
+def test_the_configuration_of_nginx_in_the_docs(client: Client, tmp_path: Path) -> None:
+    nginx = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if nginx is None:
+        pytest.skip("needs nginx")
+    page = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
+    (site,) = re.findall(r"```nginx\n(.*?)```", page, re.DOTALL)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    site = site.replace("listen 80;", f"listen 127.0.0.1:{port};").replace("127.0.0.1:8000", f"127.0.0.1:{client.port}")
+    paths = [f"{way}_temp_path {tmp_path};" for way in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")]
+    (tmp_path / "nginx.conf").write_text(
+        f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n"
+        f"http {{ access_log off; {' '.join(paths)}\n{site} }}\n"
+    )
+    with subprocess.Popen([nginx, "-c", str(tmp_path / "nginx.conf")]) as running:
+        try:
+            while not (tmp_path / "pid").exists():
+                assert running.poll() is None, (tmp_path / "log").read_text()
+                time.sleep(0.01)
+            nbest = body_of(demo(1)[0])
+            assert Client(port).rescore(nbest) == client.rescore(nbest)
+        finally:
+            running.terminate()
 
 
 @pytest.fixture
@@ -445,68 +408,6 @@ def ngram(tmp_path: Path) -> str:
     Weights({"s2s": 0.6, "ngram": 0.4}, "given").save(tmp_path / "w.json")
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     return f"ngram:{tmp_path / 'lm.arpa'}"
-
-
-def test_connections_leave_file_descriptors_free(ngram: str, tmp_path: Path) -> None:
-    """With more connections than it may have open, the service answers, and its log stays short."""
-    with process(ngram, tmp_path, files=160) as (running, client):
-        held = [socket.create_connection(("127.0.0.1", client.port)) for _ in range(400)]
-        for _ in range(3):
-            assert client.ask("GET", "/health")[0] == 200
-            assert client.rescore(body_of(demo(1)[0]))[0] == 200
-        for connection in held:
-            connection.close()
-        running.send_signal(signal.SIGTERM)
-        assert running.wait(60) == 0
-        assert running.stderr is not None and len(running.stderr.read().splitlines()) <= 100
-
-
-def test_a_log_has_a_limit(caplog: pytest.LogCaptureFixture) -> None:
-    logger = logging.Logger("limited")
-    logger.addHandler(caplog.handler)
-    logger.addFilter(connections.Throttle())
-    for number in range(1000):
-        try:
-            raise ValueError(number)
-        except ValueError:
-            logger.exception("two\nlines")
-    assert 50 < len(caplog.text.splitlines()) <= 100
-    assert "left out" in caplog.messages[-1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tenths", range(10))
-def test_no_request_is_reset_when_it_is_stopped(ngram: str, tmp_path: Path, tenths: int) -> None:
-    """200 clients with fresh connections: each request that was sent whole is answered, or refused with 503."""
-    data = json.dumps(body_of(demo(1, 3)[0])).encode()
-    statuses: Counter[str] = Counter()
-    stopped = threading.Event()
-
-    def ask(port: int) -> None:
-        while True:
-            try:
-                connection = socket.create_connection(("127.0.0.1", port), timeout=60)
-            except ConnectionRefusedError:
-                return
-            with connection:
-                connection.sendall(head_of(data) + data)
-                try:
-                    answer = connection.recv(100)
-                except ConnectionResetError:
-                    answer = b"reset"
-                statuses[answer[9:12].decode() if answer.startswith(b"HTTP") else repr(answer)] += 1
-                if stopped.is_set() and not answer.startswith(b"HTTP"):
-                    return
-
-    with process(ngram, tmp_path) as (running, client), ThreadPoolExecutor(200) as threads:
-        clients = [threads.submit(ask, client.port) for _ in range(200)]
-        time.sleep(1 + tenths / 10)
-        stopped.set()
-        running.send_signal(signal.SIGTERM)
-        assert running.wait(100) == 0
-        for one in clients:
-            one.result()
-    assert statuses["200"] > 200 and set(statuses) <= {"200", "503"}, statuses
 
 
 def test_a_host_that_is_no_name(rescore: Run) -> None:
@@ -647,12 +548,9 @@ def test_page_needs_nothing_else(client: Client) -> None:
 
 
 def test_the_extra_is_named_where_it_is_missing(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import rescore as package
-
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    for name in ("service", "connections"):
-        monkeypatch.delitem(sys.modules, f"rescore.{name}")
-        monkeypatch.delattr(package, name)
+    monkeypatch.delitem(sys.modules, "rescore.service.app")
+    monkeypatch.delattr("rescore.service.app")
     assert_one_line_error(rescore("serve", "--lm", "tta"), "needs uvicorn", "pip install 'rescore[serve]'")
 
 

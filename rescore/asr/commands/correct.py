@@ -72,7 +72,8 @@ def command(asked: Correction) -> None:
     from rescore.asr.correct import Corrector
     from rescore.asr.formats.documents import LiveSource, kind_of, parts
     from rescore.asr.thresholds import language_model, tuned
-    from rescore.metrics.normalise import Normaliser, WordList
+    from rescore.metrics.listed import WordList
+    from rescore.metrics.normalise import Normaliser
 
     dev, dev_ref, explain = asked.dev, asked.dev_ref, asked.explain
     if bool(dev) != bool(dev_ref):

@@ -9,7 +9,7 @@ Vosk      {"alternatives": [{"text": "a b", "confidence": 231.4}, ...]}
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,6 @@ from rescore.formats.text import (
     piece_times,
     strip_markup,
 )
-from rescore.formats.writing import check_holds, opened
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 _Word = tuple[str, float, float]
@@ -78,14 +77,6 @@ class _Icefall:
         """The lines of one cut stand together; several `hyp` lines are several hypotheses. There are no scores."""
         entries = (_cut(line, place) for place, line in source.filled())
         yield from grouped((entry for entry in entries if entry is not None), source.name, more_references=True)
-
-    def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """The best hypothesis first, as scores have no place."""
-        with opened(path) as file:
-            for nbest in check_holds(lists, frozenset({"references"}), path, scores=False):
-                texts = [hypothesis.text for hypothesis in nbest.hypotheses]
-                for kind, text in [*(("ref", text) for text in nbest.references), *(("hyp", text) for text in texts)]:
-                    file.write(f"{nbest.id}:\t{kind}={text.split()}\n")
 
 
 _RECOG_TIMES = ("timestamp_ref", "timestamp_hyp")

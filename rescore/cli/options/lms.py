@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -37,19 +36,6 @@ class LanguageModelOptions(Declared):
         reads=True,
         common=True,
     )
-    cascade: str | None = option(
-        None,
-        "With --lm KIND:top=N:PATH: weights file. The N hypotheses with the best score under these weights are scored. "
-        " [default: the weights on the cards of the models before it]",
-        metavar="FILE",
-        reads=True,
-    )
-    force_cascade: bool = option(
-        False,
-        "Use the weights of --cascade FILE even if they were tuned on scores of another model.",
-        "--force-weights",
-        needs="cascade",
-    )
     case: str = option(
         "keep",
         "Convert the text to this case for all models. For a single model give KIND:CASE:PATH.",
@@ -82,14 +68,7 @@ class LanguageModelOptions(Declared):
 
     def fields(self) -> dict[str, Any]:
         """Fields of `RunConfig`."""
-        from rescore.lms.base import TOP
-        from rescore.tuning import Weights
-
-        if self.cascade and not any(option.startswith(TOP) for spec in self.lm for option in spec.split(":")):
-            raise click.UsageError("--cascade needs --lm KIND:top=N:PATH, a model that scores the best hypotheses only")
-        cascade = Weights.load(Path(self.cascade)) if self.cascade else None
-        forced = {"force_weights": True} if self.force_cascade else {}
-        return {"lms": tuple(self.specs), "cascade": cascade, "cache": self.cache, **forced}
+        return {"lms": tuple(self.specs), "cache": self.cache}
 
     @property
     def specs(self) -> list[str]:
@@ -141,8 +120,6 @@ def _with_option(spec: str, option: str) -> str:
     return f"{kind}:{option}:{rest}" if rest else f"{kind}:{option}"
 
 
-WITHOUT_SELECTION = ("cascade", "force_cascade")
-"""Options that matter only where weights are tuned or applied."""
-PLAIN = Offer(LanguageModelOptions, without=WITHOUT_SELECTION, required=("lm",))
+PLAIN = Offer(LanguageModelOptions, required=("lm",))
 """The options of commands that only score."""
 COMPARED = Offer(LanguageModelOptions, required=("lm",))

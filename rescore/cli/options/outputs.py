@@ -41,7 +41,7 @@ class RerankedOutputs(Declared):
     )
     best: str | None = option(
         None,
-        "Write the 1-best texts: .trn, .stm, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
+        "Write the 1-best texts: .trn, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
         metavar="FILE",
         writes="stdout",
         common=True,
@@ -74,7 +74,7 @@ class RunOutputs(RerankedOutputs, CurveOption):
     )
     segments: str | None = option(
         None,
-        "Kaldi segments file with the start and end of each utterance, for --best in .stm, .ctm, .srt or .vtt.",
+        "Kaldi segments file with the start and end of each utterance, for --best in .ctm, .srt or .vtt.",
         metavar="FILE",
         reads=True,
     )
@@ -96,8 +96,8 @@ class RunOutputs(RerankedOutputs, CurveOption):
             raise click.UsageError("--respellings needs --respell N")
         if self.respellings and style_of(self.respellings) is None:
             raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
-        if self.segments and not (self.best and self.best.endswith((".stm", *TIMED))):
-            raise click.UsageError(f"--segments needs --best FILE that ends in {', '.join(('.stm', *TIMED))}")
+        if self.segments and not (self.best and self.best.endswith(TIMED)):
+            raise click.UsageError(f"--segments needs --best FILE that ends in {', '.join(TIMED)}")
         times = read_segments(self.segments) if self.segments else None
         if self.best:
             check(self.best, times)

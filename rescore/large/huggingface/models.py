@@ -177,7 +177,6 @@ def masked(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
 class HuggingFaceNetwork:
     """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
 
-    cloze: int | None = None
     _kept: tuple[tuple[int, ...], Any] = ((), None)
     """The tokens of the last past, and their keys and values."""
 

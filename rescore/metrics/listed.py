@@ -1,0 +1,200 @@
+"""A list of one's own words, and the error rates of these words and of all others."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rescore.errors import UserError
+from rescore.formats.references import begin_with_ids
+from rescore.formats.source import read_lines
+from rescore.metrics.alignment import align
+from rescore.metrics.base import Counts, Spoken, Values
+from rescore.metrics.normalise import Normaliser
+from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
+from rescore.options import Declared, option
+
+
+@dataclass(frozen=True, slots=True)
+class WordList:
+    """The words of a file: one or more per line, or Kaldi's form, an utterance and its words per line."""
+
+    lines: tuple[str, ...]
+    path: str
+    by_utterance: bool = False
+    """Whether each line begins with an utterance, for which its words are listed."""
+
+    @classmethod
+    def load(cls, path: str | Path) -> WordList:
+        """Read a file of words.
+
+        If all lines begin with different ids that contain a digit, and some ids are followed by words, each utterance
+        has its own list.
+
+        Raises:
+            UserError: the file cannot be read, is not UTF-8, or has no word; or most lines begin with ids, but one does
+                not, or an id is duplicated.
+        """
+        numbered = {line: number for number, line in enumerate(read_lines(Path(path), empty=True), 1) if line}
+        lines = tuple(sorted(numbered))
+        if not lines:
+            raise UserError(f"{path}: no word in it; expected one per line")
+        several = any(len(line.split()) > 1 for line in lines)
+        by_utterance = several and begin_with_ids(lines)
+        with_ids = [line for line in lines if set(line.split()[0]) & set("0123456789")]
+        if not by_utterance and 2 * len(with_ids) > len(lines) and any(len(line.split()) > 1 for line in with_ids):
+            first = Counter(line.split()[0] for line in lines)
+            wrong = min(numbered[line] for line in lines if line not in with_ids or first[line.split()[0]] > 1)
+            raise UserError(
+                f"{path}: line {wrong}: most lines begin with an utterance, but this one does not, or its utterance is "
+                "duplicated; give each line its utterance, or none"
+            )
+        return cls(lines, str(path), by_utterance)
+
+    @property
+    def digest(self) -> str:
+        """Of the words, in any order."""
+        return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()[:12]
+
+    @property
+    def lists(self) -> dict[str, str]:
+        """The words of each utterance, as they are written; empty if all utterances share a list."""
+        parts = [" ".join(line.split()).partition(" ") for line in self.lines if self.by_utterance]
+        return {name: words for name, _, words in parts}
+
+    @property
+    def entries(self) -> list[str]:
+        """The words of all lines, without utterances."""
+        return list(self.lists.values()) if self.by_utterance else list(map(meant, self.lines))
+
+    def words(self, normaliser: Normaliser) -> frozenset[str]:
+        """As the words of references are compared."""
+        return frozenset(word for entry in self.entries for word in normaliser(entry))
+
+
+def meant(line: str) -> str:
+    """The term of a line of a word list: `term`, or `heard => term`, each perhaps with a tab and a weight."""
+    entry = line.partition("\t")[0]
+    return (entry.rpartition("=>")[2] if "=>" in entry else entry).strip()
+
+
+class ListedErrorRate(ErrorRate):
+    """The word errors of the words in a list, or of all others, in percent of those words in the references.
+
+    A substitution or deletion counts for the word of the reference, an insertion for the inserted word (Le et al.
+    2021). Each utterance has its own list if the file gives its words by utterance.
+    """
+
+    name, unit = "BWER", "listed word"
+    inside = True
+    """Whether the words of the list count; else all other words."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(ErrorRate.Options):
+        words: WordList | None = option(
+            None,
+            "Your own words, such as names, one per line; or one line `utterance word word ...` per utterance. BWER is "
+            "the error rate of these words, UWER of all other words. --boost adds a bonus for each of them; --respell "
+            "keeps them and proposes them as replacements.",
+            metavar="FILE",
+            reads=True,
+            read=WordList.load,
+        )
+
+    def __init__(self, listed: WordList, normaliser: Normaliser | None = None) -> None:
+        super().__init__(normaliser)
+        self._list = listed
+        self._words = listed.words(self.words)
+        self._of_utterance = {name: frozenset(self.words(words)) for name, words in listed.lists.items()}
+
+    @property
+    def reads_utterance(self) -> bool:  # type: ignore[override]
+        return self._list.by_utterance
+
+    @classmethod
+    def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ListedErrorRate:
+        assert isinstance(options, ListedErrorRate.Options)
+        if options.words is None:
+            raise UserError("--metric bwer and uwer need --words FILE")
+        metric = cls(options.words, options.normaliser)
+        spoken = {word for text in references for word in metric.words(text)}
+        alone = not options.words.by_utterance  # a word that one utterance lists is another word in the others
+        if references and not (spoken & metric._words if cls.inside else not alone or spoken - metric._words):
+            which = "is a word of" if cls.inside else "is outside"
+            raise UserError(f"{options.words.path}: no word of the references {which} this list")
+        return metric
+
+    @property
+    def settings(self) -> dict[str, str]:
+        form = {"words-by": "utterance"} if self._list.by_utterance else {}
+        return super().settings | {"tok": self.words.unit, "align": "sclite", "words": self._list.digest} | form
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {}
+
+    @property
+    def options(self) -> Declared:
+        return ListedErrorRate.Options(normaliser=self.words, words=self._list)
+
+    @property
+    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:  # type: ignore[override]
+        return self._losses_of_pairs if self.reads_utterance else None
+
+    def _losses_of_pairs(self, texts: Sequence[Spoken]) -> Values:
+        pairs = list(product(texts, texts))
+        rows = self.statistics([first for first, _ in pairs], [(second.text,) for _, second in pairs])
+        return self.losses(rows).reshape(len(texts), len(texts))
+
+    def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
+        """Columns: substitutions, deletions, insertions, reference words; only words that count."""
+        words = cache(self.words)
+        result = np.zeros((len(hypotheses), 4), dtype=np.int64)
+        for row, hypothesis, texts in zip(result, hypotheses, references, strict=True):
+            listed, text = self._words, hypothesis
+            if self.reads_utterance:
+                listed, text = self._listed(hypothesis.utterance), hypothesis.text
+            rows = [self._errors(words(reference), words(text), listed) for reference in texts]
+            row[:] = min(rows, key=lambda counts: sum(counts[:REFERENCE]))
+        return result
+
+    def _listed(self, utterance: str) -> frozenset[str]:
+        """
+        Raises:
+            UserError: the file does not name the utterance.
+        """
+        if utterance not in self._of_utterance:
+            raise UserError(
+                f"{self._list.path}: utterance {utterance} is not in it; give each a line, `utterance word word ...`"
+            )
+        return self._of_utterance[utterance]
+
+    def _errors(self, reference: Sequence[str], hypothesis: Sequence[str], listed: frozenset[str]) -> list[int]:
+        def counts(word: str) -> bool:
+            return (word in listed) == self.inside
+
+        row = [0, 0, 0, sum(map(counts, reference))]
+        if reference != hypothesis and (row[REFERENCE] or any(map(counts, hypothesis))):
+            for expected, heard in align(reference, hypothesis):
+                if expected != heard and counts(str(heard if expected is None else expected)):
+                    row[INSERTIONS if expected is None else DELETIONS if heard is None else SUBSTITUTIONS] += 1
+        return row
+
+    def details(self, sums: Counts) -> dict[str, int | float]:
+        words = "listed_words" if self.inside else "other_words"
+        return dict(zip(("substitutions", "deletions", "insertions", words), map(int, sums), strict=True))
+
+
+class OtherErrorRate(ListedErrorRate):
+    """The word errors of all words outside the list."""
+
+    name, unit = "UWER", "other word"
+    inside = False
