@@ -234,7 +234,10 @@ def _values(declared: Iterable[Field], typed: Mapping[str, Any]) -> Iterator[tup
             value = typed[key]
             if about.value:
                 value = about.value in value if isinstance(value, tuple) else about.value == value
-            yield name, about.read(value) if about.read and value not in (None, ()) else value
+            if not about.read:
+                yield name, value
+            elif value not in (None, ()):
+                yield name, about.read(value)
 
 
 def parameter_name(entry: Field) -> str:

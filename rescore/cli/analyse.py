@@ -20,12 +20,12 @@ class Analysis(options.Lists):
 
 @options.command(
     "analyse",
-    asked=Analysis,
+    own=Analysis,
     weights=options.TunedWeights,
     config=options.config(options.MEASURES),
     inputs=options.InputOptions,
 )
-def command(asked: Analysis, weights: options.TunedWeights, config: RunConfig, inputs: options.InputOptions) -> None:
+def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inputs: options.InputOptions) -> None:
     """Show whether rescoring helps and where it differs from the first pass. The lists need references.
 
     \b
@@ -42,13 +42,13 @@ def command(asked: Analysis, weights: options.TunedWeights, config: RunConfig, i
     from rescore.reports import analysis
     from rescore.tuning import suited
 
-    lists = inputs.read(asked.nbest, need_references=True)
+    lists = inputs.read(own.nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)
     single = options.with_one_metric(options.configured(config, weights=weights))
     metric = metrics_of(single, lists, weights=loaded)[0]
     result = analysis.analyse(metric, lists, loaded)
-    result.lattice_oracle = pipeline.lattice_oracle(metric, lists, asked.nbest, inputs.read_options)
-    if asked.output:
-        with formats.opened(asked.output) as file:
+    result.lattice_oracle = pipeline.lattice_oracle(metric, lists, own.nbest, inputs.read_options)
+    if own.output:
+        with formats.opened(own.output) as file:
             analysis.write(result, file)
-    click.echo(analysis.render(result), err=asked.output == "-")
+    click.echo(analysis.render(result), err=own.output == "-")

@@ -58,7 +58,7 @@ class CompareCommand(Command):
 @options.command(
     "compare",
     CompareCommand,
-    asked=Comparison,
+    own=Comparison,
     naming=options.RenameOption,
     lms=options.COMPARED,
     dev=options.Offer(options.DevLists, required=("dev",)),
@@ -69,7 +69,7 @@ class CompareCommand(Command):
     inputs=options.InputOptions,
 )
 def command(
-    asked: Comparison,
+    own: Comparison,
     naming: options.RenameOption,
     lms: options.LanguageModelOptions,
     dev: options.DevLists,
@@ -91,20 +91,20 @@ def command(
     from rescore.reports.comparison import JSON, render
     from rescore.styles import endings, style_of, unknown_name
 
-    styles = {path: JSON if path.endswith(".json") else style_of(path) for path in asked.output}
+    styles = {path: JSON if path.endswith(".json") else style_of(path) for path in own.output}
     for path, style in styles.items():
         if style is None:
             raise click.UsageError(f"--output {path}: its ending is not one of {endings()}, .json")
-    config = options.configured(config, lms, dev=dev.dev, word_bonus=asked.word_bonus)
-    lists, dev_lists = inputs.read(asked.nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref)
-    about = shown(", ".join(asked.nbest))
+    config = options.configured(config, lms, dev=dev.dev, word_bonus=own.word_bonus)
+    lists, dev_lists = inputs.read(own.nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref)
+    about = shown(", ".join(own.nbest))
     with options.scoring_bar(config, lists, dev_lists) as bar:
         comparison = pipeline.compare(
-            lists, dev_lists, config, lms.load, significance.make(), about, bar.update, asked.leave_out
+            lists, dev_lists, config, lms.load, significance.make(), about, bar.update, own.leave_out
         )
     if message := unknown_name(naming.rename, comparison.names):
         log.warning(message)  # an error would throw away the scores
     for path, style in styles.items():
         with formats.opened(path) as file:
             file.write(render(comparison, str(style), naming.rename) + "\n")
-    click.echo(render(comparison, JSON if asked.as_json else asked.style, naming.rename))
+    click.echo(render(comparison, JSON if own.as_json else own.style, naming.rename))

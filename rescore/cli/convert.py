@@ -33,12 +33,12 @@ class Conversion(options.Lists):
 
 @options.command(
     "convert",
-    asked=Conversion,
+    own=Conversion,
     undo=options.DetokenizeOption,
     config=options.config(options.EXPANSION),
     inputs=options.InputOptions,
 )
-def command(asked: Conversion, undo: options.DetokenizeOption, config: RunConfig, inputs: options.InputOptions) -> None:
+def command(own: Conversion, undo: options.DetokenizeOption, config: RunConfig, inputs: options.InputOptions) -> None:
     """Convert N-best lists to another format.
 
     \b
@@ -52,7 +52,7 @@ def command(asked: Conversion, undo: options.DetokenizeOption, config: RunConfig
     from rescore.formats.best import rewritten
     from rescore.formats.text import detokeniser
 
-    lists = inputs.read(asked.nbest)
+    lists = inputs.read(own.nbest)
     lists = list(pipeline.expand(pipeline.resolve(options.configured(config), lists, measures=False), lists))
     if undo.detokenize:
         plain = detokeniser(undo.detokenize)
@@ -61,4 +61,4 @@ def command(asked: Conversion, undo: options.DetokenizeOption, config: RunConfig
                 rewritten(hypothesis, plain(hypothesis.text)) for hypothesis in nbest_list.hypotheses
             ]
             nbest_list.references = tuple(plain(text) for text in nbest_list.references)
-    formats.write(lists, asked.output, asked.to)
+    formats.write(lists, own.output, own.to)

@@ -27,13 +27,13 @@ class Evaluation(Declared):
 
 @options.command(
     "eval",
-    asked=Evaluation,
+    own=Evaluation,
     config=options.config(options.MEASURES),
     significance=options.TestOptions,
     inputs=options.InputOptions,
 )
 def command(
-    asked: Evaluation, config: RunConfig, significance: options.TestOptions, inputs: options.InputOptions
+    own: Evaluation, config: RunConfig, significance: options.TestOptions, inputs: options.InputOptions
 ) -> None:
     """Measure N-best lists (first pass and oracle) or 1-best texts (Kaldi text, trn, plain lines): WER, CER or BLEU.
 
@@ -54,21 +54,21 @@ def command(
     from rescore.reports import comparison
     from rescore.reports.comparison import render_systems as render
 
-    if asked.whole:
+    if own.whole:
         from rescore.asr.formats.whole import measured_recordings
 
         if len(inputs.ref) != 1:
             raise click.UsageError("--whole needs one --ref, a file or folder of whole recordings")
-        read = [(shown(name), measured_recordings(name, inputs.ref[0], inputs.strict)) for name in asked.outputs]
+        read = [(shown(name), measured_recordings(name, inputs.ref[0], inputs.strict)) for name in own.outputs]
     else:
-        read = [(shown(name), inputs.read_output(name)) for name in asked.outputs]
+        read = [(shown(name), inputs.read_output(name)) for name in own.outputs]
     if config.measuring.words and not config.metrics:
         config = replace(config, metrics=("wer", *options.listed_metrics()))
     every = metrics_of(options.configured(config), read[0][1])
     systems = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]
-    report = "-" if asked.as_json else asked.report
+    report = "-" if own.as_json else own.report
     if report:
         with formats.opened(report) as file:
             comparison.write(systems, file)
-    if not asked.as_json:
+    if not own.as_json:
         click.echo("\n\n".join(map(render, systems)), err=report == "-")

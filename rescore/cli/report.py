@@ -44,8 +44,8 @@ class Table(ResultsFiles):
     as_json: bool = option(False, "Print all results as one JSON list instead of a table.", "--json")
 
 
-@options.command("report", asked=Table, naming=options.RenameOption)
-def report_command(asked: Table, naming: options.RenameOption) -> None:
+@options.command("report", own=Table, naming=options.RenameOption)
+def report_command(own: Table, naming: options.RenameOption) -> None:
     """Make one table of results files that `rescore run --report` wrote.
 
     \b
@@ -60,16 +60,16 @@ def report_command(asked: Table, naming: options.RenameOption) -> None:
     from rescore.styles import as_json as to_json
     from rescore.styles import endings, style_of
 
-    if asked.output.endswith(".json"):
-        raise click.UsageError(f"--output {asked.output}: its ending is not one of {endings()}; give --style")
-    shown = check.renamed([read(Path(path)) for path in asked.results], naming.rename)
-    if asked.as_json:
+    if own.output.endswith(".json"):
+        raise click.UsageError(f"--output {own.output}: its ending is not one of {endings()}; give --style")
+    shown = check.renamed([read(Path(path)) for path in own.results], naming.rename)
+    if own.as_json:
         text = to_json(shown)
     else:
-        style = asked.style or style_of(asked.output) or "text"
-        about = check.environment() if asked.environment else ""
-        text = check.render_overview(shown, asked.layout, style, about, naming.rename)
-    with formats.opened(asked.output) as file:
+        style = own.style or style_of(own.output) or "text"
+        about = check.environment() if own.environment else ""
+        text = check.render_overview(shown, own.layout, style, about, naming.rename)
+    with formats.opened(own.output) as file:
         file.write(text + "\n")
 
 
@@ -87,8 +87,8 @@ class Regression(ResultsFiles):
     junit: str | None = option(None, "Write a JUnit XML report for a CI server.", metavar="FILE", writes="stdout")
 
 
-@options.command("check", asked=Regression)
-def check_command(asked: Regression) -> int:
+@options.command("check", own=Regression)
+def check_command(own: Regression) -> int:
     """Compare results files with golden files; exit with 1 if a figure is worse or cannot be compared.
 
     \b
@@ -103,7 +103,7 @@ def check_command(asked: Regression) -> int:
     from rescore.reports import check
     from rescore.reports.results import read, write
 
-    results, golden, update = asked.results, asked.golden, asked.update
+    results, golden, update = own.results, own.golden, own.update
     if len(results) != len(golden):
         raise click.UsageError(
             f"{counted(len(results), 'results file')}, but {counted(len(golden), 'golden file')}; give --golden FILE "
@@ -114,15 +114,13 @@ def check_command(asked: Regression) -> int:
     for path, expected, measured in zip(results, golden, now, strict=True):
         if not Path(expected).exists() and not update:
             raise UserError(f"{expected}: no such file; --update writes it from {path}")
-        findings[path] = (
-            check.compare(read(Path(expected)), measured, asked.tolerance) if Path(expected).exists() else []
-        )
+        findings[path] = check.compare(read(Path(expected)), measured, own.tolerance) if Path(expected).exists() else []
     for path in (path for path in results if findings[path]):
         click.echo((f"{path}\n" if len(results) > 1 else "") + check.render(findings[path]))
     if len(results) > 1:
         click.echo(check.summary(findings))
-    if asked.junit:
-        with formats.opened(asked.junit) as file:
+    if own.junit:
+        with formats.opened(own.junit) as file:
             file.write(check.junit(findings) + "\n")
     for expected, measured in zip(golden, now, strict=True) if update else ():
         with formats.opened(expected) as file:

@@ -74,14 +74,14 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
 
 @options.command(
     "rerank",
-    asked=Reranking,
+    own=Reranking,
     weights=options.TunedWeights,
     reporting=options.ReportOptions,
     config=options.config(options.EXPANSION, options.DECISION, options.MEASURES),
     inputs=options.InputOptions,
 )
 def command(
-    asked: Reranking,
+    own: Reranking,
     weights: options.TunedWeights,
     reporting: options.ReportOptions,
     config: RunConfig,
@@ -97,16 +97,16 @@ def command(
     from rescore import formats, pipeline
 
     reporting.check()
-    write = asked.checked()
+    write = own.checked()
     loaded = weights.load()
     config = options.configured(config, weights=weights)
     if reporting.report or reporting.table:
-        outcome = pipeline.apply(inputs.read(asked.nbest, need_references=True), loaded, config)
-        reporting.write(outcome.results, asked.nbest[0])
-        if asked.output or asked.best:
+        outcome = pipeline.apply(inputs.read(own.nbest, need_references=True), loaded, config)
+        reporting.write(outcome.results, own.nbest[0])
+        if own.output or own.best:
             write(outcome.ranked())
         return
-    texts = asked.best is not None or asked.output is None
-    with options.progress_bar(inputs.count(asked.nbest), "rerank") as bar:
-        stream = options.watched(inputs.iterate(asked.nbest), bar.update)
+    texts = own.best is not None or own.output is None
+    with options.progress_bar(inputs.count(own.nbest), "rerank") as bar:
+        stream = options.watched(inputs.iterate(own.nbest), bar.update)
         write(pipeline.rerank(stream, loaded, config, texts, formats.input_waits))

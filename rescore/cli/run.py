@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @options.command(
     "run",
-    asked=options.Lists,
+    own=options.Lists,
     lms=options.LanguageModelOptions,
     weights=options.DevLists,
     config=options.config(
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     inputs=options.InputOptions,
 )
 def command(
-    asked: options.Lists,
+    own: options.Lists,
     lms: options.LanguageModelOptions,
     weights: options.DevLists,
     config: RunConfig,
@@ -56,7 +56,7 @@ def command(
     from rescore.plan import check, metrics_of
     from rescore.reports.results import render
 
-    nbest = asked.nbest
+    nbest = own.nbest
     reporting.check()
     inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])
     config = options.configured(config, lms, dev=weights.dev)

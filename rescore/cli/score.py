@@ -87,14 +87,14 @@ class Scoring(Declared):
 
 @options.command(
     "score",
-    asked=Scoring,
+    own=Scoring,
     lms=options.LanguageModelOptions,
     config=options.config(options.MODELS, options.EXPANSION),
     listed=ListedWords,
     inputs=options.InputOptions,
 )
 def command(
-    asked: Scoring,
+    own: Scoring,
     lms: options.LanguageModelOptions,
     config: RunConfig,
     listed: ListedWords,
@@ -112,23 +112,23 @@ def command(
     from rescore import formats, pipeline
     from rescore.metrics import MetricOptions
 
-    nbest, tokens, output = asked.nbest, asked.tokens, asked.output
-    if bool(nbest) == bool(asked.text):
+    nbest, tokens, output = own.nbest, own.tokens, own.output
+    if bool(nbest) == bool(own.text):
         raise click.UsageError("give either N-best lists or --text FILE")
     if not lms.lm:
         raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
-    if asked.text and (config.respell or config.recombine or config.propose):
+    if own.text and (config.respell or config.recombine or config.propose):
         raise click.UsageError("--text is scored as it is; --respell, --recombine and --propose are for lists")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
-        if asked.text:
-            _score_text(asked, lms, file, inputs.strict)
+        if own.text:
+            _score_text(own, lms, file, inputs.strict)
             return
         measuring = MetricOptions(words=listed.words)
-        config = options.configured(config, lms, measuring=measuring, count_tokens=asked.count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=asked.skip), lambda: True)
-        plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=asked.skip), measures=False)
+        config = options.configured(config, lms, measuring=measuring, count_tokens=own.count_tokens)
+        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=own.skip), lambda: True)
+        plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=own.skip), measures=False)
         number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(plan.models)
         lists = pipeline.expand(plan, lists)
@@ -156,28 +156,28 @@ def _write_tokens(
     file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
-def _score_text(asked: Scoring, lms: options.LanguageModelOptions, tokens: IO[str] | None, strict: bool) -> None:
+def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str] | None, strict: bool) -> None:
     from rescore import formats
     from rescore.errors import UserError
     from rescore.formats.source import InputWarnings, read_lines
     from rescore.reports import perplexity
 
-    assert asked.text is not None
+    assert own.text is not None
     warnings = InputWarnings(strict)
-    lines = perplexity.documents(read_lines(Path(asked.text), empty=True, warnings=warnings))
+    lines = perplexity.documents(read_lines(Path(own.text), empty=True, warnings=warnings))
     warnings.report()
     if not lines:
-        raise UserError(f"{asked.text}: no text in it")
+        raise UserError(f"{own.text}: no text in it")
     text_scores = []
     for model in lms.load():
         with options.progress_bar(len(lines), f"score {model.name}") as bar:
-            text_score, scores = perplexity.measure(model, lines, asked.accuracy, bar.update)
+            text_score, scores = perplexity.measure(model, lines, own.accuracy, bar.update)
         text_scores.append(text_score)
         for number, (line, token_scores) in enumerate(zip(lines, scores, strict=True), 1):
             if tokens:
                 _write_tokens(tokens, {"line": number}, model, line.hypotheses[0].text, token_scores)
-    if asked.output:
-        with formats.opened(asked.output) as file:
+    if own.output:
+        with formats.opened(own.output) as file:
             perplexity.write(text_scores, file)
-    if asked.output != "-":
+    if own.output != "-":
         click.echo(perplexity.render(text_scores))

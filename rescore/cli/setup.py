@@ -59,8 +59,8 @@ class Folder(Declared):
     force: bool = option(False, "Overwrite an existing Makefile.")
 
 
-@command("init", asked=Folder)
-def init_command(asked: Folder) -> None:
+@command("init", own=Folder)
+def init_command(own: Folder) -> None:
     """Write a Makefile that rescores the lists of a toolkit in FOLDER, and print the next step.
 
     \b
@@ -72,11 +72,11 @@ def init_command(asked: Folder) -> None:
     from rescore.errors import UserError
     from rescore.files import write_text
 
-    place = Path(asked.folder)
+    place = Path(own.folder)
     if not place.is_dir():
-        raise UserError(f"{asked.folder}: no such folder")
+        raise UserError(f"{own.folder}: no such folder")
     target = place / "Makefile"
-    if target.exists() and not asked.force:
+    if target.exists() and not own.force:
         raise UserError(f"{target}: exists already; give another folder, or overwrite it with --force")
     if target.is_symlink():
         raise UserError(f"{target}: is a link; remove it, otherwise {target.readlink()} is overwritten")
@@ -213,8 +213,8 @@ class Recipe(Declared):
     arguments: tuple[str, ...] = option((), metavar="[ARGUMENTS]...", argument=True)
 
 
-@command("recipe", asked=Recipe)
-def recipe_command(asked: Recipe) -> None:
+@command("recipe", own=Recipe)
+def recipe_command(own: Recipe) -> None:
     """Print the path of a Makefile fragment that rescores decode folders step by step and writes RESULTS.md.
 
     \b
@@ -225,22 +225,21 @@ def recipe_command(asked: Recipe) -> None:
     The fragment itself uses --stamp and --each. --stamp records the options, the version of rescore, and the sizes and
     times of the files in the arguments (also in KIND:PATH). --each replaces KIND:all:PATH by one model per reading.
     """
-    if asked.each:
+    if own.each:
         from rescore.lms import each
 
-        click.echo("\n".join(each(asked.arguments)))
+        click.echo("\n".join(each(own.arguments)))
         return
-    if asked.stamp is None:
+    if own.stamp is None:
         click.echo(str(files("rescore") / "recipe.mk"))
         return
     from rescore.files import write_text
     from rescore.version import VERSION
 
     text = (
-        "\n".join([f"rescore {VERSION}", *(line for argument in asked.arguments for line in _described(argument))])
-        + "\n"
+        "\n".join([f"rescore {VERSION}", *(line for argument in own.arguments for line in _described(argument))]) + "\n"
     )
-    path = Path(asked.stamp)
+    path = Path(own.stamp)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text:
         write_text(path, text)
@@ -274,8 +273,8 @@ class Shell(Declared):
     shell: str = option("", argument=True, required=True, choices=("bash", "zsh", "fish"))
 
 
-@command("completion", asked=Shell)
-def completion_command(asked: Shell) -> None:
+@command("completion", own=Shell)
+def completion_command(own: Shell) -> None:
     """Print shell code for tab completion of commands, options and their values.
 
     \b
@@ -287,7 +286,7 @@ def completion_command(asked: Shell) -> None:
 
     from rescore.cli.main import cli
 
-    completion = get_completion_class(asked.shell)
+    completion = get_completion_class(own.shell)
     assert completion is not None
     click.echo(completion(cli, {}, "rescore", "_RESCORE_COMPLETE").source())
 
@@ -300,8 +299,8 @@ class Models(Declared):
     check: bool = option(False, "Check the cards of the shipped models, or of NAME; exit 1 if a card has a problem.")
 
 
-@command("models", asked=Models)
-def models_command(asked: Models) -> int | None:
+@command("models", own=Models)
+def models_command(own: Models) -> int | None:
     """List the shipped models (size, language, training text, folder), or print the card of the model NAME.
 
     \b
@@ -321,18 +320,18 @@ def models_command(asked: Models) -> int | None:
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
     rows += [[model, *describe(model), str(shipped_models() / model)] for model in shipped()]
     rows += [row for channel in channels.values() for row in channel.rows()]
-    kind, _, folder = (asked.name or "").partition(":")
-    if asked.check:
-        folders = [parse(asked.name).path] if asked.name else [Path(row[-1]) for row in rows[1:]]
+    kind, _, folder = (own.name or "").partition(":")
+    if own.check:
+        folders = [parse(own.name).path] if own.name else [Path(row[-1]) for row in rows[1:]]
         problems = [problem for folder in folders for problem in card_problems(folder)]
         click.echo("\n".join(problems) or f"{len(folders)} {'card is' if len(folders) == 1 else 'cards are'} in order")
         return int(bool(problems))
-    if not asked.name:
+    if not own.name:
         click.echo(text(rows))
     elif kind in channels:
         click.echo(channels[kind].described(folder))
-    elif card := model_card(asked.name):
+    elif card := model_card(own.name):
         click.echo(card)
     else:
-        raise UserError(f"{asked.name}: has no card (README.md) on this machine")
+        raise UserError(f"{own.name}: has no card (README.md) on this machine")
     return None

@@ -44,12 +44,12 @@ class TunedColumns(options.Lists):
 
 @options.command(
     "tune",
-    asked=TunedColumns,
+    own=TunedColumns,
     config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine")),
     curve=options.CurveOption,
     inputs=options.InputOptions,
 )
-def command(asked: TunedColumns, config: RunConfig, curve: options.CurveOption, inputs: options.InputOptions) -> None:
+def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, inputs: options.InputOptions) -> None:
     """Tune the weights for the best WER, CER or BLEU on lists with LM scores and references.
 
     \b
@@ -66,20 +66,20 @@ def command(asked: TunedColumns, config: RunConfig, curve: options.CurveOption, 
 
     config = options.configured(
         config,
-        dev=asked.nbest,
-        columns=asked.column,
-        nth=asked.nth,
-        word_bonus=asked.word_bonus,
-        token_bonus=asked.token_bonus,
+        dev=own.nbest,
+        columns=own.column,
+        nth=own.nth,
+        word_bonus=own.word_bonus,
+        token_bonus=own.token_bonus,
     )
-    dev = inputs.read(asked.nbest, need_references=True)
+    dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)
     lists, metric = list(pipeline.expand(plan, dev, dev=True)), plan.metric
     weights, tuned = pipeline.tune(plan, lists)
-    if asked.output == "-":
+    if own.output == "-":
         click.echo(weights.to_json())
     else:
-        weights.save(Path(asked.output))
+        weights.save(Path(own.output))
     if curve.curve:
         with formats.opened(curve.curve) as file:
             write_curve(weight_curve(metric, lists, weights), metric.name, file)

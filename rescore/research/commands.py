@@ -84,8 +84,8 @@ class Embedding(Declared):
     tokens: bool = option(False, "Write one vector per token instead of one per sentence; .jsonl only.")
 
 
-@options.command("embed", asked=Embedding, lms=options.PLAIN, vectors=VectorsOptions)
-def embed_command(asked: Embedding, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
+@options.command("embed", own=Embedding, lms=options.PLAIN, vectors=VectorsOptions)
+def embed_command(own: Embedding, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
     """Write one vector for each sentence of FILE, which has one sentence per line.
 
     \b
@@ -99,7 +99,7 @@ def embed_command(asked: Embedding, lms: options.LanguageModelOptions, vectors: 
     from rescore.formats.source import Source
     from rescore.research.vectors import Embedder
 
-    file, output, tokens = asked.file, asked.output, asked.tokens
+    file, output, tokens = own.file, own.output, own.tokens
     ending = next((name for name in (".npy", ".safetensors", ".jsonl", ".jsonl.gz") if output.endswith(name)), None)
     if ending is None or (tokens and not ending.startswith(".jsonl")):
         raise click.UsageError(f"--output {output}: expected {'.jsonl' if tokens else '.npy, .jsonl or .safetensors'}")
@@ -175,8 +175,8 @@ class Similarity(FiguresFile):
     )
 
 
-@options.command("similarity", asked=Similarity, lms=options.PLAIN, vectors=VectorsOptions)
-def similarity_command(asked: Similarity, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
+@options.command("similarity", own=Similarity, lms=options.PLAIN, vectors=VectorsOptions)
+def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
     """Correlate the cosines of sentence vectors with human similarity scores. PAIRS is an STS-B csv, SICK.txt, or lines
     with a score and two sentences, separated by tabs. With --gold, print the accuracy on words in context (WiC).
 
@@ -187,17 +187,17 @@ def similarity_command(asked: Similarity, lms: options.LanguageModelOptions, vec
     from rescore import formats
     from rescore.research import similarity
 
-    gold, centre, output = asked.gold, asked.centre, asked.output
-    if asked.joined and gold:
+    gold, centre, output = own.gold, own.centre, own.output
+    if own.joined and gold:
         raise click.UsageError("--joined does not apply to --gold: tokens of several models may differ")
     models, wanted = lms.load(), vectors.options()
     if gold:
-        words = similarity.read_words(asked.pairs, gold)
+        words = similarity.read_words(own.pairs, gold)
         accuracies = [similarity.measure_words(words, lm, wanted, centre) for lm in models]
         shown, figures = similarity.render_word_accuracies(accuracies), [asdict(accuracy) for accuracy in accuracies]
     else:
-        read = similarity.read_pairs(asked.pairs)
-        groups = [models] if asked.joined else [[lm] for lm in models]
+        read = similarity.read_pairs(own.pairs)
+        groups = [models] if own.joined else [[lm] for lm in models]
         correlations = [similarity.measure_pairs(read, group, wanted, centre) for group in groups]
         shown, figures = similarity.render(correlations), [asdict(correlation) for correlation in correlations]
     if output:
@@ -230,8 +230,8 @@ class Probing(FiguresFile):
     )
 
 
-@options.command("probe", asked=Probing, lms=options.PLAIN, vectors=VectorsOptions)
-def probe_command(asked: Probing, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
+@options.command("probe", own=Probing, lms=options.PLAIN, vectors=VectorsOptions)
+def probe_command(own: Probing, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
     """Train a linear classifier on vectors and print its accuracy. Needs scikit-learn.
 
     sick: entailment in SICK.txt; wic: words in context; order: which of two lines of a text comes first.
@@ -245,14 +245,14 @@ def probe_command(asked: Probing, lms: options.LanguageModelOptions, vectors: Ve
     from rescore import formats
     from rescore.research import probe
 
-    name, gold, examples, output = asked.name, asked.gold, asked.examples, asked.output
-    fine_tune, epochs, learning_rate = asked.fine_tune, asked.epochs, asked.learning_rate
+    name, gold, examples, output = own.name, own.gold, own.examples, own.output
+    fine_tune, epochs, learning_rate = own.fine_tune, own.epochs, own.learning_rate
     for file_option, value in (("gold", gold), ("examples", examples)):
         if value is not None and file_option not in PROBES[name].takes:
             raise click.UsageError(f"--{file_option} does not apply to {name}")
     if not fine_tune and (epochs or learning_rate):
         raise click.UsageError(f"--{'epochs' if epochs else 'learning-rate'} goes with --fine-tune")
-    read = probe.read(name, Path(asked.file), Path(gold) if gold else None, examples or probe.EXAMPLES)
+    read = probe.read(name, Path(own.file), Path(gold) if gold else None, examples or probe.EXAMPLES)
     loaded = lms.load()
     if fine_tune:
         from rescore.research.vectors import FineTuning, trainable

@@ -29,8 +29,8 @@ class Systems(Declared):
     strict: bool = option(False, "Stop at oddities of inputs instead of reporting them.")
 
 
-@options.command("combine", asked=Systems, config=options.config(options.MEASURES))
-def command(asked: Systems, config: RunConfig) -> None:
+@options.command("combine", own=Systems, config=options.config(options.MEASURES))
+def command(own: Systems, config: RunConfig) -> None:
     """Combine outputs of several recognisers for the same whole recordings, each in its own segmentation.
 
     \b
@@ -50,8 +50,8 @@ def command(asked: Systems, config: RunConfig) -> None:
     from rescore.metrics.normalise import EXACT
     from rescore.plan import metrics_of
 
-    names = system_names(asked.systems, asked.name, len(asked.systems))
-    recordings = {key: read_recordings(path, asked.strict) for key, path in zip(names, asked.systems, strict=True)}
-    references = read_recordings(asked.ref, asked.strict) if asked.ref else None
+    names = system_names(own.systems, own.name, len(own.systems))
+    recordings = {key: read_recordings(path, own.strict) for key, path in zip(names, own.systems, strict=True)}
+    references = read_recordings(own.ref, own.strict) if own.ref else None
     normaliser = metrics_of(options.with_one_metric(options.configured(config)), [])[0].words or EXACT
-    formats.write(combine(recordings, normaliser, references), asked.output)
+    formats.write(combine(recordings, normaliser, references), own.output)

@@ -52,8 +52,8 @@ class Correction(Declared):
     )
 
 
-@options.command("correct", asked=Correction)
-def command(asked: Correction) -> None:
+@options.command("correct", own=Correction)
+def command(own: Correction) -> None:
     """Correct what was heard into the terms of a list: "gold man sacks" into Goldman Sachs.
 
     \b
@@ -75,19 +75,19 @@ def command(asked: Correction) -> None:
     from rescore.metrics.listed import WordList
     from rescore.metrics.normalise import Normaliser
 
-    dev, dev_ref, explain = asked.dev, asked.dev_ref, asked.explain
+    dev, dev_ref, explain = own.dev, own.dev_ref, own.explain
     if bool(dev) != bool(dev_ref):
         raise click.UsageError("--dev and --dev-ref belong together")
-    if dev and asked.threshold is not None:
+    if dev and own.threshold is not None:
         raise click.UsageError("--threshold gives what --dev tunes; leave one out")
-    listed = WordList.load(Path(asked.words))
-    corrector = Corrector(listed, asked.threshold, language_model(asked.lm) if asked.lm else None)
+    listed = WordList.load(Path(own.words))
+    corrector = Corrector(listed, own.threshold, language_model(own.lm) if own.lm else None)
     if dev and dev_ref:
         click.echo(f"rescore: {tuned(corrector, listed, dev, dev_ref, Normaliser(drop_punctuation=True))}", err=True)
-    source = LiveSource(asked.text)
-    document = parts(source, asked.kind or kind_of(source))
+    source = LiveSource(own.text)
+    document = parts(source, own.kind or kind_of(source))
     with ExitStack() as stack:
-        file = stack.enter_context(formats.opened(asked.output))
+        file = stack.enter_context(formats.opened(own.output))
         shown = stack.enter_context(formats.opened(explain)) if explain and explain != "-" else None
         for written, changes in corrector.document(document, live=not source.is_regular):
             file.write(written)

@@ -34,8 +34,8 @@ class Merging(options.Lists):
     )
 
 
-@options.command("merge", asked=Merging, config=options.config(options.MEASURES), inputs=options.InputOptions)
-def command(asked: Merging, config: RunConfig, inputs: options.InputOptions) -> None:
+@options.command("merge", own=Merging, config=options.config(options.MEASURES), inputs=options.InputOptions)
+def command(own: Merging, config: RunConfig, inputs: options.InputOptions) -> None:
     """Merge the N-best lists of several systems for the same utterances.
 
     \b
@@ -51,10 +51,10 @@ def command(asked: Merging, config: RunConfig, inputs: options.InputOptions) -> 
     from rescore import formats
     from rescore.plan import metrics_of
 
-    names = system_names(asked.nbest, asked.name, len(asked.nbest) - 1)
-    first = inputs.read(asked.nbest[:1])
+    names = system_names(own.nbest, own.name, len(own.nbest) - 1)
+    first = inputs.read(own.nbest[:1])
     words = metrics_of(options.with_one_metric(options.configured(config)), first)[0].words
-    formats.write(read_merged(first, asked.nbest[1:], names, inputs, words), asked.output)
+    formats.write(read_merged(first, own.nbest[1:], names, inputs, words), own.output)
 
 
 def system_names(paths: Sequence[str], given: Sequence[str], number: int) -> tuple[str, ...]:
