@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import json
-import os
 import re
 import subprocess
 import sys
@@ -248,65 +247,22 @@ def test_whatever_can_be_called_scores() -> None:
         rescore.score(LISTS, 3)  # type: ignore[arg-type]
 
 
-def with_table(content: object) -> object:
-    """A scorer that looks numbers up in a table of its class."""
+def test_a_function_has_the_fingerprint_of_its_caller(tmp_path: Path) -> None:
+    from rescore.lms.cache import Cached
+    from rescore.lms.function import FunctionModel
 
-    class Table:
-        table = content
+    assert rescore.score(LISTS, brevity)[0].provenance["brevity"].fingerprint == ""
+    calls: list[str] = []
 
-        def __call__(self, sentences: list[str]) -> list[float]:
-            return [float(len(str(self.table))) for _ in sentences]
+    def counted(sentences: Sequence[str]) -> list[float]:
+        calls.extend(sentences)
+        return [0.0 for _ in sentences]
 
-    return Table()
-
-
-def prints() -> list[str]:
-    from rescore.lms.function import content_of
-
-    makers = (
-        partial(scaled, 2.0),
-        Scaled(2.0),
-        Scaled(2.0).bound,
-        closed(2.0),
-        brevity,
-        lambda some: [0.0 for _ in some],
-    )
-    return [content_of(one) for one in makers]
-
-
-def test_a_function_is_known_by_its_content() -> None:
-    from rescore.lms.function import content_of
-
-    here = prints()
-    assert len(set(here)) == len(here) and prints() == here
-    code = "from tests.test_api import prints; print(' '.join(prints()))"
-    for seed in ("1", "2"):
-        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-        assert done.stdout.split() == here
-    for one, other in (
-        (closed(2.0), closed(3.0)),
-        (partial(scaled, 2.0), partial(scaled, 3.0)),
-        (Scaled(2.0), Scaled(3.0)),
-        (Scaled(2.0).bound, Scaled(3.0).bound),
-        (closed({"a", "b"}), closed({"a", "c"})),  # type: ignore[arg-type]
-        (closed(np.zeros(2)), closed(np.ones(2))),  # type: ignore[arg-type]
-        (closed([[1], 2]), closed([[1, 2]])),  # type: ignore[arg-type]
-        (with_table({"a": 1}), with_table({"a": 2})),
-        (with_table([1]), with_table((1,))),
-    ):
-        assert content_of(one) != content_of(other)
-    # A function of itself ends; what shows nothing is known as itself alone.
-    this: list[object] = []
-    this.append(this)
-    assert content_of(closed(this)) == content_of(closed(this))  # type: ignore[arg-type]
-    first, second = iter_forever(), iter_forever()
-    assert content_of(first) == content_of(first) != content_of(second)
-
-
-def iter_forever() -> Iterator[int]:
-    while True:
-        yield 0
+    for _ in range(2):
+        Cached(FunctionModel(counted, fingerprint="v1"), tmp_path).score([rescore.Question("a b")])
+    assert calls == ["a b"]
+    with pytest.raises(rescore.UserError, match="counted: has no fingerprint"):
+        Cached(FunctionModel(counted), tmp_path).score([rescore.Question("a b")])
 
 
 def test_what_are_no_lists_is_said_in_one_line() -> None:
@@ -505,15 +461,6 @@ def test_merged_lists_are_those_of_the_command(run_in: Run, tmp_path: Path) -> N
     written = json.loads(done.stdout.splitlines()[-1])
     assert written.pop("columns").keys() == {"b", "missing.s2s", "missing.b"}
     assert written == as_json(rescore.merge(LISTS[:1], {"b": other})[0])
-
-
-def test_a_function_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rescore.lms import function
-
-    calls: list[object] = []
-    monkeypatch.setattr(function, "content_of", lambda value: calls.append(value) or "0")
-    model = function.FunctionModel(lambda sentences: [0.0 for _ in sentences])
-    assert model.fingerprint == model.fingerprint == "0" and len(calls) == 1
 
 
 def test_sizes_inside_a_configuration_have_limits(tmp_path: Path) -> None:

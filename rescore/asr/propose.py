@@ -44,7 +44,7 @@ from rescore.nbest import (
 )
 
 if TYPE_CHECKING:
-    from rescore.large.huggingface.speech import ListeningModel
+    from rescore.large.speech import ListeningModel
 
 log = logging.getLogger(__name__)
 

@@ -63,6 +63,8 @@ class Cached(Wrapped):
     def fingerprint(self) -> str:
         """The fingerprint of the model, as an earlier process stored it (`same_model`)."""
         own = self._lm.fingerprint
+        if not own:
+            raise UserError(f"{self.name}: has no fingerprint, so its scores cannot be kept; give the model one")
         content, probe = split_fingerprint(own)
         paths = sorted(self._folder.glob(f"{content}~*{ENDING}")) if probe else []
         return next(filter(partial(same_model, own), (path.name.removesuffix(ENDING) for path in paths)), own)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rescore.lms.scorers import Network
     from rescore.lms.tokenizer import Tokenizer
     from rescore.lms.training.objectives import Curriculum, Task
-    from rescore.research.a3t.training import A3tModel
+    from rescore.research.a3t.scoring import A3tModel
     from rescore.research.lstm import LSTM
     from rescore.research.networks import (
         Electra,
@@ -153,9 +153,9 @@ class A3tKind(Kind):
 
     def load(self, spec: Spec, computing: ComputeOptions) -> A3tModel:
         """`a3t:DIR`."""
-        from rescore.research.a3t.training import A3tModel
+        from rescore.research.a3t.scoring import A3tModel
 
-        return A3tModel(spec.name, spec.path, computing)
+        return A3tModel(spec.name, spec.path)
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
         from rescore.research.a3t.training import train

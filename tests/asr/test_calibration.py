@@ -106,9 +106,7 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(rescore("confidence", test, "-o", "w.jsonl", "--metric", "bleu"), "has no word errors")
 
 
-def test_scored_lists_with_weights(
-    rescore: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scored_lists_with_weights(rescore: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dev, test = some_lists(tmp_path, "dev", 40), some_lists(tmp_path, "test", 40)
     done = rescore(test, "--lm", f"tta:{model}", "--dev", dev, "--save-weights", "w.json")
     assert done.returncode == 0, done.stderr

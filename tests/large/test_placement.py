@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from rescore.errors import UserError
-from rescore.large.huggingface.models import memory_limits
+from rescore.large.placement import memory_limits
 from rescore.lms import ComputeOptions, Question, load, without_context
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 from tests.large.test_huggingface import SIZE, build
@@ -100,9 +100,7 @@ def test_what_is_missing_is_said(package: str, tmp_path: Path, monkeypatch: pyte
     stored = {"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}
     (folder / "config.json").write_text(json.dumps({**told, **stored}))
     there = importlib.util.find_spec
-    monkeypatch.setattr(
-        "rescore.large.huggingface.models.find_spec", lambda name: None if name == package else there("json")
-    )
+    monkeypatch.setattr("rescore.large.placement.find_spec", lambda name: None if name == package else there("json"))
     message = rf"a model in 4bit needs {package}; install it with: pip install 'rescore\[large\]'"
     with pytest.raises(UserError, match=message):
         load(f"hf-causal:{folder}", ComputeOptions(device="cpu"))

@@ -87,20 +87,6 @@ def test_a_template_without_a_source(folder: Path) -> None:
     assert plain.fingerprint != lm.fingerprint
 
 
-def test_what_was_said_before_is_shown(folder: Path) -> None:
-    lm = load(f"hf-causal:context=2:{folder}")
-    before = (SENTENCES[2], SENTENCES[3])
-    texts = (SENTENCES[0], "yes")
-    for text, found in zip(texts, lm.score([Question(text, before=before) for text in texts]), strict=True):
-        shown = "".join(f"{line}\n" for line in before)
-        assert found.sum == pytest.approx(own(folder, shown, text), abs=1e-4 * len(text))
-    plain = load(f"hf-causal:{folder}")
-    assert lm.score(without_context(["yes"]))[0].sum == pytest.approx(
-        plain.score(without_context(["yes"]))[0].sum, abs=1e-4
-    )
-    assert plain.fingerprint != lm.fingerprint
-
-
 def test_on_the_command_line(folder: Path, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text(
         '{"id": "u", "src": "das haus", "hyps": [{"text": "yes", "score": -1}, {"text": "no", "score": -2}]}\n'
@@ -112,5 +98,3 @@ def test_on_the_command_line(folder: Path, rescore: Run, tmp_path: Path) -> None
     assert_one_line_error(
         rescore("score", "l.jsonl", "--lm", "tta", "--prompt", TEMPLATE), "--prompt needs --lm hf-causal"
     )
-    both = rescore("score", "l.jsonl", "--lm", f"hf-causal:{folder}", "--prompt", TEMPLATE, "--context", "1")
-    assert_one_line_error(both, "--prompt and --context exclude each other")

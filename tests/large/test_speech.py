@@ -17,7 +17,7 @@ import transformers
 import rescore as package
 from rescore.errors import UserError
 from rescore.formats.audio import samples
-from rescore.large.huggingface.speech import ctc_forward, prefix_beam_search, viterbi
+from rescore.large.speech import ctc_forward, prefix_beam_search, viterbi
 from rescore.lms import ComputeOptions, Question, load
 from rescore.nbest import NO_AUDIO, Audio
 from tests.conftest import Run, assert_one_line_error

@@ -7,19 +7,16 @@ from pathlib import Path
 
 import pytest
 import torch
-import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, Question, capabilities_of, checkpoint, load, without_context
 from rescore.lms.config import NetworkConfig
-from rescore.lms.scorers import NetworkScorer
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import MaskedLanguageModelling, SourceObjective
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
-from tests.large.test_huggingface import build
 
 SHORT = [" ".join(text.split()[:5]) for text in SENTENCES][:12]
 KINDS = ("tta", "bilm")
@@ -183,62 +180,3 @@ def test_trained_by_the_command(kind: str, rescore: Run, tmp_path: Path, models:
     assert_one_line_error(
         rescore(*unilm), "--pairs is for tta, bilm, unified, lexical; it does not apply to --lm unilm"
     )
-
-
-@pytest.mark.parametrize("name", ["bert", "roberta"])
-@pytest.mark.parametrize("option", ["", "intact:"])
-def test_neighbours_of_a_hugging_face_model(name: str, option: str, tmp_path: Path) -> None:
-    """Each token of the text is masked in the whole running text, as a slow reading of the model does it."""
-    folder = build(name, tmp_path, positions=120)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
-    lm = load(f"hf-masked:{option}context=2:{folder}")
-    assert capabilities_of(lm).context == (2, 2)
-    cases = [(SHORT[:2], SHORT[2], SHORT[3:5]), ([], SHORT[2], SHORT[6:7]), (SHORT[7:8], SHORT[2], []), ([], "yes", [])]
-    found = lm.score([Question(text, None, tuple(before), tuple(after)) for before, text, after in cases])
-    for (before, text, after), scores in zip(cases, found, strict=True):
-        ids = tokenizer(" ".join([*before, text, *after]))["input_ids"]
-        start = len(tokenizer(" ".join(before), add_special_tokens=False)["input_ids"]) + 1
-        size = len(scores.tokens)
-        assert start + size + len(tokenizer("".join(f" {line}" for line in after))["input_ids"]) - 1 == len(ids)
-        expected = []
-        for place in range(start, start + size):
-            tokens = torch.tensor([ids])
-            if not option:
-                tokens[0, place] = tokenizer.mask_token_id
-            with torch.no_grad():
-                expected.append(model(input_ids=tokens).logits[0, place].log_softmax(-1)[ids[place]].item())
-        assert scores.log_probs.tolist() == pytest.approx(expected, abs=1e-4)
-    plain = load(f"hf-masked:{option}{folder}")
-    assert plain.fingerprint != lm.fingerprint
-    assert plain.score(without_context(["yes", ""]))[0].sum == pytest.approx(found[3].sum, abs=1e-4)
-    assert lm.score([Question("", None, (SHORT[0],), (SHORT[1],))])[0].tokens == []
-
-
-@pytest.mark.parametrize("name", ["bert", "roberta"])
-@pytest.mark.parametrize("option", ["", "intact:"])
-def test_neighbours_have_what_room_the_text_leaves(name: str, option: str, tmp_path: Path) -> None:
-    """The text is whole in one window, its nearest neighbours with it; one that does not fit is scored alone."""
-    folder = build(name, tmp_path)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    plain, lm = (load(f"hf-masked:{some}{folder}") for some in (option, f"{option}context=2:"))
-    assert isinstance(plain, NetworkScorer)
-    room = plain.network.positions - 2
-    words, before, after = ["the"] * (room - 4), " ".join(["old"] * 3), " ".join(["was"] * 30)
-    assert all(len(tokenizer.tokenize(f" {word}")) == 1 for word in ("the", "old", "of", "was"))
-    one, other, nearer, farther = lm.score(
-        [
-            Question(" ".join(text), None, (far, near), (after,))
-            for text, far, near in (
-                (words, "", before),
-                (["of", *words[1:]], "", before),
-                (words, "", f"{before} of"),
-                (words, "of of", before),
-            )
-        ]
-    )
-    assert (abs(one.log_probs - other.log_probs) > 1e-7).all()  # the first word is seen by all
-    assert one.sum != nearer.sum and one.sum == pytest.approx(farther.sum, abs=1e-4)
-    long = " ".join(["the"] * (room + 4))
-    (among,), (alone_,) = lm.score([Question(long, None, (before,), (after,))]), plain.score(without_context([long]))
-    assert among.sum == pytest.approx(alone_.sum, abs=1e-4)

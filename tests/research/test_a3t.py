@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import runpy
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,18 +16,20 @@ import torch
 from rescore.errors import UserError
 from rescore.lms import Question, load
 from rescore.nbest import NO_AUDIO, Audio
-from rescore.research.a3t.alignment import Ctm, divided, owners, read_ctm, read_lexicon, unit_spans, units_of, widened
-from rescore.research.a3t.network import CEPSTRA, A3tConfig, A3tNetwork, Batch, Example, Mel, mel_cepstral_distortion
-from rescore.research.a3t.training import loss_of, masked_frames, middle_third
-from tests.conftest import Run, assert_one_line_error
+from rescore.research.a3t.alignment import Ctm, divided, owners, widened
+from rescore.research.a3t.network import A3tConfig, A3tNetwork, Batch, Example
+from rescore.research.a3t.training import loss_of, masked_frames
+from tests.conftest import ROOT, Run, assert_one_line_error
 from tests.large.speech_models import build_ctc
 
 RATE = 8_000
+DIGITS = runpy.run_path(str(ROOT / "examples" / "digits" / "distortion.py"))
+middle_third, mel_cepstral_distortion = DIGITS["middle_third"], DIGITS["mel_cepstral_distortion"]
 PITCH = {"a": 300, "b": 700, "c": 1_500}
 """The tone of each letter."""
 CONFIG = A3tConfig(
-    units=("a", "b", "c"), lexicon={}, rate=RATE, mels=20, d_model=16, layers=1, heads=2, alignment=True,
-    conformer=True, post_net=True, mean=0.0, deviation=1.0,
+    units=("a", "b", "c"), rate=RATE, mels=20, d_model=16, layers=1, heads=2, alignment=True, post_net=True,
+    mean=0.0, deviation=1.0,
 )  # fmt: skip
 
 
@@ -49,7 +52,7 @@ def test_mel_cepstral_distortion_is_the_formula() -> None:
     expected = []
     for a, b in zip(one.tolist(), other.tolist(), strict=True):
         total = 0.0
-        for order in range(1, CEPSTRA + 1):
+        for order in range(1, DIGITS["CEPSTRA"] + 1):
             cosines = [math.cos(math.pi * order * (band + 0.5) / 20) for band in range(20)]
             difference = 2 / 20 * sum(c * (x - y) for c, x, y in zip(cosines, a, b, strict=True))
             total += difference**2
@@ -62,19 +65,6 @@ def test_mel_cepstral_distortion_is_the_formula() -> None:
         assert mel_cepstral_distortion(ripple, torch.zeros(1, bands)) == pytest.approx(float(decibel), rel=1e-6)
 
 
-def test_griffin_lim_gives_the_spectrogram_back() -> None:
-    mel = Mel(RATE, 40)
-    time = np.arange(RATE) / RATE
-    wave = 0.3 * np.sin(2 * np.pi * 440 * time) + 0.2 * np.sin(2 * np.pi * (900 + 300 * time) * time)
-    wave += 0.01 * np.random.default_rng(0).standard_normal(RATE)
-    before = mel.spectrogram(wave)
-    assert before.shape == (81, 40)
-    again = mel.spectrogram(mel.griffin_lim(before))
-    assert mel_cepstral_distortion(again[2:-2], before[2:-2]) < 6
-    shuffled = before[torch.randperm(len(before), generator=torch.Generator().manual_seed(0))]
-    assert mel_cepstral_distortion(again[2:-2], before[2:-2]) < mel_cepstral_distortion(shuffled[2:-2], before[2:-2])
-
-
 def test_frames_belong_to_the_nearest_letter() -> None:
     found = owners([(0.1, 0.2), (0.4, 0.5)], 60, 0.0125).tolist()
     assert found[0] == 0 and found[8] == 1 and found[16] == 1 and found[19] == 1  # 19: 37.5 ms behind it
@@ -85,31 +75,16 @@ def test_frames_belong_to_the_nearest_letter() -> None:
     assert np.array(found) == pytest.approx(np.array([(0.75, 1.2), (1.2, 1.65), (2.75, 3.35)]))
 
 
-def test_phones_of_a_lexicon(tmp_path: Path) -> None:
-    """A word's phones share its time; a word that is not in the lexicon is a phone of its own."""
-    (tmp_path / "lexicon").write_text("Ab AE B\nab EY B\nc\tS IY K\n")
-    lexicon = read_lexicon(tmp_path / "lexicon")
-    assert units_of("AB  c x", lexicon) == ["AE", "B", "S", "IY", "K", "x"]
-    spans = [(0.0, 0.1), (0.2, 0.4), (0.4, 0.7), (1.0, 1.5)]
-    expected = [(0.0, 0.2), (0.2, 0.4), (0.4, 0.5), (0.5, 0.6), (0.6, 0.7), (1.0, 1.5)]
-    assert np.array(unit_spans(spans, "ab c x", lexicon)) == pytest.approx(np.array(expected))
-    assert unit_spans(spans, "ab c x", {}) == spans and units_of("ab c", {}) == ["a", "b", "c"]
-    (tmp_path / "lexicon").write_text("ab\n")
-    with pytest.raises(UserError, match=r"lexicon: line 1: expected `word phone phone ...`"):
-        read_lexicon(tmp_path / "lexicon")
-
-
 def example(letters: list[int], frames: int, seed: int = 0) -> Example:
     torch.manual_seed(seed)
     places = torch.arange(frames) * len(letters) // frames + 1
     return Example(torch.randn(frames, CONFIG.mels), torch.tensor(letters), places)
 
 
-@pytest.mark.parametrize("conformer", [True, False])
-def test_batches_and_hidden_frames(conformer: bool) -> None:
+def test_batches_and_hidden_frames() -> None:
     """An utterance is reconstructed alike alone and in a batch, and what is masked is not seen."""
     torch.manual_seed(1)
-    network = A3tNetwork(replace(CONFIG, conformer=conformer)).eval()
+    network = A3tNetwork(CONFIG).eval()
     short, long = example([1, 2], 30), example([3, 1, 2, 2, 3], 70, 2)
     masks = [torch.arange(len(one.frames)) % 20 < 10 for one in (short, long)]
     with torch.inference_mode():
@@ -146,7 +121,7 @@ def test_the_loss_is_of_masked_frames_before_and_after_the_post_net() -> None:
             for result in (first, refined)
             for place in places
         ]
-        assert float(loss_of(network, Batch.of([one]), hidden, False)) == pytest.approx(2 * sum(errors) / len(errors))
+        assert float(loss_of(network, Batch.of([one]), hidden)) == pytest.approx(2 * sum(errors) / len(errors))
 
 
 def test_masks_are_spans_of_letters() -> None:
@@ -189,9 +164,9 @@ def test_it_learns_to_say_what_is_masked(rescore: Run, data: Path, tmp_path: Pat
     assert done.returncode == 0, done.stderr
     assert "40 utterances" in done.stderr and "step 120 of 120" in done.stderr
     lm = load(f"a3t:{tmp_path / 'a3t'}")
-    lm.aligner = Ctm(data / "ctm", read_ctm(data / "ctm"))  # type: ignore[attr-defined]  # a random CTC model aligns nothing
+    lm.aligner = Ctm.read(data / "ctm")  # type: ignore[attr-defined]  # a random CTC model aligns nothing
     text = "".join((data / "text").read_text().splitlines()[0].split()[1:])
-    spans = Ctm(data / "ctm", read_ctm(data / "ctm")).spans(Audio("", name="u0"), text)
+    spans = Ctm.read(data / "ctm").spans(Audio("", name="u0"), text)
     lm.aligner = type("Known", (), {"spans": lambda self, audio, said: spans})()  # type: ignore[attr-defined]
     audio = Audio(str(data / "u0.wav"), name="u0")
     right, nothing = lm.score([Question(text, audio=audio), Question(text, audio=NO_AUDIO)])
@@ -209,26 +184,18 @@ def test_it_learns_to_say_what_is_masked(rescore: Run, data: Path, tmp_path: Pat
     learned, mean = [], []
     for line in (data / "text").read_text().splitlines()[:10]:
         name, said = line.split(maxsplit=1)
-        lm.aligner = Ctm(data / "ctm", read_ctm(data / "ctm"))  # type: ignore[attr-defined]
+        lm.aligner = Ctm.read(data / "ctm")  # type: ignore[attr-defined]
         one = lm.example(Audio(str(data / f"{name}.wav"), name=name), said)  # type: ignore[attr-defined]
         hidden = middle_third(one)
         made = lm.reconstructed([one], [hidden])[0]  # type: ignore[attr-defined]
         learned.append(float((made - one.frames)[hidden].abs().mean()))
         mean.append(float((one.frames[~hidden].mean(0) - one.frames[hidden]).abs().mean()))
     assert sum(learned) < 0.75 * sum(mean)
-    (tmp_path / "lexicon").write_text("a AH\nb B IY\nc S IY\n")
-    few = (*given, *SIZES, "--steps", "2", "--lexicon", "lexicon")
-    again = rescore("train", "--lm", "a3t", *few, "--no-alignment", "--no-post-net", "--out", "b")
-    assert again.returncode == 0, again.stderr
-    phones = load(f"a3t:{tmp_path / 'b'}")
-    phones.aligner = Ctm(data / "ctm", read_ctm(data / "ctm"))  # type: ignore[attr-defined]
-    said = (data / "text").read_text().splitlines()[0].split(maxsplit=1)[1]
-    tokens = [phone for word in said.split() for phone in {"a": ["AH"], "b": ["B", "IY"], "c": ["S", "IY"]}[word]]
-    assert phones.score([Question(said, audio=audio)])[0].tokens == [*tokens, "<silence>"]
-    (tmp_path / "lexicon").write_text("a AH\n")
-    assert_one_line_error(
-        rescore("train", "--lm", "a3t", *few, "--out", "c"), "--lexicon: 2 words not in it, such as 'b'"
+    plain = rescore(
+        "train", "--lm", "a3t", *given, *SIZES, "--steps", "2", "--no-alignment", "--no-post-net", "--out", "b"
     )
+    assert plain.returncode == 0, plain.stderr
+    assert len(load(f"a3t:{tmp_path / 'b'}").fingerprint) == 64
 
 
 def test_what_cannot_be_trained(rescore: Run, data: Path, tmp_path: Path) -> None:

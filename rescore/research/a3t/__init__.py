@@ -36,16 +36,8 @@ class A3tOptions(TrainingOptions):
     aligner: str | None = option(
         None, "With times from a CTM: the CTC model that places the letters of hypotheses.", metavar="hf-ctc:DIR"
     )
-    lexicon: Path | None = option(
-        None,
-        "Read phones instead of letters: lines of `word phone phone ...`, as Kaldi has them.",
-        metavar="FILE",
-        reads=True,
-    )
     alignment: bool = option(True, "Read cross-modal alignment embeddings.", "--alignment/--no-alignment")
-    conformer: bool = option(True, "Conformer blocks; without, Transformer blocks.", "--conformer/--no-conformer")
     post_net: bool = option(True, "Refine spectrograms by a Post-Net.", "--post-net/--no-post-net")
-    loss: str = option("l1", "Loss of masked frames.", choices=("l1", "l2"))
     mask: float = option(0.8, "Share of letters whose frames are masked.", low=0, high=1, open_low=True)
     rate: int = option(8_000, "Samples a second.", low=4_000, high=48_000)
     mels: int = option(40, "Bands of the mel-spectrogram.", low=8, high=128)

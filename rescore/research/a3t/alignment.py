@@ -1,10 +1,10 @@
-"""Which letter or phone each frame of a spectrogram belongs to: from a CTM, or from a CTC model."""
+"""Which letter each frame of a spectrogram belongs to: from the times of a CTM, or from a CTC model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,13 @@ from rescore.lms.folders import find
 from rescore.nbest import Audio
 
 if TYPE_CHECKING:
-    from rescore.large.huggingface.speech import CtcModel
+    from rescore.large.speech import CtcModel
 
 CTC = "hf-ctc"
 EDGE = 0.25
 """Seconds of a letter before and behind the frames in which a CTC model names it, at most."""
+NEAR = 0.05
+"""Seconds from a letter within which a frame still belongs to it."""
 Span = tuple[float, float]
 """Start and end of a letter, in seconds."""
 
@@ -37,86 +39,31 @@ def letters_of(text: str) -> str:
     return "".join(text.lower().split())
 
 
-Lexicon = Mapping[str, tuple[str, ...]]
-"""The phones of each word, in lower case; empty if the letters of words are read."""
-
-
-def read_lexicon(path: Path) -> Lexicon:
-    """`word phone phone ...` a line, as Kaldi has it; of several pronunciations the first.
-
-    Raises:
-        UserError: a line has no phones.
-    """
-    lexicon: dict[str, tuple[str, ...]] = {}
-    for place, line in Source(path).filled():
-        word, *phones = line.split()
-        if not phones:
-            raise UserError(f"{place}: expected `word phone phone ...`")
-        lexicon.setdefault(word.lower(), tuple(phones))
-    return lexicon
-
-
-def units_of(text: str, lexicon: Lexicon) -> list[str]:
-    """The letters of a text, or the phones; a word that is not in the lexicon is a phone of its own."""
-    return [unit for word in text.lower().split() for unit in (lexicon.get(word, (word,)) if lexicon else word)]
-
-
-def unit_spans(spans: Sequence[Span], text: str, lexicon: Lexicon) -> list[Span]:
-    """The spans of the units of a text from the spans of its letters: a word's phones are equally long."""
-    if not lexicon:
-        return list(spans)
-    result, letters = [], iter(spans)
-    for word in text.lower().split():
-        own = list(islice(letters, len(word)))
-        result += equal_parts((own[0][0], own[-1][1]), len(units_of(word, lexicon)))
-    return result
-
-
 def owners(spans: Sequence[Span], frames: int, seconds: float) -> Tensor:
-    """The letter that each frame belongs to, from 1; 0 before the first and behind the last: (frames,).
+    """The letter that each frame belongs to, from 1; 0 for silence: (frames,).
 
-    A frame between two letters belongs to the nearer letter, if it is not further than 50 ms from it.
+    A frame between two letters belongs to the nearer letter, if it is at most `NEAR` away.
 
     Args:
         seconds: from a frame to the next.
     """
-    result = torch.zeros(frames, dtype=torch.long)
     if not spans:
-        return result
+        return torch.zeros(frames, dtype=torch.long)
     times = torch.arange(frames) * seconds
     starts, ends = torch.tensor(spans).T
     away = torch.maximum(starts - times[:, None], times[:, None] - ends).clamp_min(0)
     distance, nearest = away.min(1)
-    return torch.where(distance <= 0.05, nearest + 1, 0)
-
-
-def equal_parts(span: Span, number: int) -> list[Span]:
-    """A span cut into parts of one length."""
-    step = (span[1] - span[0]) / number
-    return [(span[0] + place * step, span[0] + (place + 1) * step) for place in range(number)]
+    return torch.where(distance <= NEAR, nearest + 1, 0)
 
 
 def divided(words: Sequence[tuple[Span, str]]) -> list[Span]:
     """The spans of letters whose words' spans are known: a word's letters are equally long."""
-    return [part for span, word in words for part in equal_parts(span, len(letters_of(word)))]
-
-
-def read_ctm(path: Path) -> dict[str, list[tuple[Span, str]]]:
-    """`utterance channel start duration token`: the tokens of each utterance, in order of time.
-
-    Raises:
-        UserError: a line is not of this form.
-    """
-    words: dict[str, list[tuple[Span, str]]] = {}
-    for place, line in Source(path).filled():
-        if line.startswith(";;"):
-            continue
-        cells = line.split()
-        if len(cells) < 5:
-            raise UserError(f"{place}: expected `utterance channel start duration word`")
-        start, size = as_number(cells[2], place, "start"), as_number(cells[3], place, "duration")
-        words.setdefault(cells[0], []).append(((start, start + size), cells[4]))
-    return {name: sorted(tokens) for name, tokens in words.items()}
+    spans = []
+    for (start, end), word in words:
+        number = len(letters_of(word))
+        step = (end - start) / max(number, 1)
+        spans += [(start + place * step, start + (place + 1) * step) for place in range(number)]
+    return spans
 
 
 def widened(spans: Sequence[Span]) -> list[Span]:
@@ -136,6 +83,24 @@ class Ctm:
 
     path: Path
     words: Mapping[str, list[tuple[Span, str]]]
+
+    @classmethod
+    def read(cls, path: Path) -> Ctm:
+        """Read lines of `utterance channel start duration token`.
+
+        Raises:
+            UserError: a line has another form.
+        """
+        words: dict[str, list[tuple[Span, str]]] = {}
+        for place, line in Source(path).filled():
+            if line.startswith(";;"):
+                continue
+            cells = line.split()
+            if len(cells) < 5:
+                raise UserError(f"{place}: expected `utterance channel start duration word`")
+            start, size = as_number(cells[2], place, "start"), as_number(cells[3], place, "duration")
+            words.setdefault(cells[0], []).append(((start, start + size), cells[4]))
+        return cls(path, {name: sorted(tokens) for name, tokens in words.items()})
 
     def spans(self, audio: Audio, text: str) -> list[Span]:
         """The span of each letter of a text.
@@ -160,9 +125,9 @@ class CtcAligner:
         Raises:
             UserError: the folder is no CTC model.
         """
-        self.folder = folder
-        from rescore.large.huggingface.speech import CtcModel
+        from rescore.large.speech import CtcModel
 
+        self.folder = folder
         self._model: CtcModel = CtcModel(CTC, folder, ComputeOptions(device="cpu"))
 
     def spans(self, audio: Audio, text: str) -> list[Span]:
@@ -174,10 +139,8 @@ class CtcAligner:
         placed = self._model.align(audio, text)
         if placed is None:
             raise TooShortError(f"utterance {audio.name}: {audio.path}: too short for {text[:60]!r}")
-        spans = [
-            span for span, token in zip(placed, self._model.tokens(text), strict=True) if token not in ("|", " ", "▁")
-        ]
-        spans = widened(spans)
+        tokens = self._model.tokens(text)
+        spans = widened([span for span, token in zip(placed, tokens, strict=True) if token not in ("|", " ", "▁")])
         if len(spans) != len(letters_of(text)):
             raise UserError(f"{self.folder}: tokens of several letters cannot be placed; give a CTC model of letters")
         return spans
@@ -190,6 +153,4 @@ def aligner(name: str) -> Ctm | CtcAligner:
         UserError: it cannot be read.
     """
     kind, _, path = name.partition(":")
-    if kind == CTC:
-        return CtcAligner(find(Path(path))[0])
-    return Ctm(Path(name), read_ctm(Path(name)))
+    return CtcAligner(find(Path(path))[0]) if kind == CTC else Ctm.read(Path(name))

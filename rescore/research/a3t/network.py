@@ -1,4 +1,4 @@
-"""The network of A3T (thesis, section 4.3), and its spectrograms: mel, sound from them (Griffin-Lim), distortion."""
+"""The network of A3T (thesis, section 4.3), and the spectrograms that it reads."""
 
 from __future__ import annotations
 
@@ -55,54 +55,12 @@ class Mel:
         triangles[torch.arange(self.bands), nearest] = triangles[torch.arange(self.bands), nearest].clamp_min(0.1)
         return triangles.float()
 
-    def _transform(self, sound: Tensor) -> Tensor:
-        window = torch.hann_window(self.window)
-        return torch.stft(sound, self.size, self.hop, self.window, window, center=True, return_complex=True)
-
     def spectrogram(self, sound: np.ndarray) -> Tensor:
         """The natural logarithm of the magnitude in each band: (frames, bands)."""
-        magnitudes = self._transform(torch.from_numpy(np.asarray(sound, dtype=np.float32))).abs()
-        return (self.filters @ magnitudes).clamp_min(FLOOR).log().T
-
-    def griffin_lim(self, spectrogram: Tensor, iterations: int = 60) -> np.ndarray:
-        """A sound with about this mel-spectrogram (Griffin and Lim 1984), (samples,), in [-1, 1].
-
-        Args:
-            spectrogram: (frames, bands), as `spectrogram` gives it.
-        """
-        bands = spectrogram.float().exp().T
-        linear = self.filters.T @ bands
-        for _ in range(iterations):  # non-negative least squares (Lee and Seung 2001)
-            linear *= (self.filters.T @ bands) / (self.filters.T @ (self.filters @ linear)).clamp_min(1e-8)
+        samples = torch.from_numpy(np.asarray(sound, dtype=np.float32))
         window = torch.hann_window(self.window)
-        length = (linear.shape[1] - 1) * self.hop
-        generator = torch.Generator().manual_seed(1)
-        phases = torch.exp(2j * math.pi * torch.rand(linear.shape, generator=generator))
-        for _ in range(iterations):
-            sound = torch.istft(linear * phases, self.size, self.hop, self.window, window, center=True, length=length)
-            again = self._transform(sound)
-            phases = again / again.abs().clamp_min(1e-8)
-        sound = torch.istft(linear * phases, self.size, self.hop, self.window, window, center=True, length=length)
-        return (sound / max(1.0, float(sound.abs().max()))).numpy()
-
-
-CEPSTRA = 13
-"""Mel-cepstral coefficients that are compared, without the first, which is loudness."""
-
-
-def mel_cepstral_distortion(spectrogram: Tensor, reference: Tensor) -> float:
-    """The mean distance of frames in decibel, of mel cepstra 1 to 13 (Kubichek 1993): 10 / ln 10 sqrt(2 sum d^2).
-
-    Cepstra are those of log|H| = sum of c_m cos(m w), so that the distance does not depend on the number of bands.
-
-    Args:
-        spectrogram, reference: log-mel, (frames, bands) each.
-    """
-    bands = reference.shape[1]
-    places = math.pi * (torch.arange(bands).double() + 0.5) / bands
-    cosines = 2 / bands * torch.cos(torch.arange(1, CEPSTRA + 1).double()[:, None] * places)
-    distance = (spectrogram.double() - reference.double()) @ cosines.T
-    return float((10 / math.log(10) * (2 * distance.square().sum(1)).sqrt()).mean())
+        transform = torch.stft(samples, self.size, self.hop, self.window, window, center=True, return_complex=True)
+        return (self.filters @ transform.abs()).clamp_min(FLOOR).log().T
 
 
 MOST_TOKENS = 500
@@ -116,16 +74,13 @@ class A3tConfig:
     """Sizes and parts of a network, and what its spectrograms are."""
 
     units: tuple[str, ...]
-    """Letters, or phones."""
-    lexicon: dict[str, tuple[str, ...]]
-    """The phones of words; empty for a network that reads letters."""
+    """The letters, in the order of their numbers."""
     rate: int
     mels: int
     d_model: int
     layers: int
     heads: int
     alignment: bool
-    conformer: bool
     post_net: bool
     mean: float
     deviation: float
@@ -134,7 +89,7 @@ class A3tConfig:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """An utterance: its frames, its letters (or phones), and the letter that each frame belongs to."""
+    """An utterance: its frames, its letters, and the letter that each frame belongs to."""
 
     frames: Tensor
     """Log-mel, normalised: (frames, mels)."""
@@ -204,23 +159,19 @@ class Convolution(nn.Module):
 
 
 class Block(nn.Module):
-    """A Conformer block; without `kernel` a Transformer block (pre-norm)."""
+    """A Conformer block (Gulati et al. 2020)."""
 
-    def __init__(self, width: int, heads: int, kernel: int | None) -> None:
+    def __init__(self, width: int, heads: int, kernel: int) -> None:
         super().__init__()
         self.norm, self.last = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attention = nn.MultiheadAttention(width, heads, batch_first=True)
-        self.after = FeedForward(width)
-        self.before = None if kernel is None else FeedForward(width)
-        self.convolution = None if kernel is None else Convolution(width, kernel)
+        self.after, self.before = FeedForward(width), FeedForward(width)
+        self.convolution = Convolution(width, kernel)
 
     def forward(self, states: Tensor, used: Tensor, frames: int) -> Tensor:
-        if self.before is not None:
-            states = states + 0.5 * self.before(states)
+        states = states + 0.5 * self.before(states)
         normed = self.norm(states)
         states = states + self.attention(normed, normed, normed, key_padding_mask=~used, need_weights=False)[0]
-        if self.convolution is None:
-            return self.last(states + self.after(states))
         states = states + self.convolution(states, used, frames)
         return self.last(states + 0.5 * self.after(states))
 
@@ -253,8 +204,7 @@ class A3tNetwork(nn.Module):
         self.text = nn.Embedding(len(config.units) + 1, width, padding_idx=0)
         self.kind = nn.Embedding(2, width)
         self.aligned = nn.Embedding(MOST_TOKENS, width, padding_idx=0) if config.alignment else None
-        kernels = [kernel if config.conformer else None for kernel in KERNELS for _ in range(config.layers)]
-        blocks = [Block(width, config.heads, kernel) for kernel in kernels]
+        blocks = [Block(width, config.heads, kernel) for kernel in KERNELS for _ in range(config.layers)]
         self.blocks = nn.ModuleList(blocks)
         self.out = nn.Linear(width, config.mels)
         self.post_net = PostNet(config.mels, width) if config.post_net else None

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.formats.audio import digest, samples
-from rescore.large.huggingface.models import LOGITS, Placement
+from rescore.large.placement import LOGITS, Placement
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
 from rescore.lms.folders import content_digest, load_model

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.large.huggingface.models import LOGITS, Placement
+from rescore.large.placement import LOGITS, Placement
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
 from rescore.lms.folders import check_files, content_digest, load_model

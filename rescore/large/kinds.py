@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, Spec
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Spec
 from rescore.lms.kinds import MASKED
 
 if TYPE_CHECKING:
-    from rescore.large.huggingface.seq2seq import Seq2SeqLM
-    from rescore.large.huggingface.speech import CtcModel, SpeechModel
+    from rescore.large.seq2seq import Seq2SeqLM
+    from rescore.large.speech import CtcModel, SpeechModel
     from rescore.lms.scorers import NetworkScorer
 
 
 class MaskedKind(Kind):
     """The pseudo-log-likelihood."""
 
-    capabilities = Capabilities(pseudo=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
-    options = (*MASKED, "context=")
+    capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
+    options = MASKED
     on_hub = uses_torch = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
-        from rescore.large.huggingface.models import masked
+        from rescore.large.network import masked
 
         return masked(spec, computing)
 
@@ -29,12 +29,11 @@ class MaskedKind(Kind):
 class CausalKind(Kind):
     """log p of each token given [BOS] and those before."""
 
-    capabilities = Capabilities(source=True, context=BEFORE, vectors=True, predicts_tokens=True)
-    options = ("context=",)
+    capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
     on_hub = uses_torch = prompted = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
-        from rescore.large.huggingface.models import causal
+        from rescore.large.network import causal
 
         return causal(spec, computing)
 
@@ -48,7 +47,7 @@ class Seq2SeqKind(Kind):
 
     def load(self, spec: Spec, computing: ComputeOptions) -> Seq2SeqLM:
         """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes name languages of the tokenizer."""
-        from rescore.large.huggingface.seq2seq import Seq2SeqLM
+        from rescore.large.seq2seq import Seq2SeqLM
 
         codes, channel = _values(spec), "channel" in spec.options
         return Seq2SeqLM(spec.name, spec.path, computing, channel, codes.get("src"), codes.get("tgt"))
@@ -63,7 +62,7 @@ class CtcKind(Kind):
 
     def load(self, spec: Spec, computing: ComputeOptions) -> CtcModel:
         """`hf-ctc[:language=CODE]:DIR`; the code names an adapter of MMS."""
-        from rescore.large.huggingface.speech import CtcModel
+        from rescore.large.speech import CtcModel
 
         return CtcModel(spec.name, spec.path, computing, _values(spec).get("language"))
 
@@ -77,7 +76,7 @@ class SpeechKind(Kind):
 
     def load(self, spec: Spec, computing: ComputeOptions) -> SpeechModel:
         """`hf-speech[:language=CODE][:task=transcribe|translate]:DIR`."""
-        from rescore.large.huggingface.speech import SpeechModel
+        from rescore.large.speech import SpeechModel
 
         values = _values(spec)
         return SpeechModel(spec.name, spec.path, computing, values.get("language"), values.get("task"))
