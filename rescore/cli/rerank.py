@@ -42,7 +42,7 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
         """What writes lists and texts, a stream; a file that cannot be written is refused here, before any work."""
         from rescore.formats import check_output
         from rescore.formats.best import check
-        from rescore.formats.references import read_segments
+        from rescore.formats.recordings import read_segments
         from rescore.formats.text import detokeniser
 
         check_output(self.output or "-")
@@ -94,7 +94,7 @@ def command(
 
     JSON Lines are reranked as a stream, unless --report, --table or --ref needs all lists at once.
     """
-    from rescore import formats, pipeline
+    from rescore import pipeline
 
     reporting.check()
     write = own.checked()
@@ -109,4 +109,4 @@ def command(
     texts = own.best is not None or own.output is None
     with options.progress_bar(inputs.count(own.nbest), "rerank") as bar:
         stream = options.watched(inputs.iterate(own.nbest), bar.update)
-        write(pipeline.rerank(stream, loaded, config, texts, formats.input_waits))
+        write(pipeline.rerank(stream, loaded, config, texts))

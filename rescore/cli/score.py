@@ -117,8 +117,8 @@ def command(
         raise click.UsageError("give either N-best lists or --text FILE")
     if not lms.lm:
         raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
-    if own.text and (config.respell or config.recombine or config.propose):
-        raise click.UsageError("--text is scored as it is; --respell, --recombine and --propose are for lists")
+    if own.text and config.expands:
+        raise click.UsageError("--text is scored as it is; --respell and --recombine are for lists")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
@@ -127,7 +127,7 @@ def command(
             return
         measuring = MetricOptions(words=listed.words)
         config = options.configured(config, lms, measuring=measuring, count_tokens=own.count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=own.skip), lambda: True)
+        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=own.skip))
         plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=own.skip), measures=False)
         number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(plan.models)
@@ -137,7 +137,7 @@ def command(
                 pipeline.score_in_parts(plan, lists, output, bar.update)
                 return
             on_scores = partial(_write_scores, file) if file else None
-            scored = pipeline.score(plan, lists, bar.update, on_scores, formats.input_waits)
+            scored = pipeline.score(plan, lists, bar.update, on_scores)
             formats.write(scored, output or "-")
 
 
