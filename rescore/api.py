@@ -291,10 +291,10 @@ def tune(
     Args:
         columns: None for those that `score` added; else all beside the first pass. metric: wer, cer, bleu, chrf or ter;
             None for BLEU where lists have a source text, else WER.
-        decision: best, mbr, mbr-aggregate or rover: what the weights (and the scale of posteriors) are tuned for.
+        decision: best, mbr or rover: what the weights (and the scale of posteriors) are tuned for.
         words: a file of words, as `--words`: what the metrics bwer and uwer count, and what `boost=NUMBER` boosts.
         normaliser: what counts as the same word, such as `rescore.Normaliser(split_hyphens=True)`; the weights keep it.
-        options: further fields of `rescore.RunConfig`, such as `components=True` or `condition="^(.)"`.
+        options: further fields of `rescore.RunConfig`, such as `components=True`.
 
     Raises:
         UserError: there are no lists, one has no reference, or there is no such column.
@@ -430,26 +430,6 @@ def correct(
     names = recordings or [""] * len(every)
     pieces = [Text(str(n), name, text) for n, (text, name) in enumerate(zip(every, names, strict=True), 1)]
     return Corrector(listed, threshold, language_model(lm) if lm else None).texts(pieces)
-
-
-def propose(
-    lists: Iterable[NbestList],
-    model: str,
-    number: int = 3,
-    prompt: str | Path | None = None,
-    cache: str | Path | None = None,
-) -> list[NbestList]:
-    """The lists, each with up to `number` corrections that a model writes, which reads the list or its recording.
-
-    Args:
-        model: `server:URL#MODEL`, of a server for chat completions, or a model that listens, such as `hf-ctc:DIR`.
-        prompt: a file; see `--propose-prompt`. cache: a folder in which answers are kept.
-
-    Raises:
-        UserError: the lists are scored already, or have no recordings for a model that listens; the server fails.
-    """
-    files: dict[str, Any] = {name: str(path) for name, path in (("propose_prompt", prompt), ("cache", cache)) if path}
-    return _expanded(checked_lists("propose", lists), _config(propose=model, max_new=number, **files))
 
 
 def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]]) -> list[NbestList]:

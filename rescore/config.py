@@ -95,11 +95,6 @@ class RunConfig(Declared):
     """The scored columns whose weights are tuned; empty for the columns of language models."""
     nth: int | None = None
     """The place, from 1, of the only column among them whose weight is tuned."""
-    plateau: bool = option(
-        False,
-        "If a single weight is tuned, take the middle of all weights that are not significantly worse than the best.",
-        group=TUNING,
-    )
     bagging: bool = option(
         True,
         "Use the best weights on dev as they are: no averaging over bootstrap samples, no significance check.",
@@ -111,12 +106,6 @@ class RunConfig(Declared):
         "Allow a negative weight for this LM, for example to subtract an internal LM. May be repeated.",
         "--allow-negative",
         group=TUNING, metavar="COLUMN",
-    )  # fmt: skip
-    condition: str | None = option(
-        None,
-        "Tune separate weights for each condition. The condition of a list is the match of REGEX in its id, or its "
-        "value in the column NAME.",
-        group=TUNING, metavar="REGEX|column:NAME",
     )  # fmt: skip
     components: bool = option(
         False,
@@ -147,25 +136,6 @@ class RunConfig(Declared):
         "With --respell: file of words with counts.  [default: in the folder of the first --lm]",
         group=EXPANSION, metavar="FILE", needs="respell",
     )  # fmt: skip
-    propose: str | None = option(
-        None,
-        "Add corrections of each list as hypotheses, after --recombine. An instruction model on a chat completions "
-        "server (server:URL#MODEL) writes the corrections, or a model that listens to --audio (hf-ctc:DIR, "
-        "hf-speech:DIR).",
-        group=EXPANSION, metavar="MODEL",
-    )  # fmt: skip
-    max_new: int = option(
-        3,
-        "With --propose: maximum number of corrections per list.",
-        group=EXPANSION, metavar="N", low=1, high=99, needs="propose",
-    )  # fmt: skip
-    propose_prompt: str | None = option(
-        None,
-        "With --propose server: prompt template. {list} is required; {number} and {src} are optional.  [default: "
-        "built-in prompts for speech and translation]",
-        group=EXPANSION, metavar="FILE", needs="propose",
-    )  # fmt: skip
-
     decide: str | None = option(
         None,
         "How the output text is chosen from a list.  [default: the decision that the weights were tuned for, else "
@@ -199,7 +169,7 @@ class RunConfig(Declared):
     @property
     def expands(self) -> bool:
         """Whether lists get new hypotheses, so that their number is not known before."""
-        return bool(self.recombine or self.respell or self.propose)
+        return bool(self.recombine or self.respell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

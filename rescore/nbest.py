@@ -24,8 +24,6 @@ class Origin(StrEnum):
     """Made of parts of other hypotheses."""
     RESPELLED = "respelled"
     """Made of another hypothesis, with words of a lexicon in the place of others."""
-    PROPOSED = "proposed"
-    """Written by an instruction model that read the list, or added by somebody else."""
 
 
 class Role(StrEnum):
@@ -65,7 +63,7 @@ CHANNEL = "channel"
 """The column with the log probability of what was heard given what respelled words mean; 0 where there are none."""
 
 EDITS = "edits"
-"""The column with the number of words that respelling or a proposal changed."""
+"""The column with the number of words that respelling changed."""
 
 LISTED = "listed"
 """The column with the number of words of the user's list (`--words`) in the text."""
@@ -77,9 +75,9 @@ VOTE = "combine"
 """What the record of a column says where its weight is the natural log of a system's votes (`rescore combine`)."""
 
 RESPELLING = (CHANNEL, EDITS)
-"""Columns of respelled lists. `EDITS` is of lists with proposals, too."""
+"""Columns of respelled lists."""
 
-NEW_WORDS = {Origin.RESPELLED: RESPELLING, Origin.PROPOSED: (EDITS,)}
+NEW_WORDS = {Origin.RESPELLED: RESPELLING}
 """The origins whose hypotheses have words that the toolkit did not write, and the columns that they bring. They may win
 only where this gains something on dev lists."""
 
@@ -256,7 +254,6 @@ class NbestList:
             present = ", ".join(sorted({key for hypothesis in self.hypotheses for key in hypothesis.scores})) or "none"
             how = "with --respell" if name in RESPELLING else "with `rescore score`"
             how += " --words FILE" if name == LISTED else ""
-            how += " or --propose" if name == EDITS else ""
             raise UserError(f"utterance {self.id}: no score {name!r} (found: {present}); add it {how}") from None
 
     def role(self, name: str) -> Role:
@@ -302,11 +299,9 @@ def first_pass_indices(nbest: NbestList) -> list[int]:
 def new_word_origins(lists: Sequence[NbestList], columns: Collection[str]) -> list[Origin]:
     """The origins of `NEW_WORDS` that lists with these columns have, or would have had if something had been found."""
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
-    record = lists[0].provenance.get(EDITS) if lists else None
-    writes = bool(record and record.fingerprint)  # a model that proposes: respelling is recorded in the channel
-    proposed = EDITS in columns and (writes or Origin.PROPOSED in present)
-    respelled = Origin.RESPELLED in present or CHANNEL in columns or (EDITS in columns and not proposed)
-    return [origin for origin, yes in zip(NEW_WORDS, (respelled, proposed), strict=True) if yes]
+    return [
+        origin for origin, brought in NEW_WORDS.items() if origin in present or any(name in columns for name in brought)
+    ]
 
 
 def columns_for(columns: Iterable[str], origins: Iterable[Origin]) -> list[str]:

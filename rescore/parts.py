@@ -135,16 +135,19 @@ FORMATS: Registry[Any] = Registry(
         "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT log or n_best lines"),
         "hf": ("rescore.formats.records:HUGGING_FACE", "Hugging Face generate, as JSON"),
         "sockeye": ("rescore.formats.records:SOCKEYE", "Sockeye JSON"),
-        "nemo": ("rescore.formats.records:NEMO", "NeMo manifest with beams"),
-        "hyporadise": ("rescore.formats.records:HYPORADISE", "HyPoradise JSON"),
-        "tsv": ("rescore.formats.records:TSV", "TSV with named columns"),
-        "csv": ("rescore.formats.records:CSV", "CSV with named columns"),
-        "nemo-beams": ("rescore.formats.records:NEMO_BEAMS", "NeMo beams TSV"),
+        "nemo": ("rescore.asr.formats.manifests:NEMO", "NeMo manifest with beams"),
+        "hyporadise": ("rescore.asr.formats.manifests:HYPORADISE", "HyPoradise JSON"),
+        "tsv": ("rescore.formats.tables:TSV", "TSV with named columns"),
+        "csv": ("rescore.formats.tables:CSV", "CSV with named columns"),
+        "nemo-beams": ("rescore.asr.formats.manifests:NEMO_BEAMS", "NeMo beams TSV"),
         "text": ("rescore.formats.best:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
         "json": ("rescore.formats.records:GENERIC", "JSON records with named fields"),
     },
 )
 """The formats of N-best lists; detection tries them in this order."""
+
+WHOLE = "rescore.asr.formats.whole:measured_recordings"
+"""Reads whole recordings with their references, of any format, for `rescore eval --whole`."""
 
 KINDS: Registry[Any] = Registry(
     "kind of language model",
@@ -246,10 +249,6 @@ DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
         "mbr": ("rescore.decision.rules:MinimumBayesRisk", "minimum Bayes risk"),
-        "mbr-aggregate": (
-            "rescore.decision.rules:AggregatedBayesRisk",
-            "minimum Bayes risk with aggregated references (BLEU and chrF)",
-        ),
         "rover": ("rescore.asr.rover:Rover", "a vote on each word"),
     },
 )

@@ -36,6 +36,7 @@ from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import EMPTY, WORDS, NbestList, split_fingerprint, without_copies
+from rescore.parts import FORMATS
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -196,14 +197,13 @@ def score(
     lists: Iterable[NbestList],
     progress: OnProgress = lambda done: None,
     on_scores: OnScores | None = None,
-    waits: Callable[[], bool] = lambda: False,
 ) -> Iterator[NbestList]:
     """Copies of the lists with one more column per model, and the number of tokens (`Plan.counted`); a stream.
 
     Args:
-        on_scores: is given the scores of the tokens of each list. waits: see `windows`.
+        on_scores: is given the scores of the tokens of each list.
     """
-    placed = windows(in_place(plan.models, lists), waits)
+    placed = windows(in_place(plan.models, lists))
     for window in add_columns(plan.models, placed, plan.norm, plan.counted, progress, on_scores):
         yield from (placed.nbest for placed in window)
 
@@ -223,16 +223,10 @@ def score_in_parts(
     shards.write(add_columns(plan.models, missing, plan.norm, plan.counted, progress))
 
 
-def first_lists(
-    lists: Iterable[NbestList], waits: Callable[[], bool] = lambda: False
-) -> tuple[list[NbestList], Iterator[NbestList]]:
-    """The first lists of a stream, by which a plan is made (none of an empty stream), and the whole stream.
-
-    Args:
-        waits: whether the next list has yet to come; then the lists so far are enough.
-    """
+def first_lists(lists: Iterable[NbestList]) -> tuple[list[NbestList], Iterator[NbestList]]:
+    """The first lists of a stream, by which a plan is made (none of an empty stream), and the whole stream."""
     stream = iter(lists)
-    first = next(_chunks(stream, waits), [])
+    first = next(_chunks(stream), [])
     return first, chain(first, stream)
 
 
@@ -308,22 +302,20 @@ def decide(
     weights: Weights,
     lists: Iterable[NbestList],
     texts: bool = True,
-    waits: Callable[[], bool] = lambda: False,
     expanded: bool = False,
 ) -> Iterator[tuple[NbestList, str]]:
     """Each list, sorted by the combined score, with the text chosen for it; a stream.
 
     Args:
-        texts: whether texts are chosen; else the text of the first hypothesis stands. waits: whether the next list has
-            yet to come: then the lists that are there are answered now. expanded: whether the lists have the new
-            hypotheses of the plan already.
+        texts: whether texts are chosen; else the text of the first hypothesis stands. expanded: whether the lists have
+            the new hypotheses of the plan already.
 
     Raises:
         UserError: new hypotheses would be made by what was learned from these lists' own references; weights were
             tuned on scores of another model.
     """
     rule, warned = plan.decision_with(weights), False
-    for chunk in _chunks(lists if expanded else expand_to_decide(plan, lists), waits):
+    for chunk in _chunks(lists if expanded else expand_to_decide(plan, lists)):
         suited(weights, chunk, plan.force_weights)
         warned = warned or (texts and warn_of_twice(chunk, rule))
         ranked = [decision.rerank(nbest, weights.of) for nbest in chunk]
@@ -338,19 +330,18 @@ def rerank(
     weights: Weights,
     config: RunConfig,
     texts: bool = True,
-    waits: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[NbestList, str]]:
     """`decide` of a stream, with the plan that its first lists give."""
-    first, stream = first_lists(lists, waits)
-    yield from decide(resolve(config, first, weights=weights), weights, stream, texts, waits)
+    first, stream = first_lists(lists)
+    yield from decide(resolve(config, first, weights=weights), weights, stream, texts)
 
 
-def _chunks(lists: Iterable[NbestList], waits: Callable[[], bool]) -> Iterator[list[NbestList]]:
-    """At most `CHUNK` lists; fewer where the next one has yet to come."""
+def _chunks(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
+    """At most `CHUNK` lists."""
     chunk: list[NbestList] = []
     for nbest in lists:
         chunk.append(nbest)
-        if len(chunk) == CHUNK or waits():
+        if len(chunk) == CHUNK:
             yield chunk
             chunk = []
     if chunk:
@@ -382,7 +373,7 @@ def compare(
     plan = resolve(config, lists, dev, load, specs)
     warn_of_seen(config.lms, lists, dev)
     lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
-    entries = _entries(lists, dev, plan, replace(config, recombine=0, respell=0, propose=None), progress, leave_out)
+    entries = _entries(lists, dev, plan, replace(config, recombine=0, respell=0), progress, leave_out)
     names = source, config.dev or "dev"
     return comparison.compare(plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:])
 
@@ -456,11 +447,11 @@ def lattice_oracle(
     references = {nbest.id: nbest.references for nbest in lists}
     errors: dict[str, tuple[int, int]] = {}
     for path in paths:
-        if not Path(path).exists() or sniff(source := Source(path)) != "lattice":
+        name = sniff(source := Source(path)) if Path(path).exists() else None
+        fewest_errors = getattr(FORMATS[name], "fewest_errors", None) if name else None
+        if fewest_errors is None:
             return None
-        from rescore.asr.formats import lattices  # here: most runs read no lattice
-
-        errors |= lattices.fewest_errors(source, options, references, normaliser)
+        errors |= fewest_errors(source, options, references, normaliser)
     if errors.keys() != references.keys():
         return None
     words = sum(words for _, words in errors.values())

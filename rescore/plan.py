@@ -34,7 +34,6 @@ from rescore.metrics.base import remembered
 from rescore.metrics.significance import Folds, split
 from rescore.nbest import (
     CHANNEL,
-    EDITS,
     FIRST_PASS,
     LISTED,
     RESPELLING,
@@ -48,7 +47,6 @@ from rescore.nbest import (
 )
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, choose_columns, respelling_columns, suits_word_bonus
-from rescore.tuning.weights import check_condition
 
 log = logging.getLogger(__name__)
 
@@ -79,13 +77,9 @@ class Expansion:
             counts_listed: whether listed words become a column.
         """
         self._listed = config.measuring.words if counts_listed else None
-        self._number, self.respelling, self._proposing = config.recombine, None, None
+        self._number, self.respelling = config.recombine, None
         self.learns_from_decided = bool(config.respell) and config.channel == "folds"
         """Whether a channel is learned from the references of the lists themselves."""
-        if config.propose:
-            from rescore.asr.propose import Proposing  # here: most runs ask no server
-
-            self._proposing = Proposing(config.propose, config.max_new, config.propose_prompt, config.cache)
         if config.respell:
             from rescore.asr.respell import Respelling, find_lexicon
 
@@ -98,8 +92,6 @@ class Expansion:
             from rescore.asr.recombine import recombine
 
             lists = (recombine(nbest, self._number) for nbest in lists)
-        if self._proposing:
-            lists = self._proposing(lists)
         if self.respelling:
             lists = self.respelling(lists, dev)
         if self._listed:
@@ -168,21 +160,18 @@ def check(config: RunConfig) -> RunConfig:
         raise UserError("--dev and --weight exclude each other: --dev tunes the weights that --weight sets")
     if config.folds and (config.dev is not None or config.weights):
         raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
-    for option, is_set in (("--respell", config.respell), ("--propose", config.propose)):
-        if is_set and not config.tunes:
-            raise UserError(f"{option} needs --dev lists (or --folds): the weights of its columns are tuned")
-        if is_set and config.plateau:
-            raise UserError(f"--plateau cannot be combined with {option}")
+    if config.respell and not config.tunes:
+        raise UserError("--respell needs --dev lists (or --folds): the weights of its columns are tuned")
     decision = decision_of(config)
     if decision.needs_scale and not config.tunes:
         raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
     for option, is_set in (
-        ("--plateau", config.plateau), ("--no-bagging", not config.bagging), ("--condition", config.condition),
-        ("--allow-negative", bool(config.negative)), ("--components", config.components),
-    ):  # fmt: skip
+        ("--no-bagging", not config.bagging),
+        ("--allow-negative", bool(config.negative)),
+        ("--components", config.components),
+    ):
         if is_set and not config.tunes:
             raise UserError(f"{option} is about tuning; give --dev or --folds")
-    check_condition(config.condition)
     for option, bonus in (("--word-bonus", config.word_bonus), ("--token-bonus", config.token_bonus)):
         if bonus is True and not config.tunes:
             raise UserError(f"{option} tune needs --dev lists to tune on")
@@ -438,20 +427,16 @@ class _Resolver:
         bonuses = (*self._length_bonuses(plan, columns), *new, *([LISTED] if self._boost is True else []))
         negative = tuple(dict.fromkeys([*config.negative, *free]))
         return TuningOptions(
-            bonuses, config.plateau, config.bagging, negative, config.condition, plan.decision, config.folds,
-            config.speaker, 0.0 if self._boost is True else float(self._boost),
+            bonuses, config.bagging, negative, plan.decision, config.folds, config.speaker,
+            0.0 if self._boost is True else float(self._boost),
         )  # fmt: skip
 
     def _is_component(self, name: str) -> bool:
         return self._config.components and bool(self._basis) and self._basis[0].role(name) is Role.COMPONENT
 
     def _new_columns(self) -> list[str]:
-        """The columns of respelled and proposed hypotheses: those that the expansion will add, or the lists have."""
-        there = respelling_columns(self._basis[:1])
-        added = {EDITS} if self._config.respell or self._config.propose else set()
-        if self._config.respell:
-            added.add(CHANNEL)
-        return [name for name in RESPELLING if name in added or name in there]
+        """The columns of respelled hypotheses: those that the expansion will add, or the lists have."""
+        return list(RESPELLING if self._config.respell else respelling_columns(self._basis[:1]))
 
     def _boosted(self) -> bool | float:
         """Whether a bonus for each listed word is tuned, or the bonus that is given."""

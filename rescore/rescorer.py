@@ -115,10 +115,10 @@ class Rescorer:
         columns = {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
         if plan.expansion.respelling:
             columns |= plan.expansion.respelling.columns
-        if self._config.propose or (plan.weights.weighs(EDITS) and EDITS not in columns):
+        if plan.weights.weighs(EDITS) and EDITS not in columns:
             raise UserError(
-                "these weights were tuned with respelled or proposed hypotheses; give the --respell and --words that "
-                "they were tuned with, or tune weights without --respell and --propose"
+                "these weights were tuned with respelled hypotheses; give the --respell and --words that they were "
+                "tuned with, or tune weights without --respell"
             )
         if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:
             raise UserError(fault)

@@ -37,12 +37,10 @@ class Signature:
     """How the metric counts, such as case and tokenizer."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """The weight of each column of scores, rounded to `DIGITS`."""
-    conditions: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """The weights for the lists of each condition."""
     columns: Mapping[str, Column] = field(default_factory=dict)
     """The origin of the columns that have a weight, as far as known; fingerprints cut to `FINGERPRINT_DIGITS`."""
     excluded: tuple[str, ...] = ()
-    """Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."""
+    """Origins of hypotheses that may not win, such as `respelled`."""
     decision: str = "best"
     """How a text is chosen from a list."""
     scale: float | None = None
@@ -62,9 +60,6 @@ class Signature:
         yield _quoted(self.metric)
         yield from (f"{name}:{_quoted(value)}" for name, value in self.settings.items())
         yield from (f"w:{_quoted(name)}={weight:.{DIGITS}g}" for name, weight in self.weights.items())
-        for condition, weights in self.conditions.items():
-            each = ",".join(f"{_quoted(name)}={weight:.{DIGITS}g}" for name, weight in weights.items())
-            yield f"if:{_quoted(condition)}@{each}"
         for name, column in self.columns.items():
             yield (
                 f"lm:{_quoted(name)}={_quoted(column.model)}@{column.fingerprint[:FINGERPRINT_DIGITS]},{_quoted(column.norm)},"
@@ -90,9 +85,7 @@ class Signature:
             UserError: it is no signature.
         """
         metric, *parts = text.split("|")
-        values: dict[str, dict[str, object]] = {
-            name: {} for name in ("settings", "weights", "conditions", "columns", "versions")
-        }
+        values: dict[str, dict[str, object]] = {name: {} for name in ("settings", "weights", "columns", "versions")}
         single: dict[str, object] = {}
         try:
             for part in parts:
@@ -102,11 +95,6 @@ class Signature:
                 if key == "w":
                     name, _, weight = value.partition("=")
                     values["weights"][unquote(name)] = float(weight)
-                elif key == "if":
-                    name, _, weights = value.partition("@")
-                    values["conditions"][unquote(name)] = {
-                        unquote(column): float(weight) for column, _, weight in _pairs(weights)
-                    }
                 elif key == "lm":
                     name, _, origin = value.partition("=")
                     model, _, rest = origin.partition("@")

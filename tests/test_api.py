@@ -334,7 +334,6 @@ def test_weights_are_numbers(tmp_path: Path) -> None:
     for wrong in (nan, float("inf"), "0.5", None):
         for make in (
             lambda weight: rescore.Weights({"s2s": 1.0, "brevity": weight}, "given"),
-            lambda weight: rescore.Weights({"s2s": 1.0}, "given", conditions={"a": {"brevity": weight}}),
             lambda weight: rescore.rerank(scored, {"s2s": 1.0, "brevity": weight}),
             lambda weight: rescore.evaluate(scored, {"s2s": 1.0, "brevity": weight}),
             lambda weight: rescore.confidence(scored, {"s2s": 1.0, "brevity": weight}),

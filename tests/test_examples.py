@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import runpy
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -146,3 +149,43 @@ def test_programs_compile_and_say_how_they_are_called(path: Path) -> None:
     compile(text, str(path), "exec")
     assert f"python {path.name} " in text and len(text.splitlines()) < 80
     assert f"examples/{path.name}" in (ROOT / "docs" / "get-lists.md").read_text(encoding="utf-8")
+
+
+class Chat(BaseHTTPRequestHandler):
+    """A chat server that says the first transcript of the prompt with another last word."""
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        first = asked["messages"][0]["content"].split("\n\n")[1].splitlines()[0]
+        content = f"{first.rpartition(' ')[0]} clock\n\n{first}\n"
+        answer = json.dumps({"choices": [{"message": {"content": content}}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *values: Any) -> None:  # noqa: A002 (the base class's name)
+        """Nothing."""
+
+
+def test_proposals_of_a_chat_model_are_merged(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipe that docs/server.md names: corrections join the lists by `--with`, as the hypotheses of a system."""
+    hyps = [{"text": "the old clack", "score": -1.0}, {"text": "the old clerk", "score": -2.0}]
+    lines = [json.dumps({"id": f"u{n}", "ref": "the old clock", "hyps": hyps}) for n in range(12)]
+    (tmp_path / "l.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Chat) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}"
+        lists, output = str(tmp_path / "l.jsonl"), str(tmp_path / "llm.jsonl")
+        monkeypatch.setattr("sys.argv", ["llm_proposals.py", lists, output, url, "tiny"])
+        runpy.run_path(str(ROOT / "examples" / "llm_proposals.py"), run_name="__main__")
+        server.shutdown()
+    proposed = formats.read([tmp_path / "llm.jsonl"])
+    assert [hypothesis.text for hypothesis in proposed[0].hypotheses] == ["the old clock", "the old clack"]
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    done = rescore(
+        "l.jsonl", "--with", "llm.jsonl", "--dev", "l.jsonl", "--dev-with", "llm.jsonl", "--components",
+        "--lm", "ngram:lm.arpa", "--best", "best.txt",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "best.txt").read_text().splitlines()[0] == "the old clock"

@@ -210,12 +210,6 @@ def test_options_of_a_metric_in_weights(tmp_path: Path) -> None:
         _ = loaded.options
 
 
-def test_weights_of_an_earlier_release(tmp_path: Path) -> None:
-    about = {"metric": "bwer", "tokenise": None, "normaliser": ["nfkc"], "model": None}
-    with pytest.raises(UserError, match="an earlier release"):
-        Weights.load(write_json(tmp_path / "w.json", {"weights": {"s2s": 1}, "tuned_for": about}))
-
-
 class Last(DecisionRule):
     """A decision rule: the last hypothesis, or one before."""
 
@@ -320,7 +314,7 @@ def test_a_style(rescore: Run, register: object, lists: Path, tmp_path: Path) ->
 
 
 def test_unknown_names_raise() -> None:
-    with pytest.raises(UserError, match=r"'rovr' is not one of best, mbr, mbr-aggregate, rover; did you mean rover\?"):
+    with pytest.raises(UserError, match=r"'rovr' is not one of best, mbr, rover; did you mean rover\?"):
         Decision("rovr", 1.0)
     with pytest.raises(UserError, match="test 'typo' is not one of randomisation"):
         PairedTest("typo")

@@ -65,7 +65,6 @@ FEATURES = [
     Feature("bwer", measuring=("--metric", "bwer", "--words", "words"), fields={"metrics": ("bwer",)}),
     Feature("boost", tuning=("--boost", "0.5"), measuring=("--words", "words"), fields={"boost": 0.5}),
     Feature("components", tuning=("--components",), fields={"components": True}, parts=True),
-    Feature("conditions", tuning=("--condition", "^."), fields={"condition": "^."}),
     Feature("token bonus", scoring=("--count-tokens",), tuning=("--token-bonus",), fields={"token_bonus": True}),
 ]
 TERMS = Feature(
@@ -88,7 +87,7 @@ def joined(one: Feature, other: Feature) -> Feature:
 
 
 def lists(feature: Feature, number: int, seed: int) -> list[NbestList]:
-    """Lists of five hypotheses with errors, ids of two conditions."""
+    """Lists of five hypotheses with errors."""
     chance = random.Random(seed)
     said, heard = (" goldman sachs", " gold man sacks") if feature.terms else ("", "")
     components = {"am": Column.component("test"), "graph": Column.component("test")} if feature.parts else {}
@@ -269,7 +268,7 @@ def test_every_road_gives_the_same(rescore: Run, remote: dict[str, Any], pair: t
     assert by_ray(feature, dev, test, remote) == expected
 
 
-QUICK = [{"recombination", "mbr"}, {"two models", "conditions"}, {"means", "token bonus"}]
+QUICK = [{"recombination", "mbr"}, {"two models", "components"}, {"means", "token bonus"}]
 """Pairs whose recipes run in the quick tests: each recipe starts the tool a dozen times."""
 
 

@@ -29,7 +29,6 @@ COLUMNS = st.builds(Column, NAMES, st.from_regex(r"[0-9a-f]{12}", fullmatch=True
         metric=NAMES,
         settings=st.dictionaries(st.sampled_from(["case", "tok", "comet"]), NAMES),
         weights=st.dictionaries(NAMES, NUMBERS),
-        conditions=st.dictionaries(NAMES, st.dictionaries(NAMES, NUMBERS)),
         columns=st.dictionaries(NAMES, COLUMNS),
         excluded=st.lists(NAMES).map(tuple),
         decision=st.sampled_from(["best", "mbr"]),

@@ -291,7 +291,7 @@ def first_pass_ranks(nbest: NbestList) -> dict[int, int]:
     return {
         place: ranks[score]
         for place, (hypothesis, score) in enumerate(zip(nbest.hypotheses, scores, strict=True))
-        if hypothesis.origin is not Origin.PROPOSED and math.isfinite(score)  # a proposal is chosen, or not, as it is
+        if math.isfinite(score)
     }
 
 
@@ -564,7 +564,7 @@ class Respelling:
         for nbest in (respeller.respell(original, {}) for original in every) if reason else respeller(every):
             if nbest.provenance is not before:
                 before = nbest.provenance
-                columns = {**own, **before, CHANNEL: own[CHANNEL]}  # proposals have edits of their own
+                columns = {**own, **before}
             yield replace(nbest, provenance=columns)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from rescore import parts
 from rescore.cli import options
 from rescore.cli.options.base import GroupedCommand
 from rescore.config import RunConfig
@@ -49,11 +50,9 @@ def command(
     from rescore.reports.comparison import render_systems as render
 
     if whole:
-        from rescore.asr.formats.whole import measured_recordings
-
         if len(inputs.ref) != 1:
             raise click.UsageError("--whole needs one --ref, a file or folder of whole recordings")
-        read = [(shown(name), measured_recordings(name, inputs.ref[0], inputs.strict)) for name in outputs]
+        read = [(shown(name), parts.resolve(parts.WHOLE)(name, inputs.ref[0], inputs.strict)) for name in outputs]
     else:
         read = [(shown(name), inputs.read_output(name)) for name in outputs]
     if config.measuring.words and not config.metrics:

@@ -45,7 +45,7 @@ class Outputs(options.DetokenizeOption, RerankedOutputs):
         """What writes lists and texts, a stream; a file that cannot be written is refused here, before any work."""
         from rescore.formats import check_output
         from rescore.formats.best import check
-        from rescore.formats.references import read_segments
+        from rescore.formats.recordings import read_segments
         from rescore.formats.text import detokeniser
 
         check_output(self.output or "-")
@@ -99,7 +99,7 @@ def command(
 
     JSON Lines are reranked as a stream, unless --report, --table or --ref needs all lists at once.
     """
-    from rescore import formats, pipeline
+    from rescore import pipeline
 
     reporting.check()
     write = outputs.checked()
@@ -114,4 +114,4 @@ def command(
     texts = outputs.best is not None or outputs.output is None
     with options.progress_bar(inputs.count(nbest), "rerank") as bar:
         stream = options.watched(inputs.iterate(nbest), bar.update)
-        write(pipeline.rerank(stream, loaded, config, texts, formats.input_waits))
+        write(pipeline.rerank(stream, loaded, config, texts))

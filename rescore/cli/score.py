@@ -114,8 +114,8 @@ def command(
         raise click.UsageError("give either N-best lists or --text FILE")
     if not lms.lm:
         raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
-    if score.text and (config.respell or config.recombine or config.propose):
-        raise click.UsageError("--text is scored as it is; --respell, --recombine and --propose are for lists")
+    if score.text and config.expands:
+        raise click.UsageError("--text is scored as it is; --respell and --recombine are for lists")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
@@ -124,7 +124,7 @@ def command(
             return
         measuring = MetricOptions(words=listed.words)
         config = options.configured(config, lms, measuring=measuring, count_tokens=score.count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=score.skip), lambda: True)
+        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=score.skip))
         plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=score.skip), measures=False)
         number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(plan.models)
@@ -134,7 +134,7 @@ def command(
                 pipeline.score_in_parts(plan, lists, output, bar.update)
                 return
             on_scores = partial(_write_scores, file) if file else None
-            scored = pipeline.score(plan, lists, bar.update, on_scores, formats.input_waits)
+            scored = pipeline.score(plan, lists, bar.update, on_scores)
             formats.write(scored, output or "-")
 
 

@@ -91,19 +91,16 @@ def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
     from rescore.nbest import FIRST_PASS
     from rescore.tuning.weights import notes, why_zero
 
-    of_conditions = {f"for {name}: ": (choice, "its lists") for name, choice in tuned.conditions.items()}
-    for prefix, (choice, lists) in (of_conditions or {"": (tuned, "these lists")}).items():
-        if not (choice.lm or choice.helps):
-            yield f"{prefix}no column is tuned; --components or --column NAME also tunes scores in the lists"
-        elif not choice.helps:
-            yield prefix + why_zero(choice.unproven, choice.first_pass, lists, weights.decision.name)
+    if not (tuned.lm or tuned.helps):
+        yield "no column is tuned; --components or --column NAME also tunes scores in the lists"
+    elif not tuned.helps:
+        yield why_zero(tuned.unproven, tuned.first_pass, "these lists", weights.decision.name)
 
     def shown(columns: Mapping[str, float]) -> str:
         return ", ".join(f"{name} {weight:.4g}" for name, weight in columns.items() if name != FIRST_PASS)
 
-    by_condition = "; ".join(f"{shown(columns)} for {name}" for name, columns in weights.conditions.items())
-    named = by_condition or shown(weights.weights)
-    yield from notes([weights.weights, *weights.conditions.values()], weights.columns)
+    named = shown(weights.weights)
+    yield from notes([weights.weights], weights.columns)
     same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
     how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"

@@ -190,23 +190,6 @@ class MinimumBayesRisk(DecisionRule):
         return nbest.hypotheses[least_risk(prepared @ preference, preference)].text
 
 
-class AggregatedBayesRisk(DecisionRule):
-    """Minimum Bayes risk against an aggregate of all hypotheses, their expected n-grams: linear in the length of the
-    list."""
-
-    needs_scale = True
-
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[Callable[[Floats], Floats]]:
-        if metric is None:
-            raise UserError("minimum Bayes risk needs a metric")
-        if metric.aggregated is None:
-            raise UserError(f"--decide mbr-aggregate is for BLEU and chrF, not for {metric.name}; give mbr")
-        return [metric.aggregated([hypothesis.text for hypothesis in nbest.hypotheses]) for nbest in lists]
-
-    def choose(self, nbest: NbestList, preference: Floats, prepared: Callable[[Floats], Floats]) -> str:
-        return nbest.hypotheses[least_risk(prepared(preference), preference)].text
-
-
 def least_risk(risk: Floats, posteriors: Floats) -> int:
     """The index of the hypothesis with the least expected loss; of equals the more probable, then the first."""
     least = np.flatnonzero(risk <= risk.min() + 1e-12)

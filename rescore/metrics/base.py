@@ -63,9 +63,6 @@ class Metric:
     pair_losses: Callable[[Sequence[Any]], Values] | None = None
     """A function from texts to their (n, n) losses (`losses`), with each text as the reference of each other text; None
     if the metric has no short cut."""
-    aggregated: Callable[[Sequence[str]], Callable[[Values], Values]] | None = None
-    """For texts, a function from their posteriors (n,) to the loss (n,) of each text against the aggregate of all
-    texts; None if the metric has no aggregate."""
     length_ratio: Callable[[Counts], Values] | None = None
     """(m, k) summed statistics -> (m,) the hypotheses' length over the references', where the metric punishes short
     texts by this ratio, as BLEU's brevity penalty does; None for other metrics."""

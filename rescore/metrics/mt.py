@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,18 +164,6 @@ class Chrf(_Sacrebleu):
             columns += [own, np.broadcast_to(totals, own.shape), ngrams.matches()]
         return np.stack([self.losses(np.stack(row, axis=-1)) for row in zip(*columns, strict=True)])
 
-    def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:
-        counts = self._ngrams(texts)
-
-        def losses(posteriors: Values) -> Values:
-            columns = []
-            for ngrams in counts:
-                matches, total = ngrams.expected(posteriors)
-                columns += [ngrams.totals, np.full(len(matches), total), matches]
-            return self.losses(np.stack(columns, axis=-1))
-
-        return losses
-
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"ref_characters": int(sums[1])}
 
@@ -298,19 +286,6 @@ class Bleu(_Sacrebleu):
                 np.tile(lengths, (here, 1)),
             ]
             losses[block] = self.losses(np.concatenate(columns, axis=1)).reshape(here, number)
-        return losses
-
-    def aggregated(self, texts: Sequence[str]) -> Callable[[Values], Values]:
-        words = self._words(texts)
-        counts = ngram_counts(words, ORDERS)
-        totals = np.stack([ngrams.totals for ngrams in counts], axis=-1)
-        lengths = np.array([len(sentence) for sentence in words])
-
-        def losses(posteriors: Values) -> Values:
-            matches = np.stack([ngrams.expected(posteriors)[0] for ngrams in counts], axis=-1)
-            reference = np.full((len(words), 1), lengths @ posteriors)
-            return self.losses(np.concatenate([matches, totals, lengths[:, None], reference], axis=1))
-
         return losses
 
     def length_ratio(self, sums: Counts) -> Values:

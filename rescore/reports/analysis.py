@@ -14,7 +14,6 @@ from rescore.errors import counted
 from rescore.metrics import Metric, Normaliser, list_statistics, value
 from rescore.metrics.significance import ScoredText, spearman
 from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
-from rescore.reports.cascades import Proposed, proposed
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
 from rescore.reports.results import choose, measured, sign
@@ -92,8 +91,6 @@ class Analysis:
     correlations: list[Correlation] = field(default_factory=list)
     respelled: Changes | None = None
     """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
-    proposed: Proposed | None = None
-    """What became of proposed hypotheses; None for lists without them."""
     lattice_oracle: float | None = None
     """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
 
@@ -126,7 +123,6 @@ def analyse(
         _moves(metric, first, reranked),
         outlook(metric, dev or lists, weights, in_folds, on_dev=bool(dev) and dev is not lists),
     )
-    result.proposed = proposed(metric, lists, texts)
     if lists and Origin.RESPELLED in new_word_origins(lists, lists[0].hypotheses[0].scores):
         counts = [
             (respelling.times, *(respelling.effects or (0, 0, 0))) for respelling in respellings(metric, lists, texts)
@@ -216,7 +212,6 @@ def render(analysis: Analysis) -> str:
         lines.append(
             f"respelled words: {words.moved:,}, better {words.better:,}, worse {words.worse:,}, neither {words.same:,}"
         )
-    lines += [str(analysis.proposed)] if analysis.proposed else []
     if analysis.corrected or analysis.broken:
         lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("broken", analysis.broken, True)]
     lines += [

@@ -158,7 +158,7 @@ def _held_out(
     try:
         parts = split([nbest.id for nbest in lists], folds, options.speaker)
         return tuned_in_folds(parts, metric, lists, columns, options)[0]
-    except UserError:  # a condition or a speaker whose lists are all in one fold
+    except UserError:  # a speaker whose lists are all in one fold
         return None
 
 

@@ -20,7 +20,6 @@ from rescore.metrics import Metric, list_statistics, oracle, total, value
 from rescore.metrics.base import Counts, is_better, metric_input, settings_on, warn_of_unspaced
 from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
-from rescore.reports.cascades import Proposed, proposed
 from rescore.signature import Signature, origins
 from rescore.styles import as_frame, as_json, html, marked_worse, p_phrase, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
@@ -150,7 +149,6 @@ def sign(
         metric=metric.name if metric else "none",
         settings=settings_on(metric, lists) if metric else {},
         weights=weights.weights,
-        conditions=weights.conditions,
         columns=origins(lists, weights.weights),
         excluded=weights.exclusions,
         decision=decide.name,
@@ -256,8 +254,8 @@ class Dev:
     fold_weights: Annotated[
         tuple[FoldWeights, ...],
         described(
-            "The weights of each fold, tuned on the others, where the lists themselves were cut into folds; with those "
-            "by condition, and the origins of hypotheses that could not win."
+            "The weights of each fold, tuned on the others, where the lists themselves were cut into folds; with the "
+            "origins of hypotheses that could not win."
         ),
     ] = ()
 
@@ -299,7 +297,6 @@ class Results:
     columns: Annotated[
         dict[str, Column], described("Which model gave each column that has a weight, as far as it is known.")
     ] = field(default_factory=dict)
-    conditions: Annotated[dict[str, dict[str, float]], described("Weights by condition.")] = field(default_factory=dict)
     excluded: Annotated[
         list[str],
         described("Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."),
@@ -320,7 +317,6 @@ class Results:
     unboosted: Annotated[
         dict[str, float], described("The metrics of the same weights without the bonus for listed words, in percent.")
     ] = field(default_factory=dict)
-    proposed: Annotated[Proposed | None, described("What became of proposed hypotheses, if there are any.")] = None
     plan: Annotated[list[str], described("The decisions, and why.")] = field(default_factory=list)
 
     @property
@@ -406,14 +402,12 @@ def evaluate(
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         weights=weights.weights,
         columns=origins(lists, weights.weights),
-        conditions=weights.conditions,
         excluded=list(weights.exclusions),
         origin=weights.origin,
         signature=str(signature),
         decision=decide.name,
         scale=decide.scale,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
-        proposed=proposed(metric, lists, texts),
     )
     if metric is None:
         return results, texts
@@ -451,16 +445,15 @@ def render(results: Results) -> str:
         lines.append(f"the boost changes {', '.join(changes)}")
     words = "" if results.ref_words is None else f", {counted(results.ref_words, 'reference word')}"
     lines.append(f"{results.size}{words}; {counted(results.changed, 'utterance')} changed")
-    lines += [str(results.proposed)] if results.proposed else []
     lines += [measured.signature for measured in results.metrics] or [results.signature]
     return "\n".join(lines)
 
 
 def _deciding(results: Results) -> Iterator[Mapping[str, float]]:
-    """The weights that decided: of each fold and condition, where there are some."""
+    """The weights that decided: of each fold, where there are some."""
     folds = results.dev.fold_weights if results.dev else ()
     for fold in folds or (results,):
-        yield from fold.conditions.values() or (fold.weights,)
+        yield fold.weights
 
 
 def _weights(results: Results) -> str:
@@ -469,35 +462,21 @@ def _weights(results: Results) -> str:
         dev = results.dev  # of the scale, where a decision is tuned
         return f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}" if dev else line
     line = f"lambda: {named_weights(results.weights, results.excluded)} ({results.origin})"
-    for name, weights in results.conditions.items():
-        line += f"\n  for {name}: {named_weights(weights, _excluded_in(name, results.excluded))}"
     dev = results.dev
     if dev is None:
         return line
-    line += "".join(f"\n{note}" for note in notes([results.weights, *results.conditions.values()], results.columns))
+    line += "".join(f"\n{note}" for note in notes([results.weights], results.columns))
     gain = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
     if dev.fold_weights:
-        folds = "; ".join(map(_of_fold, dev.fold_weights))
+        folds = "; ".join(named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights)
         line = gain = f"{line}\nweights of each fold, tuned on the other folds: {folds}"
-    every = [results.weights, *results.conditions.values(), *_deciding(results)]
+    every = [results.weights, *_deciding(results)]
     if all(weight == 0 for weights in every for name, weight in weights.items() if name != FIRST_PASS):
         shown = line if results.decision == "best" else gain
         return f"{shown}\n{why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
         return gain
     return f"{gain}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
-
-
-def _excluded_in(condition: str, excluded: Sequence[str]) -> list[str]:
-    """The origins that are excluded under one condition."""
-    return [name.removesuffix(f"@{condition}") for name in excluded if name.endswith(f"@{condition}")]
-
-
-def _of_fold(fold: FoldWeights) -> str:
-    """The weights that decided one fold, by condition where there is one."""
-    conditions = fold.conditions.items()
-    each = [f"{name}: {named_weights(weights, _excluded_in(name, fold.excluded))}" for name, weights in conditions]
-    return ", ".join(each) or named_weights(fold.weights, fold.excluded)
 
 
 ERRORS = {"substitutions", "deletions", "insertions"}

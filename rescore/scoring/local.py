@@ -24,14 +24,8 @@ OnProgress = Callable[[int], object]
 """Called with the number of hypotheses just done."""
 
 
-def windows(
-    lists: Iterable[WithNeighbours], waits: Callable[[], bool] = lambda: False
-) -> Iterator[list[WithNeighbours]]:
-    """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored together.
-
-    Args:
-        waits: whether the next list has yet to come: then the window ends, so that its lists are answered now.
-    """
+def windows(lists: Iterable[WithNeighbours]) -> Iterator[list[WithNeighbours]]:
+    """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored together."""
     window: list[WithNeighbours] = []
     size = 0
     for placed in lists:
@@ -41,9 +35,6 @@ def windows(
             window, size = [], 0
         window.append(placed)
         size += number
-        if waits():
-            yield window
-            window, size = [], 0
     if window:
         yield window
 

@@ -1,4 +1,4 @@
-"""Weights from lists with references: exact line searches (Och 2003), scales of posteriors, conditions, folds."""
+"""Weights from lists with references: exact line searches (Och 2003), scales of posteriors, folds."""
 
 from rescore.tuning.folds import tuned_in_folds
 from rescore.tuning.tune import Tuned, tune

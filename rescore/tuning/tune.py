@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +14,6 @@ from rescore.decision import Decision
 from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, remembered
-from rescore.metrics.significance import paired_bootstrap
 from rescore.nbest import (
     COUNTS,
     FIRST_PASS,
@@ -44,14 +43,11 @@ from rescore.tuning.search import (
     significantly_better,
     without_useless,
 )
-from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights, condition_of
+from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
 
-NO_GAIN = {
-    Origin.RESPELLED: ("respelling has", "nothing is respelled"),
-    Origin.PROPOSED: ("proposals have", "no proposal may win"),
-}
+NO_GAIN = {Origin.RESPELLED: ("respelling has", "nothing is respelled")}
 """How a line begins and ends that says why hypotheses of an origin may not win."""
 
 LENGTH_BONUSES = frozenset({WORDS, TOKENS})
@@ -81,16 +77,12 @@ class Tuned:
     """Hypotheses of these origins may not win."""
     unproven: Unproven | None = None
     """The best weights, where all are 0 because no gain was significant."""
-    conditions: dict[str, Tuned] = field(default_factory=dict)
-    """The outcome on the lists of each condition, which decides them."""
     equal_votes: float | None = None
     """The metric where all systems have equal votes, in percent; None where no systems vote."""
 
     @property
     def helps(self) -> bool:
-        """Whether a weight is not 0; under any condition, where there are some."""
-        if self.conditions:
-            return any(tuned.helps for tuned in self.conditions.values())
+        """Whether a weight is not 0."""
         return any(self.lm.values()) or any(self.bonuses.values())
 
 
@@ -115,7 +107,7 @@ def tune(
         columns: of language models. source: the name of the lists, for tables.
 
     Raises:
-        UserError: a list has no reference, or lacks a column; `--plateau` with several weights.
+        UserError: a list has no reference, or lacks a column.
     """
     options, metric = options or TuningOptions(), remembered(metric)
     if options.decide.name == "rover" and vote_columns(lists):
@@ -167,7 +159,7 @@ def _votes(
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Weights for one group of lists."""
+    """What one search ends with."""
 
     weights: dict[str, float]
     """Of all columns that were tuned; 0 for those that were left out."""
@@ -185,7 +177,7 @@ class Fit:
 
 
 class Tuner:
-    """One search, with the decision inside: `fit` for a group of lists, `tune` for the weights to write."""
+    """One search, with the decision inside."""
 
     def __init__(
         self, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
@@ -201,58 +193,41 @@ class Tuner:
         self.models = [name for name in columns if name not in options.negative]
         self.free = [*options.bonuses, *options.negative]
         self.given = {LISTED: options.boost} if options.boost else {}
-        if options.plateau and (len(self.models) > 1 or self.free):
-            raise UserError("--plateau needs a single language model and no bonus")
         self.named = [*columns, *options.bonuses, *self.given]
         self.tuned_on = f"{len(lists)}@{content_hash(lists)}"
         # Samples are drawn by place, so the places must not depend on the order of the file.
         self.lists = [without_copies(nbest) for nbest in sorted(lists, key=_place)]
-        together = options.condition is None
-        self.losses = options.decide.losses if options.decide.needs_scale and together else None
-        self._own_scale = options.decide.takes_scale and together and self.losses is None
+        self.losses = options.decide.losses if options.decide.needs_scale else None
+        self._own_scale = options.decide.takes_scale and self.losses is None
 
     def tune(self) -> tuple[Weights, Tuned]:
         """The weights to write, and their outcome."""
-        options = self.options
-        fit = self.fit(self.lists)
+        fit = self._fit()
         weights = replace(
             self._weights(fit.weights, fit.excluded),
             columns=origins(self.lists, dict.fromkeys([*self.models, *self.free], 0.0)),
-            options=options,
+            options=self.options,
             unproven=fit.unproven,
             decision=fit.decision,
         )
-        conditions: dict[str, Tuned] = {}
-        if options.condition is not None:
-            fits = {name: (group, self.fit(group)) for name, group in self._groups(options.condition).items()}
-            conditions = {name: self._tuned(group, own, self._value(own.chosen)) for name, (group, own) in fits.items()}
-            weights = replace(
-                weights,
-                condition=options.condition,
-                conditions={name: self._weights(own.weights).weights for name, (_, own) in fits.items()},
-                excluded_in={name: own.excluded for name, (_, own) in fits.items() if own.excluded},
-            )
-            if options.decide.needs_scale:
-                weights = replace(weights, decision=self._scaled(self.lists, weights.of)[0])
-        chosen = fit.chosen if self._own_scale else self._texts(self.lists, weights.decision, weights.of)
-        tuned = replace(self._tuned(self.lists, fit, self._value(chosen)), conditions=conditions)
-        if conditions:
-            each = [replace(own.unproven, condition=name) for name, own in conditions.items() if own.unproven]
-            tuned = replace(tuned, low=None, high=None, unproven=None if tuned.helps or not each else each[0])
-            weights = replace(weights, unproven=tuned.unproven)
+        chosen = fit.chosen if self._own_scale else self._texts(weights.decision, weights.of)
+        first_pass = self._value(self._texts(Decision(), {FIRST_PASS: 1.0}))
+        lm = {name: fit.weights.get(name, 0.0) for name in self.models}
+        bonuses = {name: fit.weights[name] for name in self.free if name in fit.weights}
+        tuned = Tuned(lm, bonuses, self._value(chosen), first_pass, fit.low, fit.high, fit.excluded, fit.unproven)
         about = TunedFor.by(self.metric, tuned.value, tuned.first_pass, len(self.lists))
         return replace(weights, tuned_for=replace(about, low=tuned.low, high=tuned.high)), tuned
 
-    def fit(self, lists: Sequence[NbestList]) -> Fit:
-        """The weights for a group of lists, for the decision."""
+    def _fit(self) -> Fit:
+        """The weights for the decision."""
         names = [*self.models, *self.free]
-        new_words = new_word_origins(lists, self.free)
+        new_words = new_word_origins(self.lists, self.free)
         if not names and self._own_scale:
-            return self._decided(lists, {FIRST_PASS: 1.0, **self.given}, frozenset())
+            return self._decided({FIRST_PASS: 1.0, **self.given}, frozenset())
 
         def among(excluded: frozenset[Origin]) -> tuple[Optimum, frozenset[Origin]]:
             kept = columns_for(names, set(new_words) - excluded)
-            return self._search([candidates(nbest, excluded) for nbest in lists], kept), excluded
+            return self._search([candidates(nbest, excluded) for nbest in self.lists], kept), excluded
 
         def gains(
             origin: Origin, trial: tuple[Optimum, frozenset[Origin]], best: tuple[Optimum, frozenset[Origin]]
@@ -263,7 +238,7 @@ class Tuner:
             what, consequence = NO_GAIN[origin]
             log.warning(
                 "%s no significant gain on these %s lists (%.2f with, %.2f without): %s",
-                what, f"{len(lists):,}", with_them.value, without.value, consequence,
+                what, f"{len(self.lists):,}", with_them.value, without.value, consequence,
             )  # fmt: skip
             return False
 
@@ -272,7 +247,7 @@ class Tuner:
             removable = {name for name in names if name not in RESPELLING}
             best = without_useless(best, removable, self._optimise)
         fit = self._as_fit(best, columns_for(names, set(new_words) - excluded), excluded)
-        return self._for_decision(lists, fit, best, frozenset(new_words)) if self._own_scale else fit
+        return self._for_decision(fit, best, frozenset(new_words)) if self._own_scale else fit
 
     def _search(self, lists: Sequence[NbestList], names: Sequence[str]) -> Optimum:
         """The optimum over columns beside the first pass, on lists of the hypotheses that may win."""
@@ -288,18 +263,13 @@ class Tuner:
 
     def _optimise(self, objective: Objective) -> Optimum:
         # From the weights of the best score on, a search for BLEU ends where dev and other lists have less.
-        bagging = self.options.bagging and not self.options.plateau
-        return optimise(objective, bagging, equal=self.metric.words is None)
+        return optimise(objective, self.options.bagging, equal=self.metric.words is None)
 
     def _as_fit(self, best: Optimum, names: Sequence[str], excluded: frozenset[Origin]) -> Fit:
         """The fit of an optimum; columns of `names` that are not in it have weight 0."""
         objective, point, ends = best.objective, best.point, None
         if best.helps and len(self.models) == 1 and not self.free and self.options.decide.name == "best":
-            ends = (indistinguishable if self.options.plateau else same)(objective, float(point[1]))
-            middle = sum(ends) / 2
-            flat = np.array([1 - middle, middle])
-            if self.options.plateau and self._is_better(objective.value(flat), objective.value(best.alone)):
-                point = flat
+            ends = same(objective, float(point[1]))
         weights, scale = objective.weights(point)
         decide = self.options.decide if objective.losses is None else Decision(self.options.decide.name, scale)
         fit = Fit(dict.fromkeys(names, 0.0) | weights | self.given, objective.chosen(point), decide, excluded)
@@ -311,7 +281,7 @@ class Tuner:
         alone, plain = objective.chosen(best.alone), objective.chosen(best.plain)
         return replace(fit, unproven=self._unproven(objective.weights(best.plain)[0], plain, alone))
 
-    def _for_decision(self, lists: Sequence[NbestList], fit: Fit, best: Optimum, new_words: frozenset[Origin]) -> Fit:
+    def _for_decision(self, fit: Fit, best: Optimum, new_words: frozenset[Origin]) -> Fit:
         """The weights of the best score with a decision's own scale, where its texts gain by them.
 
         Args:
@@ -319,30 +289,31 @@ class Tuner:
         """
 
         zeros = dict.fromkeys(fit.weights, 0.0) | {FIRST_PASS: 1.0, **self.given}
-        alone = self._decided(lists, zeros, new_words)
+        alone = self._decided(zeros, new_words)
         weights = zeros | best.objective.weights(best.average)[0]
         if not any(weight for name, weight in weights.items() if name not in (FIRST_PASS, *self.given)):
             return alone
-        trial = self._decided(lists, weights, fit.excluded)
+        trial = self._decided(weights, fit.excluded)
         if self._better(trial.chosen, alone.chosen):
             return trial
         return replace(alone, unproven=self._unproven(weights, trial.chosen, alone.chosen))
 
-    def _decided(self, lists: Sequence[NbestList], weights: Mapping[str, float], excluded: frozenset[Origin]) -> Fit:
-        """The fit of weights with the decision's own scale."""
-        decision, chosen = self._scaled(lists, lambda _: ListWeights(weights, excluded))
+    def _decided(self, weights: Mapping[str, float], excluded: frozenset[Origin]) -> Fit:
+        """The fit of weights with the decision's own scale, the best one where it has none."""
+        decision = self.options.decide
+
+        def deciding(nbest: NbestList) -> ListWeights:
+            return ListWeights(weights, excluded)
+
+        if decision.needs_scale:
+            decision, chosen = tune_scale(decision.name, self.metric, self.lists, deciding)
+        else:
+            chosen = self._texts(decision, deciding)
         return Fit(dict(weights), chosen, decision, excluded)
 
-    def _scaled(self, lists: Sequence[NbestList], weights: WeightsOf) -> tuple[Decision, Counts]:
-        """The decision, with the best scale for these weights where it has none, and the statistics of its texts."""
-        decide = self.options.decide
-        if decide.needs_scale:
-            return tune_scale(decide.name, self.metric, lists, weights)
-        return decide, self._texts(lists, decide, weights)
-
-    def _texts(self, lists: Sequence[NbestList], decision: Decision, weights: WeightsOf) -> Counts:
+    def _texts(self, decision: Decision, weights: WeightsOf) -> Counts:
         """(lists, k) the statistics of the texts that a decision chooses."""
-        return text_statistics(self.metric, lists, decision.texts(self.metric, lists, weights))
+        return text_statistics(self.metric, self.lists, decision.texts(self.metric, self.lists, weights))
 
     def _unproven(self, weights: Mapping[str, float], chosen: Counts, alone: Counts) -> Unproven | None:
         """The record of weights whose gain is not significant; None without resampling."""
@@ -362,23 +333,10 @@ class Tuner:
         ordered = [name for name in dict.fromkeys([FIRST_PASS, *self.named]) if name in result.weights]
         return replace(result, weights={name: result.weights[name] for name in ordered}, excluded=excluded)
 
-    def _tuned(self, lists: Sequence[NbestList], fit: Fit, value: float) -> Tuned:
-        first_pass = self._value(self._texts(lists, Decision(), {FIRST_PASS: 1.0}))
-        lm = {name: fit.weights.get(name, 0.0) for name in self.models}
-        bonuses = {name: fit.weights[name] for name in self.free if name in fit.weights}
-        return Tuned(lm, bonuses, value, first_pass, fit.low, fit.high, fit.excluded, fit.unproven)
-
-    def _groups(self, condition: str) -> dict[str, list[NbestList]]:
-        """The lists of each condition, in the order of the conditions' names."""
-        groups: dict[str, list[NbestList]] = {}
-        for nbest in self.lists:
-            groups.setdefault(condition_of(nbest, condition), []).append(nbest)
-        return dict(sorted(groups.items()))
-
     def length_ratio(self, weights: Weights) -> float:
         """The length of the chosen texts, divided by the length of the references."""
         assert self.metric.length_ratio is not None
-        chosen = self._texts(self.lists, weights.decision, weights.of)
+        chosen = self._texts(weights.decision, weights.of)
         return float(self.metric.length_ratio(chosen.sum(axis=0)[None])[0])
 
     def _better(self, ours: Counts, theirs: Counts) -> bool:
@@ -435,29 +393,6 @@ def same(objective: Objective, weight: float) -> tuple[float, float]:
     below, above = others[others < place], others[others > place]
     first, last = int(below.max(initial=-1)) + 1, int(above.min(initial=len(values)))
     return float(edges[first]), float(edges[last])
-
-
-def indistinguishable(
-    objective: Objective, weight: float, level: float = 0.05, points: int = 100
-) -> tuple[float, float]:
-    """How far a single weight can move either way before a paired bootstrap finds another result than at `weight`.
-
-    Looked at in `points` steps over [0, 1]; a region that begins again further off is not counted.
-    """
-
-    def chosen(at: float) -> list[Counts]:
-        return list(objective.chosen(np.array([1 - at, at])))
-
-    best = chosen(weight)
-    ends = []
-    for end in (0.0, 1.0):
-        last = weight
-        for at in np.linspace(weight, end, max(2, round(points * abs(end - weight)) + 1))[1:].tolist():
-            if paired_bootstrap(objective.metric, best, chosen(at), trials=300) < level:
-                break
-            last = at
-        ends.append(last)
-    return ends[0], ends[1]
 
 
 @dataclass(frozen=True, slots=True)

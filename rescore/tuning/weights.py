@@ -6,14 +6,13 @@ import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from rescore.decision import Decision, ListWeights
 from rescore.errors import UserError
-from rescore.files import finder, parsed, read_json, write_text
+from rescore.files import parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions
 from rescore.nbest import (
     COUNTS,
@@ -73,14 +72,10 @@ class TuningOptions:
 
     bonuses: tuple[str, ...] = ()
     """For what there are bonuses (names of `COUNTS`)."""
-    plateau: bool = False
-    """Of one weight, the middle of those that are not significantly worse than the best."""
     bagging: bool = True
     """Weights that are averaged and significantly better (`search.bagged`), not the plain optimum of the lists."""
     negative: tuple[str, ...] = ()
     """LM columns whose weights have no bounds, as that of an internal LM which is subtracted (density ratio)."""
-    condition: str | None = None
-    """For weights of their own for the lists of each condition (`condition_of`)."""
     decide: Decision = field(default_factory=Decision)
     """The decision that is tuned for: its scale, where it needs one and has none, is tuned as well."""
     folds: int | None = None
@@ -89,9 +84,6 @@ class TuningOptions:
     """Where an id has its speaker, whom a fold keeps whole."""
     boost: float = 0.0
     """A bonus for each listed word that is given; the others are tuned beside it."""
-
-    def __post_init__(self) -> None:
-        check_condition(self.condition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +99,6 @@ class Unproven:
     """... and the upper end."""
     alone: float | None = None
     """The metric of the decision with first-pass scores alone, in percent; the gain is over this value."""
-    condition: str = ""
-    """The condition of the lists, where each has weights of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +106,8 @@ class FoldWeights:
     """What one fold was decided with; as the fields of `Weights`."""
 
     weights: dict[str, float]
-    conditions: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Weights by condition, where there is one."""
     excluded: tuple[str, ...] = ()
-    """Origins of hypotheses that could not win, such as `respelled`, or `respelled@CONDITION`."""
+    """Origins of hypotheses that could not win, such as `respelled`."""
 
 
 SCHEMA = "rescore/weights/1"
@@ -138,14 +126,8 @@ class Weights:
     """Which model gave each column, where they were tuned."""
     tuned_for: TunedFor | None = None
     decision: Decision = field(default_factory=Decision)
-    condition: str | None = None
-    """What decides the condition of a list: a regular expression on ids, or `column:NAME`."""
-    conditions: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Weights by condition, where there is one; `weights` are those of all together."""
     excluded: frozenset[Origin] = frozenset()
     """Hypotheses of these origins may not win, nor vote."""
-    excluded_in: dict[str, frozenset[Origin]] = field(default_factory=dict)
-    """The same by condition."""
     options: TuningOptions | None = None
     """How they were tuned; None where they were given."""
     unproven: Unproven | None = None
@@ -159,12 +141,10 @@ class Weights:
         Raises:
             UserError: a weight is no number.
         """
-        for weights in (self.weights, *self.conditions.values()):
-            for name, weight in weights.items():
-                if not isinstance(weight, Real) or not math.isfinite(weight):
-                    raise UserError(f"weight of {name} is {weight!r}, not a number; give a number or tune again")
+        for name, weight in self.weights.items():
+            if not isinstance(weight, Real) or not math.isfinite(weight):
+                raise UserError(f"weight of {name} is {weight!r}, not a number; give a number or tune again")
         object.__setattr__(self, "weights", _as_floats(self.weights))
-        object.__setattr__(self, "conditions", {name: _as_floats(weights) for name, weights in self.conditions.items()})
 
     @property
     def language_models(self) -> list[str]:
@@ -173,12 +153,11 @@ class Weights:
 
     def without(self, name: str) -> Weights:
         """The same weights, without a column."""
-        of_conditions = {key: {**columns, name: 0.0} for key, columns in self.conditions.items()}
-        return replace(self, weights={**self.weights, name: 0.0}, conditions=of_conditions)
+        return replace(self, weights={**self.weights, name: 0.0})
 
     def weighs(self, name: str) -> bool:
-        """Whether a column has a weight, under any condition."""
-        return any(columns.get(name) for columns in self.conditions.values() or [self.weights])
+        """Whether a column has a weight."""
+        return bool(self.weights.get(name))
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
@@ -187,30 +166,17 @@ class Weights:
 
     @property
     def exclusions(self) -> tuple[str, ...]:
-        """`excluded` and `excluded_in` for signatures: `respelled`, or `respelled@CONDITION`."""
-        return tuple(
-            [*sorted(self.excluded)]
-            + [f"{origin}@{name}" for name, origins in self.excluded_in.items() for origin in sorted(origins)]
-        )
+        """`excluded` for signatures."""
+        return tuple(sorted(self.excluded))
 
     @property
     def of_fold(self) -> FoldWeights:
         """The record of these weights where they decided one fold."""
-        return FoldWeights(self.weights, self.conditions, self.exclusions)
+        return FoldWeights(self.weights, self.exclusions)
 
     def of(self, nbest: NbestList) -> ListWeights:
-        """The weights for a list.
-
-        Raises:
-            UserError: its condition was not among those tuned.
-        """
-        if self.condition is None:
-            return ListWeights(self.weights, self.excluded)
-        name = condition_of(nbest, self.condition)
-        if name not in self.conditions:
-            known = ", ".join(self.conditions)
-            raise UserError(f"utterance {nbest.id}: no weights for condition {name!r}; tuned for {known}")
-        return ListWeights(self.conditions[name], self.excluded_in.get(name, frozenset()))
+        """What decides about a list."""
+        return ListWeights(self.weights, self.excluded)
 
     @classmethod
     def interpolation(
@@ -265,11 +231,7 @@ class Weights:
             raise UserError(f'{path}: no "weights"; expected a file that `rescore tune` wrote')
         if values.get("schema", SCHEMA) != SCHEMA:
             raise UserError(f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again with this version")
-        if isinstance(about := values.get("tuned_for"), dict) and "normaliser" in about:
-            raise UserError(f"{path}: an earlier release of rescore wrote this file; tune again with this version")
-        loaded = parsed({"origin": str(path)} | values, cls, str(path))
-        check_condition(loaded.condition, f"{path}: condition")
-        return loaded
+        return parsed({"origin": str(path)} | values, cls, str(path))
 
 
 def _as_floats(weights: Mapping[str, float]) -> dict[str, float]:
@@ -329,37 +291,6 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
     return None
 
 
-def condition_of(nbest: NbestList, condition: str) -> str:
-    """The condition of a list: what a regular expression finds in its id, or the value of `column:NAME`.
-
-    Raises:
-        UserError: the expression does not match; the column is missing.
-    """
-    if column := _column(condition):
-        return f"{nbest.column(column)[0]:g}"
-    name = _finder(condition, "--condition")(nbest.id)
-    if name is None:
-        raise UserError(f"utterance {nbest.id}: --condition {condition} does not match it")
-    return name
-
-
-def check_condition(condition: str | None, place: str = "--condition") -> None:
-    """See that it is one.
-
-    Raises:
-        UserError: it is neither a column nor a regular expression.
-    """
-    if condition is not None and not _column(condition):
-        _finder(condition, place)
-
-
-def _column(condition: str) -> str:
-    return condition.removeprefix("column:") if condition.startswith("column:") else ""
-
-
-_finder = lru_cache(maxsize=4)(finder)  # one expression is asked about each list
-
-
 def bonus_phrases(weights: Mapping[str, float], digits: str, excluded: Collection[str] = ()) -> list[str]:
     """Bonuses as tables and summaries have them, such as `+0.25 a word`; `digits` formats a number.
 
@@ -371,7 +302,11 @@ def bonus_phrases(weights: Mapping[str, float], digits: str, excluded: Collectio
 
 
 def notes(every: Sequence[Mapping[str, float]], columns: Mapping[str, Column]) -> Iterator[str]:
-    """What the weights of columns, under each condition, have that a person does not expect."""
+    """What weights of columns have that a person does not expect.
+
+    Args:
+        every: the weights that decided, of each fold where there are folds.
+    """
     models = [name for name, column in columns.items() if column.role is Role.LM]
     useless = [name for name in models if not any(weights.get(name) for weights in every)]
     if useless and any(weights[name] for weights in every for name in weights if name != FIRST_PASS):
@@ -393,7 +328,6 @@ def why_zero(unproven: Unproven | None, first_pass: float, source: str, decision
     if unproven is None:
         return f"the LM does not help: no weight above 0 is better than {alone} on {source}"
     before = first_pass if unproven.alone is None else unproven.alone
-    source = f"the lists of {unproven.condition} in {source}" if unproven.condition else source
     return (
         f"the weight is 0: the gain over {alone} on {source} is less than two standard errors and may be chance. "
         f"Without this check the weight is {named_weights(unproven.weights)}, for {before:.2f} -> {unproven.value:.2f} "

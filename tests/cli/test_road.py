@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rescore as package
-from rescore import formats, pipeline
+from rescore import formats
 from rescore.errors import UserError
 from rescore.metrics import choose_metric, value
 from rescore.metrics.significance import split
@@ -22,8 +22,7 @@ from rescore.reports.check import compare
 from rescore.reports.outlook import outlook
 from rescore.reports.results import Dev, MetricResult, evaluate, measured, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune, tuned_in_folds
-from rescore.tuning.weights import FoldWeights, TunedFor, Unproven
-from tests import stages
+from rescore.tuning.weights import FoldWeights, Unproven
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
@@ -56,7 +55,7 @@ def write_lines(path: Path, lists: list[dict[str, Any]], **origin: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("options", [(), ("--no-bagging",), ("--plateau",), ("--condition", "^(.)")])
+@pytest.mark.parametrize("options", [(), ("--no-bagging",)])
 def test_the_outlook_tunes_its_folds_as_the_weights_were_tuned(
     rescore: Run, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
@@ -65,11 +64,7 @@ def test_the_outlook_tunes_its_folds_as_the_weights_were_tuned(
     done = rescore("analyse", "dev.jsonl", "--weights", "w.json", "-o", "a.json")
     assert done.returncode == 0, done.stderr
     shown = json.loads((tmp_path / "a.json").read_text())["outlook"]
-    how = TuningOptions(
-        bagging="--no-bagging" not in options,
-        plateau="--plateau" in options,
-        condition="^(.)" if "--condition" in options else None,
-    )
+    how = TuningOptions(bagging="--no-bagging" not in options)
     weights = Weights.load(tmp_path / "w.json")
     assert weights.options == how
     metric = choose_metric("wer", lists)
@@ -144,25 +139,6 @@ def test_what_may_not_win_is_no_possible_gain() -> None:
     # Where tuning refused respelling, what may not win is no possible gain.
     off = outlook(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5}, "given", excluded=frozenset({Origin.RESPELLED})))
     assert off.oracle == off.first_pass == pytest.approx(200 / 3)
-    # Under conditions, each decides about its own lists.
-    own = {"conditions": {"1": HALF, "0": HALF}, "excluded_in": {"1": frozenset({Origin.RESPELLED})}}
-    for excluded in (frozenset(), frozenset({Origin.RESPELLED})):
-        weights = Weights(HALF, "given", condition="^([01])", excluded=excluded, **own)
-        mixed = outlook(ErrorRate(), [lists[0], lists[1]], weights)
-        assert mixed.oracle == mixed.reranked == pytest.approx(50.0)
-
-
-def test_reports_say_what_each_condition_excludes() -> None:
-    lists = [NbestList(name, [Hypothesis("a", {"s2s": -1.0, "lm": 0.0})], ("b",)) for name in ("x1", "y1")]
-    tuned_for = TunedFor("wer", value=50.0, first_pass=60.0, utterances=2)
-    respelled = frozenset({Origin.RESPELLED})
-    weights = Weights(
-        {"s2s": 1.0, "lm": 0.0}, "tuned on dev", tuned_for=tuned_for, condition="^(.)",
-        conditions={"x": HALF, "y": HALF}, excluded=respelled, excluded_in={"y": respelled},
-    )  # fmt: skip
-    lines = render(stages.evaluated(lists, weights)[0]).splitlines()
-    assert "  for x: lm 0.5" in lines and "  for y: lm 0.5, nothing respelled" in lines
-    assert "dev: 60.00 -> 50.00" in lines  # not all weights are 0
 
 
 def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> None:
@@ -272,77 +248,6 @@ def test_check_compares_weights_by_what_they_choose(tmp_path: Path) -> None:
     assert {one.verdict for one in compare(golden, near, 0.05)} == {"same"}
     assert any(one.name == "weights" for one in compare(golden, far, 0.05))
     assert "w:s2s=0.33333|" in package.evaluate(lists, {"s2s": 1 / 3}).signature
-
-
-def in_two_conditions(number: int, seed: int) -> list[dict[str, Any]]:
-    """The LM is right about lists of a, and wrong about those of b."""
-    good, bad = noise(number, seed, 20.0), noise(number, seed, -20.0)
-    return [(good, bad)[place % 2][place] for place in range(number)]
-
-
-def test_a_condition_alone_that_gains_is_said(rescore: Run, tmp_path: Path) -> None:
-    write_lines(tmp_path / "l.jsonl", in_two_conditions(40, 1))
-    lists = formats.read([tmp_path / "l.jsonl"])
-    weights, tuned = tune(ErrorRate(), lists, ["tta"], options=TuningOptions(condition="^(.)"))
-    assert weights.weights["tta"] == weights.conditions["b"]["tta"] == 0.0 < weights.conditions["a"]["tta"]
-    assert tuned.helps and tuned.unproven is None and weights.unproven is None and tuned.value < tuned.first_pass
-    done = rescore("tune", "l.jsonl", "--condition", "^(.)", "-o", "w.json")
-    said = [line for line in done.stderr.splitlines() if "does not help" in line or "weight is 0" in line]
-    assert len(said) == 1 and said[0].startswith("for b: ")
-    shown = f"at lambda tta {weights.conditions['a']['tta']:.4g} for a; tta 0 for b"
-    assert shown in done.stderr
-    found = outlook(ErrorRate(), lists, weights)  # each fold has weights by condition, too
-    assert found.has_lm and found.folds == 5 and found.gain > 0 and not found.flatters
-    only_bad = [replace(nbest, id=f"b{nbest.id}") for nbest in lists[1::2]]
-    weights, tuned = tune(ErrorRate(), only_bad, ["tta"], options=TuningOptions(condition="^(.)"))
-    assert not tuned.helps
-
-
-def test_a_gain_within_chance_is_told_of_each_condition(rescore: Run, tmp_path: Path) -> None:
-    """Weight, figures and interval belong to the lists of the condition, which is named."""
-    write_lines(tmp_path / "l.jsonl", noise(20, 1, 0.3))
-    lists = formats.read([tmp_path / "l.jsonl"])
-    alone = {name: [nbest for nbest in lists if nbest.id.startswith(name)] for name in "ab"}
-    chance = {name: tune(ErrorRate(), own, ["tta"])[1].unproven for name, own in alone.items()}
-    shown = {name: f"{own.alone:.2f} -> {own.value:.2f} on these lists" for name, own in chance.items() if own}
-    done = rescore("tune", "l.jsonl", "--condition", "^(.)", "-o", "w.json")
-    said = [line for line in done.stderr.splitlines() if "weight is 0" in line]
-    assert [line[:7] for line in said] == ["for a: ", "for b: "]
-    assert all(shown[name] in line for name, line in zip("ab", said, strict=True))
-    done = rescore("l.jsonl", "--dev", "l.jsonl", "--condition", "^(.)")
-    assert "on the lists of a in l.jsonl is less than two standard errors" in done.stdout and shown["a"] in done.stdout
-
-
-def test_each_fold_is_recorded_with_its_conditions_and_exclusions(tmp_path: Path) -> None:
-    write_lines(tmp_path / "l.jsonl", in_two_conditions(40, 1))
-    lists = formats.read([tmp_path / "l.jsonl"])
-    config = pipeline.RunConfig(folds=4, condition="^(.)")
-    scored = [replace(nbest, provenance={}) for nbest in lists]
-    scored = [
-        replace(nbest, hypotheses=[Hypothesis(one.text, {"s2s": one.scores["s2s"]}) for one in nbest.hypotheses])
-        for nbest in scored
-    ]
-    known = {(nbest.id, one.text): one.scores["tta"] for nbest in lists for one in nbest.hypotheses}
-    # Scores that depend on the text alone cannot be right and wrong: each text says its list.
-    for nbest in scored:
-        nbest.references = tuple(f"{one} {nbest.id}" for one in nbest.references)
-        for one in nbest.hypotheses:
-            one.text = f"{one.text} {nbest.id}"
-
-    def knows(sentences: list[str]) -> list[float]:
-        return [known[text.rpartition(" ")[2], text.rpartition(" ")[0]] for text in sentences]
-
-    outcome = pipeline.run(scored, config, load=lambda: package.api.as_models([knows]))
-    assert outcome.results.dev is not None and outcome.results.dev.fold_weights == outcome.weights.fold_weights
-    for fold in outcome.weights.fold_weights:
-        assert fold.conditions["b"]["knows"] == 0.0 < fold.conditions["a"]["knows"]
-    assert "weights of each fold, tuned on the other folds: a: knows 0." in render(outcome.results)
-    weights = Weights(HALF, "given", excluded=frozenset({Origin.RESPELLED}))
-    assert weights.of_fold == FoldWeights(HALF, {}, ("respelled",))
-    own = replace(weights, conditions={"a": HALF}, excluded_in={"a": frozenset({Origin.RESPELLED})}).of_fold
-    assert own == FoldWeights(HALF, {"a": HALF}, ("respelled", "respelled@a"))
-    dev = replace(outcome.results.dev, fold_weights=(own,))
-    assert "folds: a: lm 0.5, nothing respelled" in render(replace(outcome.results, dev=dev))
 
 
 def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) -> None:

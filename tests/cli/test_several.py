@@ -235,7 +235,7 @@ def test_decisions_at_the_command_line(rescore: Run, lists: Path, arpa: str, tmp
     assert_one_line_error(done, "--decide mbr needs --dev lists")
     assert rescore(lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr", "--scale", "2").returncode == 0
     done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--scale", "2")
-    assert_one_line_error(done, "--scale needs --decide mbr or mbr-aggregate or rover")
+    assert_one_line_error(done, "--scale needs --decide mbr or rover")
 
 
 def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
@@ -248,10 +248,12 @@ def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Pa
     assert rows[0].keys() == {"column", "low", "high", "WER"}
     assert min(float(row["WER"]) for row in rows) == pytest.approx(found["dev"]["reranked"])
     assert rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
-    done = rescore("tune", "scored.jsonl", "--plateau", "--curve", "d.csv")
+    done = rescore("tune", "scored.jsonl", "--no-bagging", "--curve", "d.csv")
     assert done.returncode == 0 and (tmp_path / "d.csv").read_text() == (tmp_path / "c.csv").read_text()
     assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "4", "--dev", lists), "leave out --dev")
-    assert_one_line_error(rescore(lists, "--lm", arpa, "--weight", "0.2", "--plateau"), "--plateau is about tuning")
+    assert_one_line_error(
+        rescore(lists, "--lm", arpa, "--weight", "0.2", "--no-bagging"), "--no-bagging is about tuning"
+    )
     assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "13"), "only 12 utterances")
 
 
@@ -284,29 +286,3 @@ def test_length_and_token_counts(rescore: Run, lists: Path, arpa: str, tmp_path:
     done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--token-bonus", "-0.5", "--report", "r.json")
     assert report(tmp_path)["weights"] == pytest.approx({"s2s": 0.7, "ngram": 0.3, "tokens": -0.5})
     assert "-0.5 a token" in done.stdout and "|w:tokens=-0.5|" in done.stdout
-
-
-def test_weights_by_condition(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
-    table = {f"{'clean' if index % 2 else 'other'}-{name}": entry
-             for index, (name, entry) in enumerate(json.loads(lists.read_text()).items())}  # fmt: skip
-    write_json(tmp_path / "both.json", table)
-    options = ["--condition", "^(clean|other)", "--report", "r.json", "--save-weights", "w.json"]
-    done = rescore("both.json", "--lm", arpa, "--dev", "both.json", *options, "--best", "one.trn")
-    assert done.returncode == 0, done.stderr
-    found = report(tmp_path)
-    assert found["conditions"].keys() == {"clean", "other"} and "|if:clean@s2s=" in found["signature"]
-    assert found["reranked"] == found["dev"]["reranked"] and "  for clean: ngram " in done.stdout
-    # Each condition's weights are those that tuning on its lists alone finds.
-    for name, columns in found["conditions"].items():
-        write_json(tmp_path / "part.json", {key: entry for key, entry in table.items() if key.startswith(name)})
-        assert rescore("part.json", "--lm", arpa, "--dev", "part.json", "--report", "r.json").returncode == 0
-        assert report(tmp_path)["weights"] == pytest.approx(columns)
-    assert rescore("score", "both.json", "--lm", arpa, "-o", "scored.jsonl").returncode == 0
-    assert rescore("rerank", "scored.jsonl", "--weights", "w.json", "--best", "two.trn").returncode == 0
-    assert (tmp_path / "one.trn").read_text() == (tmp_path / "two.trn").read_text()
-    write_json(tmp_path / "far.json", {"far-1": table["clean-u1"]})
-    assert rescore("score", "far.json", "--lm", arpa, "-o", "far.jsonl").returncode == 0
-    done = rescore("rerank", "far.jsonl", "--weights", "w.json")
-    assert_one_line_error(done, "far-1: --condition ^(clean|other) does not match it")
-    by_column = json.loads(rescore("tune", "scored.jsonl", "--condition", "column:ngram", "--column", "ngram").stdout)
-    assert len(by_column["conditions"]) > 1

@@ -44,9 +44,9 @@ def test_least_risk_is_the_definition(sentences: list[list[str]], scale: float) 
 
 
 @pytest.mark.parametrize("weight", [0.5, -0.5])
-@pytest.mark.parametrize("name", ["best", "mbr", "mbr-aggregate", "rover"])
+@pytest.mark.parametrize("name", ["best", "mbr", "rover"])
 def test_minus_infinity_is_impossible_under_every_weight(name: str, weight: float) -> None:
-    metric = Bleu("none") if name == "mbr-aggregate" else ErrorRate()
+    metric = ErrorRate()
     scores = {"z z": (-1.0, -np.inf), "a b": (-2.0, -1.0), "a": (-3.0, -2.0)}
     one = NbestList("u", [Hypothesis(text, {"s2s": s2s, "lm": lm}) for text, (s2s, lm) in scores.items()], ("a b",))
     scale = None if name == "best" else 1.0

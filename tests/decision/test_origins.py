@@ -160,14 +160,11 @@ def test_what_is_excluded_neither_wins_nor_votes() -> None:
 
 
 def test_excluded_origins_are_in_the_weights_file(tmp_path: Path) -> None:
-    weights = Weights(
-        {"s2s": 1.0}, "given", condition="(u)", conditions={"u": {"s2s": 1.0}}, excluded=frozenset({RESPELLED, MERGED}),
-        excluded_in={"u": frozenset({RESPELLED})},
-    )  # fmt: skip
+    weights = Weights({"s2s": 1.0}, "given", excluded=frozenset({RESPELLED, MERGED}))
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
-    assert weights.of(spelled()[0]).excluded == {RESPELLED}
-    assert weights.exclusions == ("merged", "respelled", "respelled@u")
+    assert weights.of(spelled()[0]).excluded == {RESPELLED, MERGED}
+    assert weights.exclusions == ("merged", "respelled")
 
 
 def test_no_size_of_a_weight_is_a_mark() -> None:

@@ -21,7 +21,6 @@ import torch
 import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
-import rescore as package
 from rescore import formats
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, without_context
@@ -211,22 +210,6 @@ def test_the_same_choice_of_the_demo_lists(folder: Path, url: str, rescore: Run,
     assert chosen[0] == chosen[1]
     first = "".join(f"{one.id} {one.hypotheses[0].text}\n" for one in formats.read([lists]))
     assert chosen[0] != first
-
-
-def test_it_proposes(url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A random model writes nonsense, which joins no list; at temperature 0 it writes the same again."""
-    caplog.set_level("INFO", logger="rescore.asr.propose")
-    lists = formats.read([ROOT / "data" / "test.json"])[:5]
-    for nbest in lists:
-        del nbest.hypotheses[2:]
-    (tmp_path / "p.txt").write_text("Mend:\n{list}", encoding="utf-8")
-    for cache in (None, tmp_path / "kept", tmp_path / "kept"):
-        package.propose(lists, f"server:{url}#tiny", 1, tmp_path / "p.txt", cache)
-    said = [record.getMessage() for record in caplog.records]
-    assert said == said[:1] * 3 and said[0].startswith("0 proposals in 0 of 5 lists (0 %); dropped: ")
-    lists[0].hypotheses[0].text = "the old clock " * 99
-    with pytest.raises(UserError, match=r"answers 400 .*for the list of"):
-        package.propose(lists, f"server:{url}")
 
 
 def test_without_a_first_token_this_server_takes_the_wrong_log_probabilities(tmp_path: Path) -> None:

@@ -308,36 +308,6 @@ def test_lists_that_name_their_recordings(rescore: Run, folders: dict[str, Path]
         assert_one_line_error(rescore("score", "n.jsonl", "--lm", spec("hubert", folders["hubert"])), "n.jsonl: line 1")
 
 
-def test_proposals(rescore: Run, folders: dict[str, Path], tmp_path: Path) -> None:
-    """A model that listens writes hypotheses, which win where they are better; answers are kept."""
-    lm: Any = load(spec("hubert", folders["hubert"]))
-    (tmp_path / "wav").mkdir()
-    references = []
-    for number in range(6):
-        audio = Audio(str(sound(tmp_path / "wav" / f"u{number}.wav", seed=number)))
-        references.append(lm.transcripts(audio, 1)[0])
-    entries = [
-        {"id": f"u{n}", "ref": text, "hyps": [{"text": text[:-cut], "score": -cut} for cut in (1, 2)]}
-        for n, text in enumerate(references)
-    ]
-    (tmp_path / "l.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    given = ("--audio", "wav", "--cache", "cache", "--propose", spec("hubert", folders["hubert"]), "--max-new", "1")
-    scoring = ("--lm", spec("hubert", folders["hubert"]))
-    done = rescore("score", "l.jsonl", *given, *scoring)
-    assert done.returncode == 0, done.stderr
-    assert "6 proposals in 6 of 6 lists (100 %)" in done.stderr
-    for line, text in zip(done.stdout.splitlines(), references, strict=True):
-        new = json.loads(line)["hyps"][-1]
-        assert (new["text"], new["origin"], new["scores"]["edits"]) == (text, "proposed", 1.0)
-    assert rescore("score", "l.jsonl", *given, *scoring).stdout == done.stdout
-    run = rescore("l.jsonl", *given, *scoring, "--dev", "l.jsonl", "--metric", "cer", "--best", "best")
-    assert run.returncode == 0, run.stderr
-    assert [line.split(maxsplit=1)[1] for line in (tmp_path / "best").read_text().splitlines()] == references
-    without = rescore("score", "l.jsonl", *given[2:], "--lm", "tta-small")
-    assert_one_line_error(without, "utterance u0: no recording, which --propose listens to; give --audio")
-    assert_one_line_error(rescore("score", "l.jsonl", *given, "--propose-prompt", "x", *scoring), "has no prompt")
-
-
 @pytest.mark.parametrize("name", ["hubert", "whisper"])
 def test_hypotheses_share_their_recording(name: str, folders: dict[str, Path], sounds: list[Audio]) -> None:
     """A recording is encoded once, however many hypotheses there are."""

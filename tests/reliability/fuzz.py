@@ -52,8 +52,7 @@ NATIVE = {"u1": {"ref": "a b", "src": "x", "hyp_1": {"score": -1.5, "text": "a c
                  "hyp_2": {"score": -2, "text": "a b"}}}  # fmt: skip
 COLUMN = {"model": "tta", "fingerprint": "ab" * 32, "norm": "sum", "precision": "float32"}
 WEIGHTS = {"weights": {"s2s": 0.7, "tta": 0.3}, "origin": "dev", "tuned": "5@ab", "columns": {"tta": COLUMN},
-           "decision": {"name": "mbr", "scale": 1.0}, "condition": "^(a|b)",
-           "conditions": {"a": {"s2s": 1.0}}}  # fmt: skip
+           "decision": {"name": "mbr", "scale": 1.0}}  # fmt: skip
 SIGNATURE = "WER|case:lc|w:s2s=0.5|if:a@s2s=1|lm:tta=tta@abc,sum,float32|decide:mbr,2|tuned:5@ab|p:x|rescore:0.2.0"
 ERRORS = {"substitutions": 1, "deletions": 0, "insertions": 0, "ref_words": 2}
 FIGURES = {

@@ -18,15 +18,11 @@ from rescore.formats import read, read_references, source
 from rescore.lms.tokenizer import train_wordpiece
 from rescore.metrics import alignment
 from rescore.metrics.alignment import align, error_counts
-from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.tune import TuningOptions
-from rescore.tuning.weights import condition_of
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA
 
 ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
 LONG = "a" * 35 + "!"
-WEIGHTS = '{"weights": {"s2s": 1}, "condition": "%s"}'
 
 
 def test_errors_of_any_length() -> None:
@@ -212,13 +208,10 @@ def test_a_scale_below_zero(rescore: Run, tmp_path: Path) -> None:
     ("name", "content", "arguments", "part"),
     [
         ("ref", f"{LONG} " + " " * 200_000 + "\n", ["eval", "l.json", "--ref", "ref"], "empty"),
-        ("w", WEIGHTS % "((a+))+$", ["rerank", "l.json", "--weights", "w"], "does not match it"),
-        ("w", WEIGHTS % "(a?){36}(a){36}$", ["rerank", "l.json", "--weights", "w"], "does not match it"),
-        ("w", WEIGHTS % ("a*" * 11 + "$"), ["rerank", "l.json", "--weights", "w"], "no weights for condition ''"),
-        ("w", WEIGHTS % "(?=a)", ["rerank", "l.json", "--weights", "w"], "w: condition: '(?=a)' is not a regular expr"),
-        ("c", "{}", ["tune", "l.json", "--condition", "((a+))+$"], "does not match it"),
-        ("c", "{}", ["tune", "l.json", "--condition", "x" * 1001], "1,001 characters"),
-        ("c", "{}", ["tune", "l.json", "--condition", "\udcff"], "not UTF-8"),
+        ("c", "{}", ["run", "l.json", "--folds", "2", "--speaker", "((a+))+$"], "does not match it"),
+        ("c", "{}", ["run", "l.json", "--folds", "2", "--speaker", "(?=a)"], "'(?=a)' is not a regular expr"),
+        ("c", "{}", ["run", "l.json", "--folds", "2", "--speaker", "x" * 1001], "1,001 characters"),
+        ("c", "{}", ["run", "l.json", "--folds", "2", "--speaker", "\udcff"], "not UTF-8"),
         ("c", "{}", ["run", "l.json", "--folds", "2", "--speaker", "(a?){36}(a){36}$"], "does not match it"),
     ],
 )
@@ -231,15 +224,6 @@ def test_nothing_runs_away(
     began = time.process_time()
     assert_one_line_error(rescore(*arguments), part)
     assert time.process_time() - began < 5
-
-
-def test_first_groups_and_columns_are_conditions() -> None:
-    nbest = NbestList("talk-7", [Hypothesis("a", {"s2s": -1.0, "k(": 0.5})])
-    found = [condition_of(nbest, one) for one in ("-(\\d)", "^\\w+", "column:k(")]
-    assert found == ["7", "talk", "0.5"]
-    with pytest.raises(UserError, match="does not match"):
-        condition_of(nbest, "(x)|talk")  # the group has no part in the match
-    TuningOptions(condition="column:k(")
 
 
 def test_a_packed_file_has_an_end(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

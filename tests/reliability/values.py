@@ -137,7 +137,7 @@ class Workshop:
         (top / "victim").write_text("whole")
         self.top = top
         self.valid = {
-            "lists.jsonl": LISTS, "w.json": WEIGHTS | {"condition": "^(a|b)"}, "r.json": RESULTS,
+            "lists.jsonl": LISTS, "w.json": WEIGHTS, "r.json": RESULTS,
         }  # fmt: skip
         torch.manual_seed(0)
         tokenizer = train_wordpiece(SENTENCES[:40], 150)

@@ -38,14 +38,6 @@ def test_an_example() -> None:
     assert rows[0] == "heard,written,times,better,worse,unchanged" and rows[-1] == "all,,4,2,1,1"
 
 
-def test_no_proposal_is_what_a_respelled_text_came_from() -> None:
-    nbest = heard("the old lanter", "the old lantern", reference="the old lantern")
-    nbest.hypotheses.append(Hypothesis("the odd lantern", {"s2s": -1.0, "edits": 2.0}, Origin.PROPOSED))
-    nbest.hypotheses.append(Hypothesis("the old lanterns", {"s2s": -1.0, "edits": 1.0}, Origin.PROPOSED))
-    (found,) = respellings(choose_metric("wer", [nbest]), [nbest], ["the old lantern"])
-    assert (found.heard, found.written) == ("lanter", "lantern")
-
-
 def test_the_analysis_counts_them() -> None:
     metric = choose_metric("wer", LISTS)
     weights = Weights({"s2s": 1.0, "edits": 0.1}, "given")

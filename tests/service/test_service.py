@@ -485,19 +485,6 @@ def test_weights_of_another_model_are_refused_at_the_start(models: dict[str, Pat
         Rescorer(lm, Weights(WEIGHTS, "given", columns=dict(scored[0].provenance)), dev=dev)
 
 
-def test_weights_of_conditions_must_fit_the_models(models: dict[str, Path]) -> None:
-    lm = f"tta:{models['tta']}"
-    column = Rescorer(lm, WEIGHTS).score([demo(1)])[0][0].provenance["tta"]
-    more = {"x": {"s2s": 0.5, "bilm": 0.5}, "y": {"s2s": 1.0, "bilm": 0.0}}
-    alone = Weights({"s2s": 1.0, "bilm": 0.0}, "given", columns={"bilm": column}, condition=".", conditions=more)
-    with pytest.raises(UserError, match="need the column bilm"):
-        Rescorer(lm, alone)
-    respelled = replace(alone, columns={}, conditions={"x": {"s2s": 1.0, "edits": -1.0}})
-    with pytest.raises(UserError, match="respelled"):
-        Rescorer(lm, respelled)
-    assert Rescorer(lm, Weights({"s2s": 1.0}, "given", columns={"bilm": column})).choose(["a", "b"]).text == "a"
-
-
 def test_words_are_the_same_where_the_metric_says_so() -> None:
     lists = [NbestList("u", [Hypothesis(text, {"s2s": -1.0}) for text in ("The cat", "the cat", "a cat")])]
     rescorer = Rescorer((), {"s2s": 1.0})

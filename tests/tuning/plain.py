@@ -9,7 +9,5 @@ from rescore.nbest import NbestList
 from rescore.tuning import Tuned, TuningOptions, tune
 
 
-def best_weights(
-    metric: Metric, lists: list[NbestList], columns: list[str], bonuses: Sequence[str] = (), plateau: bool = False
-) -> Tuned:
-    return tune(metric, lists, columns, options=TuningOptions(tuple(bonuses), plateau, bagging=False))[1]
+def best_weights(metric: Metric, lists: list[NbestList], columns: list[str], bonuses: Sequence[str] = ()) -> Tuned:
+    return tune(metric, lists, columns, options=TuningOptions(tuple(bonuses), bagging=False))[1]

@@ -12,7 +12,7 @@ import pytest
 from rescore import decision
 from rescore.errors import UserError
 from rescore.metrics import list_statistics, total, value
-from rescore.metrics.significance import paired_bootstrap, split
+from rescore.metrics.significance import split
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
 from rescore.tuning.tune import curves
@@ -38,21 +38,6 @@ def at(lists: list[NbestList], weight: float) -> np.ndarray:
     chosen = decision.best(lists, {FIRST_PASS: 1 - weight, "lm": weight})
     statistics = list_statistics(ErrorRate(), lists)
     return np.array([rows[index] for rows, index in zip(statistics, chosen, strict=True)])
-
-
-def test_flat_takes_the_middle_of_what_cannot_be_told_apart() -> None:
-    lists = helpful_lists()
-    best, flat = tune(ErrorRate(), lists, ["lm"]), tune(ErrorRate(), lists, ["lm"], plateau=True)
-    assert flat.low < best.lm["lm"] < flat.high and flat.low < flat.lm["lm"] < flat.high
-    assert best.value <= flat.value < flat.first_pass
-    at_best = at(lists, best.lm["lm"])
-    for end, beyond in ((flat.low, -0.02), (flat.high, 0.02)):
-        assert paired_bootstrap(ErrorRate(), at_best, at(lists, end), trials=300) >= 0.05
-        if 0 < end + beyond < 1:
-            further = [at(lists, end + part * beyond) for part in (0.5, 1)]
-            assert min(paired_bootstrap(ErrorRate(), at_best, rows, trials=300) for rows in further) < 0.1
-    with pytest.raises(UserError, match="--plateau needs a single language model"):
-        tune(ErrorRate(), lists_of(0), COLUMNS, plateau=True)
 
 
 def test_curve_of_one_weight_is_the_error_everywhere() -> None:
@@ -99,7 +84,7 @@ def test_folds_keep_speakers_together() -> None:
 
 @pytest.mark.parametrize("number", [np.float32(0.5), np.float64(0.5), np.int64(1), Fraction(1, 2)])
 def test_weights_are_any_real_numbers(number: float, tmp_path: Path) -> None:
-    weights = Weights({"s2s": 0.5, "lm": number}, "given", conditions={"1": {"lm": number}})
+    weights = Weights({"s2s": 0.5, "lm": number}, "given")
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
     for odd in (np.float32("nan"), 1j, "0.5"):

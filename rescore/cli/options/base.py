@@ -419,7 +419,7 @@ MAKE_FOLDERS = {"stamp"}
 INPUTS = {
     "nbest", "outputs", "results", "pairs", "file", "ref", "dev", "dev_ref", "weights", "text", "golden", "gold",
     "segments", "recordings", "symbols", "others", "dev_with", "lm", "tokenizer", "config", "words", "lexicon",
-    "channel", "propose_prompt", "systems",
+    "channel", "systems",
 }  # fmt: skip
 """Names of parameters that are read from."""
 

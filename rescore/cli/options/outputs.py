@@ -13,7 +13,7 @@ from rescore.options import Declared, option
 
 if TYPE_CHECKING:
     from rescore.asr.confidences import Confidences
-    from rescore.formats.references import RecordingSegment
+    from rescore.formats.recordings import RecordingSegment
     from rescore.metrics import Metric
     from rescore.nbest import NbestList
     from rescore.pipeline import Outcome
@@ -81,7 +81,7 @@ class ConfidenceFile:
     def times(self) -> Times:
         """Where utterances stand, if this is given; a file that cannot be written is refused here, before any work."""
         from rescore.asr.confidences import check_file
-        from rescore.formats.references import read_segments
+        from rescore.formats.recordings import read_segments
 
         times = read_segments(self.segments) if self.segments else None
         check_file(self.path, times is not None)
@@ -123,7 +123,7 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
         """
         from rescore.formats import check_output
         from rescore.formats.best import TIMED, check
-        from rescore.formats.references import read_segments
+        from rescore.formats.recordings import read_segments
         from rescore.styles import endings, style_of
 
         check_output(self.output or "-")
