@@ -8,8 +8,9 @@ from rescore.lms.base import Capabilities, ComputeOptions, Kind, Spec
 from rescore.lms.kinds import MASKED
 
 if TYPE_CHECKING:
+    from rescore.large.ctc import CtcModel
     from rescore.large.seq2seq import Seq2SeqLM
-    from rescore.large.speech import CtcModel, SpeechModel
+    from rescore.large.speech import SpeechModel
     from rescore.lms.scorers import NetworkScorer
 
 
@@ -56,13 +57,13 @@ class Seq2SeqKind(Kind):
 class CtcKind(Kind):
     """log p of the hypothesis given its recording, of a CTC model."""
 
-    capabilities = Capabilities(audio=True, writes=True)
+    capabilities = Capabilities(audio=True)
     options = ("language=",)
     on_hub = uses_torch = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> CtcModel:
         """`hf-ctc[:language=CODE]:DIR`; the code names an adapter of MMS."""
-        from rescore.large.speech import CtcModel
+        from rescore.large.ctc import CtcModel
 
         return CtcModel(spec.name, spec.path, computing, _values(spec).get("language"))
 
@@ -70,7 +71,7 @@ class CtcKind(Kind):
 class SpeechKind(Kind):
     """log p of the hypothesis given its recording, of a sequence-to-sequence model."""
 
-    capabilities = Capabilities(audio=True, writes=True)
+    capabilities = Capabilities(audio=True)
     options = ("language=", "task=")
     on_hub = uses_torch = True
 
