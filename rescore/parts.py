@@ -259,7 +259,7 @@ TESTS: Registry[Any] = Registry(
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
         "bootstrap": ("rescore.metrics.significance:Bootstrap", "paired bootstrap"),
-        "mapsswe": ("rescore.metrics.significance:Mapsswe", "matched-pairs segment test, for WER"),
+        "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
 """Of the difference between two systems: classes with the methods of `SignificanceTest`."""

@@ -52,21 +52,21 @@ def report_command(
     The names in the table come from --dataset and --system of `rescore run`.
     """
     from rescore import formats
-    from rescore.reports import check
-    from rescore.reports.results import read
+    from rescore.reports import overview
+    from rescore.reports.files import read
     from rescore.styles import as_json as to_json
     from rescore.styles import endings, style_of
 
     if output.endswith(".json"):
         raise click.UsageError(f"--output {output}: its ending is not one of {endings()}; give --style")
-    shown = check.renamed([read(Path(path)) for path in results], rename)
+    shown = overview.renamed([read(Path(path)) for path in results], rename)
     if as_json:
         with formats.opened(output) as file:
             file.write(to_json(shown) + "\n")
         return
     chosen = style or style_of(output) or "text"
-    about = check.environment() if environment else ""
-    table = check.render_overview(shown, layout, chosen, about, rename)
+    about = overview.environment() if environment else ""
+    table = overview.render_overview(shown, layout, chosen, about, rename)
     with formats.opened(output) as file:
         file.write(table + "\n")
 
@@ -104,7 +104,7 @@ def check_command(
     """
     from rescore import formats
     from rescore.reports import check
-    from rescore.reports.results import read, write
+    from rescore.reports.files import read, write
 
     if len(results) != len(golden):
         raise click.UsageError(

@@ -66,7 +66,7 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.reports.details import weight_curve, write_curve
-    from rescore.reports.results import sign
+    from rescore.reports.figures import sign
 
     config = options.configured(
         config, dev=nbest, columns=column, nth=nth, word_bonus=word_bonus, token_bonus=token_bonus

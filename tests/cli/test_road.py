@@ -19,8 +19,9 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import CHANNEL, EDITS, Column, Hypothesis, NbestList, Origin
 from rescore.reports.analysis import analyse
 from rescore.reports.check import compare
+from rescore.reports.figures import measured
 from rescore.reports.outlook import outlook
-from rescore.reports.results import Dev, MetricResult, evaluate, measured, render, worse
+from rescore.reports.results import Dev, MetricResult, evaluate, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune, tuned_in_folds
 from rescore.tuning.weights import FoldWeights, Unproven
 from tests.conftest import Run, assert_one_line_error
