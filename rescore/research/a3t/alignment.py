@@ -16,8 +16,8 @@ from rescore.errors import UserError
 from rescore.formats.audio import digest, samples
 from rescore.formats.source import Source
 from rescore.formats.text import as_number
+from rescore.large.hub import find
 from rescore.lms.base import ComputeOptions
-from rescore.lms.folders import find
 from rescore.nbest import Audio
 
 if TYPE_CHECKING:
