@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from rescore.lms.tokenizer import Tokenizer
     from rescore.lms.training.objectives import Curriculum, Task
     from rescore.research.a3t.scoring import A3tModel
-    from rescore.research.lstm import LSTM
     from rescore.research.networks import (
-        Electra,
         ElectraScorer,
-        Permutation,
         PermutationLanguageModelling,
         PermutationScorer,
         ReplacedTokenDetection,
@@ -39,11 +36,7 @@ if TYPE_CHECKING:
 
 class LstmKind(DirectedKind):
     family = "lstm"
-
-    def network(self, config: NetworkConfig) -> LSTM:
-        from rescore.research.lstm import LSTM
-
-        return LSTM(config)
+    architecture = "rescore.research.lstm:LSTM"
 
 
 class BackwardLstmKind(LstmKind):
@@ -53,6 +46,7 @@ class BackwardLstmKind(LstmKind):
 class ElectraKind(NeuralKind):
     """ELECTRA, a discriminator: says of each token of the intact sentence whether it is a replacement."""
 
+    architecture = "rescore.research.networks:Electra"
     capabilities = Capabilities(True, vectors=True)
 
     @dataclass(frozen=True, kw_only=True)
@@ -103,11 +97,6 @@ class ElectraKind(NeuralKind):
                     )
             return config
 
-    def network(self, config: NetworkConfig) -> Electra:
-        from rescore.research.networks import Electra
-
-        return Electra(config)
-
     def objective(self, tokenizer: Tokenizer, options: Any) -> ReplacedTokenDetection:
         from rescore.research.networks import ReplacedTokenDetection, generators
 
@@ -123,14 +112,10 @@ class ElectraKind(NeuralKind):
 class PermutationKind(NeuralKind):
     """Each token is predicted from those before it in a random order of the sentence (XLNet, with T-TA layers)."""
 
+    architecture = "rescore.research.networks:Permutation"
     capabilities = Capabilities(vectors=True, predicts_tokens=True)
     options = ("orders=", "seed=")
     Options = NeuralOptions
-
-    def network(self, config: NetworkConfig) -> Permutation:
-        from rescore.research.networks import Permutation
-
-        return Permutation(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> PermutationLanguageModelling:
         from rescore.research.networks import PermutationLanguageModelling
