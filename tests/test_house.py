@@ -169,7 +169,7 @@ def test_eval_needs_no_torch() -> None:
         "cli(['eval', sys.argv[1]], standalone_mode=False)\n"
         "assert 'torch' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program, str(ROOT / "data" / "two.json")], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", program, str(ROOT / "data" / "test.json")], check=True, capture_output=True)
 
 
 WITHOUT_A_LINE = {"pandas", "polars", "huggingface_hub"}

@@ -107,7 +107,8 @@ class DeclaredOption(click.Option):
         from rescore.cli.help import described
 
         record = super().get_help_record(ctx)
-        return None if record is None else described(self.entry, self.type, record, whole=ctx.meta.get(WHOLE, False))
+        names = self.type.help if isinstance(self.type, OneOf) else ""
+        return None if record is None else described(self.entry, record, names, whole=ctx.meta.get(WHOLE, False))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import click
 
-from rescore.cli.bridge import DeclaredOption, OneOf
 from rescore.options import Declared, Field
 
 SHORT = 20
@@ -16,9 +15,13 @@ _SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
 """The end of the first sentence of a help text."""
 
 
-def described(entry: Field, kind: click.ParamType, record: tuple[str, str], whole: bool) -> tuple[str, str]:
+def described(entry: Field, record: tuple[str, str], names: str, whole: bool) -> tuple[str, str]:
     """An option and its help: with all parts of its table, or on the screen of common options one sentence if it is no
-    option of the command's own."""
+    option of the command's own.
+
+    Args:
+        names: a sentence with the values, where the metavar has no place for them.
+    """
     about, brackets, rest = record[1].partition("  [")
     if not whole and entry.title != Declared.title:
         sentence, default = _SENTENCE.split(record[1])[0], rest.removeprefix("default: ")
@@ -27,7 +30,7 @@ def described(entry: Field, kind: click.ParamType, record: tuple[str, str], whol
     if table := entry.about.describes:
         more = "; ".join(f"{name}: {table.about(name)}" for name in table) + "."
     else:
-        more = kind.help if isinstance(kind, OneOf) else ""
+        more = names
     return record[0], f"{about} {more}{brackets}{rest}" if more else record[1]
 
 
@@ -42,10 +45,11 @@ def groups(ctx: click.Context, parameters: Sequence[click.Parameter], whole: boo
         record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
         if record is None:
             continue
-        if not isinstance(parameter, DeclaredOption):
+        entry: Field | None = getattr(parameter, "entry", None)
+        if entry is None:
             if whole or parameter.name not in ("quiet", "verbose"):
                 everywhere.append(record)
-        elif whole or parameter.entry.about.common:
-            shown.setdefault(parameter.entry.title if whole else Declared.title, []).append(record)
+        elif whole or entry.about.common:
+            shown.setdefault(entry.title if whole else Declared.title, []).append(record)
     shown[Declared.title] += everywhere
     return shown
