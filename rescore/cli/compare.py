@@ -89,7 +89,7 @@ def command(
     a p-value against the first pass, and the number of hypotheses scored per second. The p-value of a row `without
     MODEL` is against all models: it says whether the model adds anything to the others.
     """
-    from rescore import formats, pipeline
+    from rescore import formats
     from rescore.files import shown
     from rescore.reports.comparison import JSON, render
     from rescore.styles import endings, style_of, unknown_name
@@ -101,7 +101,7 @@ def command(
     config = options.configured(config, lms, dev=dev.dev, word_bonus=word_bonus)
     lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref)
     with options.scoring_bar(config, lists, dev_lists) as bar:
-        comparison = pipeline.compare(
+        comparison = comparing.compare(
             lists, dev_lists, config, lms.load, significance.make(), shown(", ".join(nbest)), bar.update, leave_out
         )
     if message := unknown_name(rename, comparison.names):
