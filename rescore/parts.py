@@ -264,3 +264,6 @@ STYLES: Registry[Any] = Registry(
     },
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
+
+CONFIDENCES = "rescore.asr.confidences:for_page"
+"""Gives each word of decided texts the probability that it is right."""

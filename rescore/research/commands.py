@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, Number, OneOf
+from rescore.options import Declared, option
 from rescore.parts import Registry
 from rescore.research.options import VectorOptions
 
@@ -31,14 +31,25 @@ TASKS: Registry[str] = Registry(
 """The tasks of `probe`."""
 
 
-@click.command("embed", cls=GroupedCommand)
-@click.argument("file", metavar="FILE")
-@click.option("-o", "--output", required=True, metavar="FILE", help="Write the vectors: .npy or .jsonl (also .gz).")
-@click.option("--tokens", is_flag=True, help="Write one vector per token instead of one per sentence; .jsonl only.")
-@options.takes(lms=options.PLAIN, vectors=VectorOptions)
-def embed_command(
-    file: str, lms: options.LanguageModelOptions, output: str, vectors: VectorOptions, tokens: bool
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Embedding(Declared):
+    common = True
+
+    file: str = option("", metavar="FILE", argument=True, required=True, reads=True)
+    output: str = option(
+        "",
+        "Write the vectors: .npy or .jsonl (also .gz).",
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        writes="stdout",
+    )
+    tokens: bool = option(False, "Write one vector per token instead of one per sentence; .jsonl only.")
+
+
+@options.command("embed", own=Embedding, lms=options.PLAIN, vectors=VectorOptions)
+def embed_command(own: Embedding, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Write one vector for each sentence of FILE, which has one sentence per line.
 
     \b
@@ -52,6 +63,7 @@ def embed_command(
     from rescore.formats.source import Source
     from rescore.research.vectors import Embedder
 
+    file, output, tokens = own.file, own.output, own.tokens
     ending = next((name for name in (".npy", ".jsonl", ".jsonl.gz") if output.endswith(name)), None)
     if ending is None or (tokens and not ending.startswith(".jsonl")):
         raise click.UsageError(f"--output {output}: expected {'.jsonl' if tokens else '.npy or .jsonl'}")
@@ -104,24 +116,27 @@ def _write_array(path: Path, rows: int, parts: Iterator[Vectors]) -> None:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-@click.command("similarity", cls=GroupedCommand)
-@click.argument("pairs", metavar="PAIRS")
-@click.option("--centre", is_flag=True, help="Subtract the mean vector of all sentences before taking cosines.")
-@click.option(
-    "--joined", is_flag=True, help="Concatenate the vectors of all --lm instead of printing one row per --lm."
-)
-@click.option("--gold", metavar="FILE", help="WiC answers, T or F, one per line; PAIRS is then the WiC data.")
-@click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
-@options.takes(lms=options.PLAIN, vectors=VectorOptions)
-def similarity_command(
-    pairs: str,
-    lms: options.LanguageModelOptions,
-    vectors: VectorOptions,
-    centre: bool,
-    joined: bool,
-    gold: str | None,
-    output: str | None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class FiguresFile(Declared):
+    common = True
+
+    output: str | None = option(
+        None, "Write the figures as JSON; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Similarity(FiguresFile):
+    pairs: str = option("", metavar="PAIRS", argument=True, required=True, reads=True)
+    centre: bool = option(False, "Subtract the mean vector of all sentences before taking cosines.")
+    joined: bool = option(False, "Concatenate the vectors of all --lm instead of printing one row per --lm.")
+    gold: str | None = option(
+        None, "WiC answers, T or F, one per line; PAIRS is then the WiC data.", metavar="FILE", reads=True
+    )
+
+
+@options.command("similarity", own=Similarity, lms=options.PLAIN, vectors=VectorOptions)
+def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Correlate the cosines of sentence vectors with human similarity scores. PAIRS is an STS-B csv, SICK.txt, or lines
     with a score and two sentences, separated by tabs. With --gold, print the accuracy on words in context (WiC).
 
@@ -132,17 +147,18 @@ def similarity_command(
     from rescore import formats
     from rescore.research import similarity
 
-    if joined and gold:
+    gold, centre, output = own.gold, own.centre, own.output
+    if own.joined and gold:
         raise click.UsageError("--joined does not apply to --gold: tokens of several models may differ")
-    models, wanted = lms.load(), vectors
+    models = lms.load()
     if gold:
-        words = similarity.read_words(pairs, gold)
-        accuracies = [similarity.measure_words(words, lm, wanted, centre) for lm in models]
+        words = similarity.read_words(own.pairs, gold)
+        accuracies = [similarity.measure_words(words, lm, vectors, centre) for lm in models]
         shown, figures = similarity.render_word_accuracies(accuracies), [asdict(accuracy) for accuracy in accuracies]
     else:
-        read = similarity.read_pairs(pairs)
-        groups = [models] if joined else [[lm] for lm in models]
-        correlations = [similarity.measure_pairs(read, group, wanted, centre) for group in groups]
+        read = similarity.read_pairs(own.pairs)
+        groups = [models] if own.joined else [[lm] for lm in models]
+        correlations = [similarity.measure_pairs(read, group, vectors, centre) for group in groups]
         shown, figures = similarity.render(correlations), [asdict(correlation) for correlation in correlations]
     if output:
         with formats.opened(output) as file:
@@ -151,32 +167,24 @@ def similarity_command(
         click.echo(shown)
 
 
-@click.command("probe", cls=GroupedCommand)
-@click.argument("name", type=OneOf(TASKS))
-@click.argument("file", metavar="FILE")
-@click.option("--gold", metavar="FILE", help="wic: the answers, T or F, one per line.")
-@click.option(
-    "--fine-tune", is_flag=True, help="Also fine-tune the network with the classifier, and print both accuracies."
-)
-@click.option("--epochs", type=click.IntRange(1), help="--fine-tune: passes over the training examples.  [default: 3]")
-@click.option(
-    "--learning-rate",
-    type=Number(0, 1, open_low=True),
-    help="--fine-tune: highest learning rate of AdamW.  [default: 0.0005]",
-)
-@click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
-@options.takes(lms=options.PLAIN, vectors=VectorOptions)
-def probe_command(
-    name: str,
-    file: str,
-    lms: options.LanguageModelOptions,
-    vectors: VectorOptions,
-    gold: str | None,
-    fine_tune: bool,
-    epochs: int | None,
-    learning_rate: float | None,
-    output: str | None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Probing(FiguresFile):
+    name: str = option("", argument=True, required=True, choices=TASKS)
+    file: str = option("", metavar="FILE", argument=True, required=True, reads=True)
+    gold: str | None = option(None, "wic: the answers, T or F, one per line.", metavar="FILE", reads=True)
+    fine_tune: bool = option(False, "Also fine-tune the network with the classifier, and print both accuracies.")
+    epochs: int | None = option(None, "--fine-tune: passes over the training examples.  [default: 3]", low=1)
+    learning_rate: float | None = option(
+        None,
+        "--fine-tune: highest learning rate of AdamW.  [default: 0.0005]",
+        low=0,
+        high=1,
+        open_low=True,
+    )
+
+
+@options.command("probe", own=Probing, lms=options.PLAIN, vectors=VectorOptions)
+def probe_command(own: Probing, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Train a linear classifier on vectors and print its accuracy. Needs scikit-learn.
 
     sick: entailment in SICK.txt; wic: words in context.
@@ -189,9 +197,11 @@ def probe_command(
     from rescore import formats
     from rescore.research import probe
 
+    name, gold, output = own.name, own.gold, own.output
+    fine_tune, epochs, learning_rate = own.fine_tune, own.epochs, own.learning_rate
     if not fine_tune and (epochs or learning_rate):
         raise click.UsageError(f"--{'epochs' if epochs else 'learning-rate'} goes with --fine-tune")
-    read = probe.read(name, Path(file), Path(gold) if gold else None)
+    read = probe.read(name, Path(own.file), Path(gold) if gold else None)
     loaded = lms.load()
     if fine_tune:
         from rescore.research.fine_tuning import FineTuning, trainable
