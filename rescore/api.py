@@ -517,6 +517,7 @@ def compare(
     Raises:
         UserError: a model cannot be loaded, or a list has no reference.
     """
+    from rescore import comparing
 
     sets = checked_lists("compare", lists), checked_lists("compare", dev)
     config = _config(metric, decision, words, normaliser, norm=norm, lms=_names(lms), **options)

@@ -86,7 +86,7 @@ def command(
     a p-value against the first pass, and the number of hypotheses scored per second. The p-value of a row `without
     MODEL` is against all models: it says whether the model adds anything to the others.
     """
-    from rescore import formats
+    from rescore import comparing, formats
     from rescore.files import shown
     from rescore.reports.comparison import JSON, render
     from rescore.styles import endings, style_of, unknown_name

@@ -90,14 +90,14 @@ def test_comparing_counts_each_text_once(lists: list[NbestList], monkeypatch: py
         asked.update(zip(hypotheses, map(tuple, references), strict=True))
         return statistics(self, hypotheses, references)
 
-    def comparing(self: Bleu, texts: Sequence[str]) -> Any:
+    def counting(self: Bleu, texts: Sequence[str]) -> Any:
         asked[tuple(texts)] += 1
         return pair_losses(self, texts)
 
     statistics, pair_losses = Bleu.statistics, Bleu.pair_losses
     with monkeypatch.context() as patch:
         patch.setattr(Bleu, "statistics", counting)
-        patch.setattr(Bleu, "pair_losses", comparing)
+        patch.setattr(Bleu, "pair_losses", counting)
         rows = compare()
     assert len(rows) > 3 and set(asked.values()) == {1}
 
