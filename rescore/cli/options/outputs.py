@@ -122,11 +122,11 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
             what --segments says.
         """
         from rescore.formats import check_output
-        from rescore.formats.best import TIMED, check
-        from rescore.formats.recordings import read_segments
+        from rescore.formats.times import TIMED
         from rescore.styles import endings, style_of
 
-        check_output(self.output or "-")
+        if self.output:
+            check_output(self.output)
         if self.respellings and not respell:
             raise click.UsageError("--respellings needs --respell N")
         if self.respellings and style_of(self.respellings) is None:
@@ -137,8 +137,14 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
             )
         if self.alternatives and not (self.confidence or self.html):
             raise click.UsageError("--alternatives needs --confidence FILE or --html FILE")
-        times = read_segments(self.segments) if self.segments else None
+        times = None
+        if self.segments:
+            from rescore.formats.recordings import read_segments
+
+            times = read_segments(self.segments)
         if self.best:
+            from rescore.formats.best import check
+
             check(self.best, times)
         if self.confidence:
             from rescore.asr.confidences import check_file
@@ -153,9 +159,10 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
             UserError: there is such a file.
         """
         from rescore.errors import UserError
-        from rescore.formats.best import check
 
         if self.best:
+            from rescore.formats.best import check
+
             check(self.best, times, lists)
         if self.html and not any(nbest.references for nbest in lists):
             raise UserError("--html needs references; give --ref FILE")
