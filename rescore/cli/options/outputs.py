@@ -121,11 +121,12 @@ class RunOutputs(WordOutputs, RerankedOutputs, CurveOption):
         Returns:
             what --segments says.
         """
-        from rescore.formats import check_output
         from rescore.formats.times import TIMED
         from rescore.styles import endings, style_of
 
         if self.output:
+            from rescore.formats import check_output
+
             check_output(self.output)
         if self.respellings and not respell:
             raise click.UsageError("--respellings needs --respell N")
