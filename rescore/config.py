@@ -129,12 +129,12 @@ class RunConfig(Declared):
         "With --respell: model of misheard words. DIR: a trained model; dev: learned from the dev lists; folds: "
         "learned from the lists that are respelled, each third from the other two; shipped: comes with rescore.  "
         "[default: dev with 500 dev lists or more, else shipped]",
-        group=EXPANSION, metavar="DIR|dev|folds|shipped", needs="respell",
+        group=EXPANSION, metavar="DIR|dev|folds|shipped", needs="respell", reads=True,
     )  # fmt: skip
     lexicon: str | None = option(
         None,
         "With --respell: file of words with counts.  [default: in the folder of the first --lm]",
-        group=EXPANSION, metavar="FILE", needs="respell",
+        group=EXPANSION, metavar="FILE", needs="respell", reads=True,
     )  # fmt: skip
     decide: str | None = option(
         None,

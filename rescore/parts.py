@@ -106,16 +106,6 @@ class BleuTokenizer:
     """The package to install for it; None if it comes with sacreBLEU."""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """A task for a linear classifier."""
-
-    read: str
-    """Makes `rescore.research.probe.Examples` of a file, the answers' file and a number; "module:function"."""
-    takes: tuple[str, ...] = ()
-    """Which of `gold` and `examples` it reads beside the file."""
-
-
 FORMATS: Registry[Any] = Registry(
     "format",
     {
@@ -275,21 +265,5 @@ STYLES: Registry[Any] = Registry(
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
 
-EMBEDDER = "rescore.research.vectors:Embedder"
-"""Makes vectors of sentences with language models."""
-
-PROBES: Registry[Probe] = Registry(
-    "task",
-    {
-        "sick": (Probe("rescore.research.probe:sick"), "entailment of sentence pairs in SICK.txt"),
-        "wic": (
-            Probe("rescore.research.probe:wic", ("gold",)),
-            "whether a word means the same in two sentences (WiC)",
-        ),
-        "order": (
-            Probe("rescore.research.probe:order", ("examples",)),
-            "which of two consecutive lines of a text comes first",
-        ),
-    },
-)
-"""The probing tasks of linear classifiers on vectors."""
+CONFIDENCES = "rescore.asr.confidences:for_page"
+"""Gives each word of decided texts the probability that it is right."""

@@ -11,73 +11,45 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, Number, OneOf
 from rescore.options import Declared, option
-from rescore.parts import PROBES
+from rescore.parts import Registry
+from rescore.research.options import VectorOptions
 
 if TYPE_CHECKING:
-    from rescore.research.vectors import Embedder, VectorOptions, Vectors
-
-
-def _layers(text: str) -> int | dict[int, float]:
-    """A layer, such as 2, or a mix of layers: 1,2,3 in equal parts, 1:0.2,3:0.8 with their weights."""
-    parts = [part.partition(":") for part in text.split(",")]
-    try:
-        mix = {int(layer): float(weight) if colon else 1.0 for layer, colon, weight in parts}
-    except ValueError:
-        mix = {}
-    if len(mix) < len(parts) or min(mix) < 0:
-        raise ValueError(f"{text}: expected a layer, layers such as 1,2,3, or weights such as 1:0.2,3:0.8")
-    return next(iter(mix)) if len(mix) == 1 else mix
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorsOptions(Declared):
-    """Which vectors of a network are wanted."""
-
-    title = "Vectors"
-
-    kind: str = option(
-        "context",
-        "context: hidden vectors that predict the tokens; hidden: hidden vectors at the tokens; embed: token "
-        "embeddings with positions; token: token embeddings without positions.",
-        choices=("context", "hidden", "embed", "token"),
-    )
-    layer: int | dict[int, float] | None = option(
-        None,
-        "Use the hidden vectors of layer N, or the mean of several layers (ELMo), with weights if given.  [default: "
-        "the last layer]",
-        "--layer",
-        "--layers",
-        metavar="N[:WEIGHT],...",
-        parse=_layers,
-    )
-    pooling: str = option(
-        "mean",
-        "How the vectors of the tokens become the vector of a sentence.",
-        choices=("mean", "max", "sum", "first", "last"),
-    )
-    special_tokens: bool = option(False, "Also pool the vectors of [BOS], [EOS], [CLS] and [SEP].")
-
-    def options(self) -> VectorOptions:
-        from rescore.research.vectors import VectorOptions
-
-        return VectorOptions(self.kind, self.layer, self.pooling, self.special_tokens)
+    from rescore.research.vectors import Embedder, Vectors
 
 
 CHUNK = 1_000
-
-
-@click.command("embed", cls=GroupedCommand)
-@click.argument("file", metavar="FILE")
-@click.option(
-    "-o", "--output", required=True, metavar="FILE", help="Write the vectors: .npy, .jsonl (also .gz) or .safetensors."
+"""Sentences whose vectors are made together."""
+TASKS: Registry[str] = Registry(
+    "task",
+    {
+        "sick": ("sick", "entailment of sentence pairs in SICK.txt"),
+        "wic": ("wic", "whether a word means the same in two sentences (WiC)"),
+    },
 )
-@click.option("--tokens", is_flag=True, help="Write one vector per token instead of one per sentence; .jsonl only.")
-@options.takes(lms=options.PLAIN, vectors=VectorsOptions)
-def embed_command(
-    file: str, lms: options.LanguageModelOptions, output: str, vectors: VectorsOptions, tokens: bool
-) -> None:
+"""The tasks of `probe`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedding(Declared):
+    common = True
+
+    file: str = option("", metavar="FILE", argument=True, required=True, reads=True)
+    output: str = option(
+        "",
+        "Write the vectors: .npy or .jsonl (also .gz).",
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        writes="stdout",
+    )
+    tokens: bool = option(False, "Write one vector per token instead of one per sentence; .jsonl only.")
+
+
+@options.command("embed", own=Embedding, lms=options.PLAIN, vectors=VectorOptions)
+def embed_command(own: Embedding, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Write one vector for each sentence of FILE, which has one sentence per line.
 
     \b
@@ -85,19 +57,20 @@ def embed_command(
     rescore embed sentences.txt --lm unilm --lm unilm-bw -o vectors.jsonl
 
     Hidden vectors come from the last layer, or from --layer. The vectors of several --lm are concatenated. An empty
-    line gets a vector of zeros. .npy and .jsonl are written as a stream; .safetensors keeps all vectors in memory.
+    line gets a vector of zeros.
     """
     from rescore import formats
     from rescore.formats.source import Source
     from rescore.research.vectors import Embedder
 
-    ending = next((name for name in (".npy", ".safetensors", ".jsonl", ".jsonl.gz") if output.endswith(name)), None)
+    file, output, tokens = own.file, own.output, own.tokens
+    ending = next((name for name in (".npy", ".jsonl", ".jsonl.gz") if output.endswith(name)), None)
     if ending is None or (tokens and not ending.startswith(".jsonl")):
-        raise click.UsageError(f"--output {output}: expected {'.jsonl' if tokens else '.npy, .jsonl or .safetensors'}")
+        raise click.UsageError(f"--output {output}: expected {'.jsonl' if tokens else '.npy or .jsonl'}")
     sentences = [line.strip() for line in Source(file).lines()]
     if not sentences:
         raise click.UsageError(f"{file}: no text in it")
-    embedder = Embedder(lms.load(), vectors.options())
+    embedder = Embedder(lms.load(), vectors)
     with options.progress_bar(len(sentences), "embed", unit="sent") as bar:
 
         def parts() -> Iterator[list[str]]:
@@ -126,18 +99,14 @@ def _sentences(embedder: Embedder, sentences: Sequence[str]) -> Iterator[dict[st
 
 
 def _write_array(path: Path, rows: int, parts: Iterator[Vectors]) -> None:
-    """Write the (rows, d) vectors that come in parts: .npy as a stream, .safetensors at once."""
+    """Write the (rows, d) vectors that come in parts as .npy."""
     import numpy as np
-    from safetensors.numpy import save
 
     from rescore.errors import UserError
     from rescore.files import replacing
 
     try:
         with replacing(path) as temporary, open(temporary, "wb") as file:
-            if path.suffix == ".safetensors":
-                file.write(save({"vectors": np.concatenate(list(parts))}))
-                return
             for rank, part in enumerate(parts):
                 if rank == 0:
                     about = {"descr": "<f4", "fortran_order": False, "shape": (rows, part.shape[1])}
@@ -147,24 +116,27 @@ def _write_array(path: Path, rows: int, parts: Iterator[Vectors]) -> None:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-@click.command("similarity", cls=GroupedCommand)
-@click.argument("pairs", metavar="PAIRS")
-@click.option("--centre", is_flag=True, help="Subtract the mean vector of all sentences before taking cosines.")
-@click.option(
-    "--joined", is_flag=True, help="Concatenate the vectors of all --lm instead of printing one row per --lm."
-)
-@click.option("--gold", metavar="FILE", help="WiC answers, T or F, one per line; PAIRS is then the WiC data.")
-@click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
-@options.takes(lms=options.PLAIN, vectors=VectorsOptions)
-def similarity_command(
-    pairs: str,
-    lms: options.LanguageModelOptions,
-    vectors: VectorsOptions,
-    centre: bool,
-    joined: bool,
-    gold: str | None,
-    output: str | None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class FiguresFile(Declared):
+    common = True
+
+    output: str | None = option(
+        None, "Write the figures as JSON; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Similarity(FiguresFile):
+    pairs: str = option("", metavar="PAIRS", argument=True, required=True, reads=True)
+    centre: bool = option(False, "Subtract the mean vector of all sentences before taking cosines.")
+    joined: bool = option(False, "Concatenate the vectors of all --lm instead of printing one row per --lm.")
+    gold: str | None = option(
+        None, "WiC answers, T or F, one per line; PAIRS is then the WiC data.", metavar="FILE", reads=True
+    )
+
+
+@options.command("similarity", own=Similarity, lms=options.PLAIN, vectors=VectorOptions)
+def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Correlate the cosines of sentence vectors with human similarity scores. PAIRS is an STS-B csv, SICK.txt, or lines
     with a score and two sentences, separated by tabs. With --gold, print the accuracy on words in context (WiC).
 
@@ -175,17 +147,18 @@ def similarity_command(
     from rescore import formats
     from rescore.research import similarity
 
-    if joined and gold:
+    gold, centre, output = own.gold, own.centre, own.output
+    if own.joined and gold:
         raise click.UsageError("--joined does not apply to --gold: tokens of several models may differ")
-    models, wanted = lms.load(), vectors.options()
+    models = lms.load()
     if gold:
-        words = similarity.read_words(pairs, gold)
-        accuracies = [similarity.measure_words(words, lm, wanted, centre) for lm in models]
+        words = similarity.read_words(own.pairs, gold)
+        accuracies = [similarity.measure_words(words, lm, vectors, centre) for lm in models]
         shown, figures = similarity.render_word_accuracies(accuracies), [asdict(accuracy) for accuracy in accuracies]
     else:
-        read = similarity.read_pairs(pairs)
-        groups = [models] if joined else [[lm] for lm in models]
-        correlations = [similarity.measure_pairs(read, group, wanted, centre) for group in groups]
+        read = similarity.read_pairs(own.pairs)
+        groups = [models] if own.joined else [[lm] for lm in models]
+        correlations = [similarity.measure_pairs(read, group, vectors, centre) for group in groups]
         shown, figures = similarity.render(correlations), [asdict(correlation) for correlation in correlations]
     if output:
         with formats.opened(output) as file:
@@ -194,69 +167,53 @@ def similarity_command(
         click.echo(shown)
 
 
-@click.command("probe", cls=GroupedCommand)
-@click.argument("name", type=OneOf(PROBES))
-@click.argument("file", metavar="FILE")
-@click.option("--gold", metavar="FILE", help="wic: the answers, T or F, one per line.")
-@click.option(
-    "--examples",
-    type=click.IntRange(10),
-    help="Task order: number of examples that are made from the text.  [default: 5,000]",
-)
-@click.option(
-    "--fine-tune", is_flag=True, help="Also fine-tune the network with the classifier, and print both accuracies."
-)
-@click.option("--epochs", type=click.IntRange(1), help="--fine-tune: passes over the training examples.  [default: 3]")
-@click.option(
-    "--learning-rate",
-    type=Number(0, 1, open_low=True),
-    help="--fine-tune: highest learning rate of AdamW.  [default: 0.0005]",
-)
-@click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
-@options.takes(lms=options.PLAIN, vectors=VectorsOptions)
-def probe_command(
-    name: str,
-    file: str,
-    lms: options.LanguageModelOptions,
-    vectors: VectorsOptions,
-    gold: str | None,
-    examples: int | None,
-    fine_tune: bool,
-    epochs: int | None,
-    learning_rate: float | None,
-    output: str | None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Probing(FiguresFile):
+    name: str = option("", argument=True, required=True, choices=TASKS)
+    file: str = option("", metavar="FILE", argument=True, required=True, reads=True)
+    gold: str | None = option(None, "wic: the answers, T or F, one per line.", metavar="FILE", reads=True)
+    fine_tune: bool = option(False, "Also fine-tune the network with the classifier, and print both accuracies.")
+    epochs: int | None = option(None, "--fine-tune: passes over the training examples.  [default: 3]", low=1)
+    learning_rate: float | None = option(
+        None,
+        "--fine-tune: highest learning rate of AdamW.  [default: 0.0005]",
+        low=0,
+        high=1,
+        open_low=True,
+    )
+
+
+@options.command("probe", own=Probing, lms=options.PLAIN, vectors=VectorOptions)
+def probe_command(own: Probing, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Train a linear classifier on vectors and print its accuracy. Needs scikit-learn.
 
-    sick: entailment in SICK.txt; wic: words in context; order: which of two lines of a text comes first.
+    sick: entailment in SICK.txt; wic: words in context.
 
     \b
     rescore probe sick SICK.txt --lm tta --lm unilm
     rescore probe wic dev.data.txt --gold dev.gold.txt --lm tta
-    rescore probe order novels.txt --lm tta
     rescore probe sick SICK.txt --lm tta --fine-tune --epochs 5
     """
     from rescore import formats
     from rescore.research import probe
 
-    for file_option, value in (("gold", gold), ("examples", examples)):
-        if value is not None and file_option not in PROBES[name].takes:
-            raise click.UsageError(f"--{file_option} does not apply to {name}")
+    name, gold, output = own.name, own.gold, own.output
+    fine_tune, epochs, learning_rate = own.fine_tune, own.epochs, own.learning_rate
     if not fine_tune and (epochs or learning_rate):
         raise click.UsageError(f"--{'epochs' if epochs else 'learning-rate'} goes with --fine-tune")
-    read = probe.read(name, Path(file), Path(gold) if gold else None, examples or probe.EXAMPLES)
+    read = probe.read(name, Path(own.file), Path(gold) if gold else None)
     loaded = lms.load()
     if fine_tune:
-        from rescore.research.vectors import FineTuning, trainable
+        from rescore.research.fine_tuning import FineTuning, trainable
 
         usual = FineTuning()
         how = FineTuning(epochs or usual.epochs, learning_rate or usual.learning_rate)
         for lm in loaded:
             trainable(lm)  # what cannot be is refused before anything is measured
-    results = [probe.probe(name, read, lm, vectors.options()) for lm in loaded]
+    results = [probe.probe(name, read, lm, vectors) for lm in loaded]
     if fine_tune:
         with options.progress_bar(how.epochs * probe.trained_on(read) * len(loaded), "fine-tune", "pairs") as bar:
-            results += [probe.fine_tuned(name, read, lm, vectors.options(), how, bar.update) for lm in loaded]
+            results += [probe.fine_tuned(name, read, lm, vectors, how, bar.update) for lm in loaded]
     if output:
         with formats.opened(output) as lines:
             lines.write(json.dumps([asdict(result) for result in results], indent=2) + "\n")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
 from rescore.config import RunConfig
 from rescore.files import resolved, shown
 from rescore.options import Declared, option
@@ -20,23 +19,23 @@ if TYPE_CHECKING:
     from rescore.nbest import NbestList
 
 
-@click.command("merge", cls=GroupedCommand)
-@options.nbest_argument
-@click.option(
-    "--name",
-    multiple=True,
-    metavar="NAME",
-    help="Name of the second, third, ... system, and of its columns.  [default: from its path]",
-)
-@options.output_option("Write the merged lists: .json, .jsonl, also .gz; - is stdout.")
-@options.takes(config=options.config(options.MEASURES), inputs=options.InputOptions)
-def command(
-    nbest: tuple[str, ...],
-    name: tuple[str, ...],
-    output: str,
-    config: RunConfig,
-    inputs: options.InputOptions,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Merging(options.Lists):
+    name: tuple[str, ...] = option(
+        (), "Name of the second, third, ... system, and of its columns.  [default: from its path]", metavar="NAME"
+    )
+    output: str = option(
+        "-",
+        "Write the merged lists: .json, .jsonl, also .gz; - is stdout.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        writes="stdout",
+    )
+
+
+@options.command("merge", own=Merging, config=options.config(options.MEASURES), inputs=options.InputOptions)
+def command(own: Merging, config: RunConfig, inputs: options.InputOptions) -> None:
     """Merge the N-best lists of several systems for the same utterances.
 
     \b
@@ -52,10 +51,10 @@ def command(
     from rescore import formats
     from rescore.plan import metrics_of
 
-    names = system_names(nbest, name, len(nbest) - 1)
-    first = inputs.read(nbest[:1])
+    names = system_names(own.nbest, own.name, len(own.nbest) - 1)
+    first = inputs.read(own.nbest[:1])
     words = metrics_of(options.with_one_metric(options.configured(config)), first)[0].words
-    formats.write(read_merged(first, nbest[1:], names, inputs, words), output)
+    formats.write(read_merged(first, own.nbest[1:], names, inputs, words), own.output)
 
 
 def system_names(paths: Sequence[str], given: Sequence[str], number: int) -> tuple[str, ...]:
@@ -114,8 +113,11 @@ class SystemOptions(Declared):
         "weight. May be repeated.",
         "--with",
         metavar="NBEST",
+        reads=True,
     )
-    dev_with: tuple[str, ...] = option((), "Dev lists of each --with system, in the same order.", metavar="NBEST")
+    dev_with: tuple[str, ...] = option(
+        (), "Dev lists of each --with system, in the same order.", metavar="NBEST", reads=True
+    )
 
     def configured(self, config: RunConfig) -> RunConfig:
         """The weights of all systems are tuned, if there are several.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rescore.cli.options.base import Offer
+from rescore.cli.bridge import Offer
 from rescore.cli.options.lms import LanguageModelOptions
 from rescore.config import RunConfig
 from rescore.decision.rules import with_options
@@ -37,6 +37,7 @@ class TunedWeights(Declared):
         None,
         "Weights file from `rescore tune` or `rescore run --save-weights`.  [default: the first pass alone]",
         metavar="FILE",
+        reads=True,
         common=True,
     )
     force_weights: bool = option(

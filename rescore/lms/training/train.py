@@ -158,7 +158,7 @@ def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> None:
     if not options.resume:
         _prepare_tokenizer(options, report)
         if texts:
-            lexicon.write(texts, Tokenizer.load(out / "tokenizer.json"), out)
+            lexicon.write(lexicon.words_of(texts, Tokenizer.load(out / "tokenizer.json")), out)
     if options.steps == 0 or not texts:
         return
     tokenizer = Tokenizer.load(out / "tokenizer.json")
