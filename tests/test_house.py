@@ -17,6 +17,7 @@ LAYERS = [
     ["__init__"],
     ["rescorer"],
     ["api"],
+    ["comparing"],
     ["pipeline"],
     ["plan"],
     ["config"],
