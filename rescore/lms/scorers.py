@@ -159,8 +159,6 @@ class NetworkScorer(Streamed):
     """
 
     capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
-    passes = 1
-    """Number of predictions of each token; its score is their mean."""
     behind = 0
     """How many positions before a token the hidden vector is that predicts it."""
     backwards = False
@@ -213,7 +211,7 @@ class NetworkScorer(Streamed):
         distinct = list(places)
         self._tell_once(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
-        missing = [self.passes * len(sentence.ids[self.scored(sentence)]) for sentence in distinct]
+        missing = [len(sentence.ids[self.scored(sentence)]) for sentence in distinct]
         ready = [index for index, number in enumerate(missing) if not number]
         whole = left = sum(missing)
         for request in chain([None], self.requests(distinct)):
@@ -221,7 +219,7 @@ class NetworkScorer(Streamed):
                 values = self.network.log_probs(request.batch, request.rows, request.targets).double().cpu().numpy()
                 for index, first, which in request.spans:
                     span_values = values[which]
-                    log_probs[index][first : first + len(span_values)] += span_values / self.passes
+                    log_probs[index][first : first + len(span_values)] += span_values
                     left -= len(span_values)
                     missing[index] -= len(span_values)
                     if not missing[index]:
@@ -420,11 +418,9 @@ def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.N
         )
         raise UserError(
             f"--accuracy: not for {lm.name}; give {able} or a folder of hf-masked or hf-causal, without --cache, "
-            "--case, --context and --engine"
+            "case, context=N and --engine"
         )
     scorer = cast(NetworkScorer, lm)
-    if scorer.passes > 1:
-        raise UserError(f"--accuracy: {lm.name} predicts each token {scorer.passes} times; leave out orders")
     sentences = scorer.encoded(questions)
     marks = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
     for batch, rows, targets, spans in scorer.requests(sentences):

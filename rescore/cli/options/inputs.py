@@ -68,7 +68,7 @@ class InputOptions(Declared):
     """The options of the formats."""
     recordings: str | None = option(
         None,
-        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for --context. The times in a "
+        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for context=N. The times in a "
         "segments file also pair lists with stm references.  [default: each id up to its last - _ . / or :]",
         metavar="FILE",
         reads=True,
@@ -126,9 +126,11 @@ class InputOptions(Declared):
 
     def references(self) -> References | None:
         """The files of references, if there are any."""
+        if not self.ref:
+            return None
         from rescore.formats.references import References
 
-        return References(self.ref, self.ref_format, self.recordings) if self.ref else None
+        return References(self.ref, self.ref_format, self.recordings)
 
     def _how(self) -> dict[str, Any]:
         return {
