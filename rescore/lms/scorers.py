@@ -418,7 +418,7 @@ def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.N
         )
         raise UserError(
             f"--accuracy: not for {lm.name}; give {able} or a folder of hf-masked or hf-causal, without --cache, "
-            "--case, --context and --engine"
+            "case, context=N and --engine"
         )
     scorer = cast(NetworkScorer, lm)
     sentences = scorer.encoded(questions)
