@@ -202,6 +202,17 @@ CHANNEL_KINDS: Registry[Any] = Registry(
 )
 """Kinds of channels that `rescore train` estimates: classes with the methods of `rescore.lms.base.Kind`."""
 
+EXPANSIONS: Registry[Any] = Registry(
+    "expansion",
+    {
+        "with": ("rescore.asr.merge:Merging", "the hypotheses of further systems"),
+        "recombine": ("rescore.asr.recombine:Recombining", "hypotheses that combine parts of others"),
+        "respell": ("rescore.asr.respell:Respelling", "words of a lexicon and listed terms in the place of others"),
+    },
+)
+"""Sources of new hypotheses, in the order in which they are used: subclasses of `rescore.expansion.Expansion`. An
+option of the command line has the same name."""
+
 METRICS: Registry[Any] = Registry(
     "metric",
     {

@@ -21,9 +21,10 @@ from rescore.asr.confidence import Word, networks
 from rescore.config import RunConfig
 from rescore.decision.rules import combine
 from rescore.errors import UserError
+from rescore.expansion import adding
 from rescore.lms import LanguageModel, capabilities_of, column_name, origin
 from rescore.metrics.normalise import EXACT
-from rescore.nbest import EDITS, FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, ranked_by_means
+from rescore.nbest import FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, is_bonus, ranked_by_means
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
 from rescore.tuning.weights import misfit
@@ -61,8 +62,7 @@ class Rescorer:
         Args:
             lm: one or several; each as `rescore.score` takes it.
             weights: as `rescore.rerank` takes them, or the path of a file that `rescore tune` wrote.
-            config: decision, metric, recombination and respelling, where they are not the defaults of `rescore
-                rerank`.
+            config: decision, metric and expansions, where they are not the defaults of `rescore rerank`.
             dev: scored lists with references on which the confidences of words are calibrated, as by `rescore
                 confidence --dev`; without such lists confidences are posteriors as they are.
 
@@ -113,13 +113,15 @@ class Rescorer:
     def _check(self, plan: Plan) -> None:
         pipeline.expand_to_decide(plan, ())  # no channel may be learned from what is decided
         columns = {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
-        if plan.expansion.respelling:
-            columns |= plan.expansion.respelling.columns
-        if plan.weights.weighs(EDITS) and EDITS not in columns:
-            raise UserError(
-                "these weights were tuned with respelled hypotheses; give the --respell and --words that they were "
-                "tuned with, or tune weights without --respell"
-            )
+        for expansion in plan.expansions:
+            columns |= expansion.columns
+        for name in plan.weights.weights:
+            if is_bonus(name, plan.weights.columns.get(name)) and plan.weights.weighs(name) and name not in columns:
+                option = " or ".join(f"--{expansion}" for expansion in adding(name))
+                raise UserError(
+                    f"these weights were tuned with the column {name} of {option}; give the {option} and --words that "
+                    f"they were tuned with, or tune weights without {option}"
+                )
         if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:
             raise UserError(fault)
         for name, column in plan.weights.columns.items():
@@ -158,7 +160,7 @@ class Rescorer:
         with self._lock:
             plans = [self._plan(lists) for lists in sets]
             neighbours = any(capabilities_of(lm).context != (0, 0) for lm in self.lms)  # the lists of a set are these
-            neighbours = neighbours or bool(self._config.respell)  # a term is probable if its recording has it
+            neighbours = neighbours or any(one.reads_neighbours for plan in plans for one in plan.expansions)
             if neighbours or any(plan is not plans[0] for plan in plans):
                 return [_scored(plan, lists) for plan, lists in zip(plans, sets, strict=True)]
             scored = iter(_scored(plans[0], [nbest for lists in sets for nbest in lists]) if plans else ())
