@@ -107,7 +107,7 @@ def search(network: Unified, tokenizer: Tokenizer, source: list[int], size: int)
 def extended(network: Unified, tokens: Tensor, memories: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
     """The hidden vector (batch, d) of the last of more tokens (batch, n), and what each layer remembers with them."""
     positions = torch.arange(tokens.shape[1]) + memories[0].shape[1]
-    hidden = network.embed_pairs(tokens, positions) * network.scale
+    hidden = network.embed_at(tokens, positions) * network.scale
     grown = []
     for block, memory in zip(network.layers(), memories, strict=True):
         grown.append(torch.cat([memory, hidden], dim=1))

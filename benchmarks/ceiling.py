@@ -9,7 +9,7 @@ import torch
 
 from rescore.lms import LanguageModel, without_context
 from rescore.lms.config import NetworkConfig
-from rescore.lms.networks import CPU_SLICE, GPU_SLICE
+from rescore.lms.fast import CPU_SLICE, GPU_SLICE
 
 ROWS = 1024
 REPEATS = 10

@@ -62,7 +62,7 @@ def by_rescore(folder: Path, known: Sequence[Pair], new: Sequence[Pair]) -> tupl
     for side, name in enumerate(("source", "target")):
         (folder / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
     began = cpu()
-    train([(folder / "source", folder / "target")], folder / "lm", LexicalRecipe(pieces=0))
+    train((folder / "source", folder / "target"), folder / "lm", LexicalRecipe(pieces=0))
     trained = cpu() - began
     lm = LexicalLM("lexical", folder / "lm")
     lm.score([Question(new[0][1], new[0][0])])

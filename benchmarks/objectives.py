@@ -59,7 +59,6 @@ ROWS = {
     "bilm": Row("bilm"),
     "bilm, intact": Row("bilm", of="bilm", options="intact:"),
     "tta": Row("tta"),
-    "tta, phrases": Row("tta", ("--phrases", "512")),
     "permutation": Row("permutation"),
     "permutation, 4 orders": Row("permutation", of="permutation", options="orders=4:"),
     "electra": Row("electra", ("--generator", "OUT/tta"), predicts=False),

@@ -47,7 +47,7 @@ WITH_TORCH = (
     "lms/own.py",
     "lms/scorers.py",
     "lms/training",
-    "lms/tta.py",
+    "lms/fast.py",
     "large/network.py",
     "large/placement.py",
     "large/seq2seq.py",

@@ -1,7 +1,7 @@
 """Train for a few minutes on one shard, and leave a state from which the next piece goes on, on any machine.
 
     python benchmarks/gpu/piece.py shards/shard-000.safetensors --state state \\
-        --tokenizer models/tta/tokenizer.json --config benchmarks/gpu/phrases.json --minutes 9
+        --tokenizer models/tta/tokenizer.json --config benchmarks/gpu/wide.json --minutes 9
 
 The state is a model folder with weights in float16 (2 bytes for a parameter), which `--lm tta:state` scores with at any
 time, and progress.json. What the optimiser has gathered is not kept: each piece warms up anew. The last piece, with

@@ -19,9 +19,8 @@ from rescore.errors import UserError, counted
 from rescore.large.placement import LOGITS, Placement
 from rescore.lms.base import ComputeOptions, Question, Spec, Template
 from rescore.lms.causal import CausalScorer
-from rescore.lms.devices import quantised
+from rescore.lms.fast import Batch, Tree, quantised
 from rescore.lms.folders import check_files, content_digest, load_model
-from rescore.lms.networks import Batch, Tree
 from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, masked_scorer
 
 log = logging.getLogger(__name__)

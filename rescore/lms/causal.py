@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from rescore.lms.base import Capabilities, TokenScores, Values
-from rescore.lms.networks import Batch, Tree
+from rescore.lms.fast import Batch, Tree
 from rescore.lms.scorers import Encoded, NetworkScorer, Request, Span, batches, padded, windows
 
 LARGEST_TREE = 512

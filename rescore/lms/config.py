@@ -24,6 +24,8 @@ LIMITS = {
     "sentences": 1_000,
 }
 """Beyond these a file is damaged, or made to fill the memory."""
+REMOVED = ("phrases",)
+"""Fields of earlier versions; files still have them, switched off."""
 FIRST_QUERIES = ("position", "mask")
 
 
@@ -81,8 +83,6 @@ class NetworkConfig:
     """A dense layer, gelu and LayerNorm before the softmax, as there."""
     output_bias: bool = False
     """A bias for each word of the vocabulary, as there."""
-    phrases: int = 0
-    """Hidden units of the phrase keys of a T-TA; see `lms.tta`."""
     first_query: str = "position"
     """The query of a T-TA before the first layer: `position`, P; or `mask`, the embedding of [MASK] at that position,
     through the same LayerNorm, as in the authors' code."""
@@ -100,12 +100,6 @@ class NetworkConfig:
         for name in LIMITS:
             if not 1 <= getattr(self, name) <= LIMITS[name]:
                 raise UserError(f"{name} is {getattr(self, name)}; it must be from 1 to {LIMITS[name]:,}")
-        if not 0 <= self.phrases <= LIMITS["d_ff"]:
-            raise UserError(f"phrases is {self.phrases}; it must be from 0 to {LIMITS['d_ff']:,}")
-        if self.phrases and self.embedding_norm:
-            raise UserError("phrases and embedding_norm exclude each other")
-        if self.phrases and self.vocab_size * self.sentences >= 1 << 20:
-            raise UserError(f"phrases need a vocabulary of fewer than {(1 << 20) // self.sentences:,} tokens")
         if self.first_query not in FIRST_QUERIES:
             raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
         if self.source and self.sentences != 2:
@@ -158,6 +152,7 @@ class NetworkConfig:
             )
         if values.pop("cloze", False):
             raise UserError(f"{path}: predicts masked tokens in all readings; train the network again, without --cloze")
+        values = {name: value for name, value in values.items() if value or name not in REMOVED}
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
-from itertools import repeat
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
 
 from rescore.errors import UserError
-from rescore.lms.networks import Block, Network, TiedSoftmax, split
 
 AUTO = "auto"
 """All devices of the machine, for models that can be spread over them; `auto:LIMITS` limits their memory."""
@@ -86,55 +81,3 @@ def choose_precision(name: str | None, device: torch.device) -> str:
         better = "float32, bf16 or int8" if on_cpu else "float32, bf16 or fp16"
         raise UserError(f"--precision {name}: not for {device.type}; expected {better}")
     return name
-
-
-def convert(network: Network, precision: str) -> TiedSoftmax:
-    """Convert a network in place, with the matrix of its softmax, usually its embeddings.
-
-    With int8, weights are quantised by row and inputs dynamically. With float32 on a CPU, weights that fit into
-    float16, as in every checkpoint, are kept in float16, packed for the cache. Products and sums are float32, so
-    results differ only by rounding, and small batches are multiplied up to three times faster.
-
-    Keys and values are not converted: most of them are computed for distinct tokens only (`TTA.predict`).
-    """
-    network.to(DTYPES[precision])
-    embeddings = network.output_weight.detach()
-    bias = None if network.output_bias is None else network.output_bias.detach()
-    if precision == "int8":
-        kind = torch.qint8
-    elif precision == "float32" and _can_pack(network):
-        kind = torch.float16
-    else:
-        return TiedSoftmax(embeddings, bias=bias)
-    for block in (module for module in network.modules() if isinstance(module, Block)):
-        attention = block.attention
-        attention.query, attention.output = quantised(attention.query, kind), quantised(attention.output, kind)
-        block.fc1, block.fc2 = quantised(block.fc1, kind), quantised(block.fc2, kind)
-    parts = zip(split(embeddings), split(bias) if bias is not None else repeat(None), strict=False)
-    return TiedSoftmax(embeddings, [quantised(_linear(*part), kind) for part in parts], bias)
-
-
-def _can_pack(network: Network) -> bool:
-    weights = list(network.parameters())
-    return (
-        weights[0].device.type == "cpu"
-        and "fbgemm" in torch.backends.quantized.supported_engines
-        and all(torch.equal(weight, weight.half().float()) for weight in weights)
-    )
-
-
-def quantised(module: nn.Module, kind: torch.dtype = torch.qint8) -> Any:
-    """A copy whose linear maps have weights of another type (PyTorch's dynamic quantisation)."""
-    from torch.ao.quantization import quantize_dynamic
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it moves to another package, some day
-        return quantize_dynamic(nn.Sequential(module), {nn.Linear}, dtype=kind)[0]
-
-
-def _linear(weight: torch.Tensor, bias: torch.Tensor | None) -> nn.Linear:
-    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
-    linear.weight = nn.Parameter(weight, requires_grad=False)
-    if bias is not None:
-        linear.bias = nn.Parameter(bias, requires_grad=False)
-    return linear

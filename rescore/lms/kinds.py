@@ -6,25 +6,29 @@ This module needs no PyTorch; the networks and objectives are in the modules bes
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, LanguageModel, Report, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.options import TrainingOptions
 from rescore.lms.training.options import ContextOptions, Lesson, MaskingOptions, NeuralOptions, SourceOptions
-from rescore.options import option
 from rescore.parts import EXPERIMENTS, KINDS, resolve
 
 if TYPE_CHECKING:
-    from rescore.lms.networks import Encoder, Network
+    from rescore.lms.networks import TTA, BiLM, Network, UniLM
     from rescore.lms.scorers import Network as ScoredNetwork
     from rescore.lms.scorers import NetworkScorer
     from rescore.lms.tokenizer import Tokenizer
-    from rescore.lms.training.objectives import CausalLanguageModelling, MaskedLanguageModelling, Objective, Task
-    from rescore.lms.tta import TTA, LanguageAutoencoding
+    from rescore.lms.training.objectives import (
+        CausalLanguageModelling,
+        LanguageAutoencoding,
+        MaskedLanguageModelling,
+        Objective,
+        Task,
+    )
 
 
 class NeuralKind(Kind):
@@ -50,7 +54,7 @@ class NeuralKind(Kind):
             raise UserError(f"d_model {config.d_model} cannot be divided among {config.heads} heads")
         if config.sentences > 1 and not any(self.capabilities.context):
             raise UserError(f"sentences is {config.sentences}; a {self.name} reads one sentence at a time")
-        for name in ("phrases", "source", "bi_source"):
+        for name in ("source", "bi_source"):
             value = getattr(config, name)
             if value and name not in self.shape:
                 able = [kind for kind in KINDS.names if KINDS[kind].is_network and name in KINDS[kind].shape]
@@ -113,37 +117,19 @@ class TtaKind(NeuralKind):
     scaled_embeddings = False
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
     options = ("context=", "channel")
-    shape = ("phrases", "source")
+    shape = ("source",)
 
     @dataclass(frozen=True, kw_only=True)
     class Options(SourceOptions, ContextOptions):
-        title = "T-TA"
-
-        phrases: int = option(
-            0,
-            "Keys and values cover three tokens instead of one, through a layer of UNITS hidden units; start "
-            "with twice d_model.",
-            metavar="UNITS",
-            low=0,
-            high=1_000_000,
-        )
-
-        def shaped(self, config: NetworkConfig) -> NetworkConfig:
-            if not self.phrases:
-                return super().shaped(config)
-            if config.phrases not in (0, self.phrases):
-                raise UserError(
-                    f"--phrases {self.phrases}: the model has phrase keys of {counted(config.phrases, 'unit')}"
-                )
-            return super().shaped(replace(config, phrases=self.phrases))
+        pass
 
     def network(self, config: NetworkConfig) -> TTA:
-        from rescore.lms.tta import TTA
+        from rescore.lms.networks import TTA
 
         return TTA(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> LanguageAutoencoding:
-        from rescore.lms.tta import LanguageAutoencoding
+        from rescore.lms.training.objectives import LanguageAutoencoding
 
         return LanguageAutoencoding()
 
@@ -168,10 +154,10 @@ class BilmKind(NeuralKind):
     class Options(MaskingOptions, SourceOptions, ContextOptions):
         pass
 
-    def network(self, config: NetworkConfig) -> Encoder:
-        from rescore.lms.networks import Encoder
+    def network(self, config: NetworkConfig) -> BiLM:
+        from rescore.lms.networks import BiLM
 
-        return Encoder(config)
+        return BiLM(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> MaskedLanguageModelling:
         from rescore.lms.training.objectives import MaskedLanguageModelling
@@ -208,10 +194,10 @@ class UnilmKind(DirectedKind):
     options = ("context=",)
     Options = ContextOptions
 
-    def network(self, config: NetworkConfig) -> Encoder:
-        from rescore.lms.networks import Encoder
+    def network(self, config: NetworkConfig) -> UniLM:
+        from rescore.lms.networks import UniLM
 
-        return Encoder(config, causal=True)
+        return UniLM(config)
 
 
 class BackwardUnilmKind(DirectedKind):

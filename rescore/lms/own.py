@@ -17,8 +17,8 @@ from rescore.errors import UserError
 from rescore.lms import checkpoint
 from rescore.lms.base import ComputeOptions, LanguageModel, Question, Spec, Streamed, TokenScores, Wrapped
 from rescore.lms.config import NetworkConfig, network_kind
-from rescore.lms.devices import choose_device, choose_precision, convert, token_budget
-from rescore.lms.networks import Batch
+from rescore.lms.devices import choose_device, choose_precision, token_budget
+from rescore.lms.fast import Batch, convert, predict, reads_trees
 from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 class OwnNetwork:
     """A model folder of ours (rescore/lms/checkpoint.py) as a `Network`."""
 
-    reads_trees = True
     keeps_past = False
     windows: Windows | None = None
     """How it reads texts among others; None to read them alone."""
@@ -38,6 +37,7 @@ class OwnNetwork:
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
         self.network = network.to(self._device)
+        self.reads_trees = reads_trees(self.network)
         self._softmax = convert(self.network, self.precision)
         self.before, self.after = [self._tokenizer.bos], [self._tokenizer.eos]
         self.end = self.after
@@ -71,11 +71,11 @@ class OwnNetwork:
         return self._tokenizer.tokens([token % self.vocabulary for token in ids])
 
     def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
-        hidden = self.network.predict(batch.to(self._device))
+        hidden = predict(self.network, batch.to(self._device))
         return self._softmax.log_probs(hidden, rows.to(self._device), targets.to(self._device) % self.vocabulary)
 
     def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
-        hidden = self.network.predict(batch.to(self._device))
+        hidden = predict(self.network, batch.to(self._device))
         return self._softmax.most_probable(hidden)[rows.to(self._device)]
 
     @property

@@ -27,7 +27,7 @@ from rescore.lms.base import (
     Values,
     capabilities_of,
 )
-from rescore.lms.networks import Batch
+from rescore.lms.fast import Batch
 from rescore.parts import KINDS
 
 log = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from rescore.lms.causal import (
     prefix_trees,
 )
 from rescore.lms.config import NetworkConfig
-from rescore.lms.networks import Encoder, padding_mask
+from rescore.lms.networks import Transformer, padding_mask
 from rescore.lms.own import OwnNetwork
 from rescore.lms.scorers import (
     CONTEXT_TOKEN,
@@ -69,7 +69,7 @@ class Segment(IntEnum):
     masked."""
 
 
-class Unified(Encoder):
+class Unified(Transformer):
     """A position sees all of a BOTH, SECOND or SOURCE segment, and in other segments itself and the positions before
     it.
 

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rescore.lms.config import NetworkConfig
-from rescore.lms.networks import Batch, Network, OutputTransform, initialise, real_positions
+from rescore.lms.fast import Batch, predict, real_positions
+from rescore.lms.networks import Network, OutputTransform, initialise
 
 
 class LSTM(Network):
@@ -43,32 +44,31 @@ class LSTM(Network):
             hidden = self.dropout(layer(hidden)[0])  # padding stands behind, so real tokens do not see it
         return hidden if layers is not None else cast(Tensor, self.output_transform(hidden))
 
-    def predict(self, batch: Batch) -> Tensor:
-        """`forward` at the requested positions: nodes of a depth are computed together, each from the state of its
-        parent, so sequences share the computation of a common beginning. The first layer's products are computed once
-        for each distinct token."""
-        nodes = _by_depth(batch)
-        distinct, which = batch.tokens.flatten()[nodes.at].unique(return_inverse=True)
-        hidden = self.embed(distinct)
-        for number, layer in enumerate(self.cells):
-            recurrent, bias = cast(Tensor, layer.weight_hh_l0), cast(Tensor, layer.bias_hh_l0)
-            read = F.linear(hidden, cast(Tensor, layer.weight_ih_l0), cast(Tensor, layer.bias_ih_l0) + bias)
-            read = read if number else read[which]
-            hidden = read.new_zeros(
-                len(read) + 1, self.config.d_model
-            )  # the last row: the state before the first token
-            cells = torch.zeros_like(hidden)
-            start = 0
-            for size in nodes.sizes:
-                level = slice(start, start + size)
-                parents = nodes.parents[level]
-                gates = read[level] + F.linear(hidden[parents], recurrent)
-                let_in, kept, new, out = gates.chunk(4, dim=-1)  # PyTorch's order
-                cells[level] = kept.sigmoid() * cells[parents] + let_in.sigmoid() * new.tanh()
-                hidden[level] = out.sigmoid() * cells[level].tanh()
-                start += size
-            hidden = hidden[:-1]
-        return cast(Tensor, self.output_transform(hidden[nodes.rank[batch.at]]))
+
+@predict.register
+def _lstm(network: LSTM, batch: Batch) -> Tensor:
+    """Nodes of a depth are computed together, each from the state of its parent, so sequences share the computation of
+    a common beginning. The first layer's products are computed once for each distinct token."""
+    nodes = _by_depth(batch)
+    distinct, which = batch.tokens.flatten()[nodes.at].unique(return_inverse=True)
+    hidden = network.embed(distinct)
+    for number, layer in enumerate(network.cells):
+        recurrent, bias = cast(Tensor, layer.weight_hh_l0), cast(Tensor, layer.bias_hh_l0)
+        read = F.linear(hidden, cast(Tensor, layer.weight_ih_l0), cast(Tensor, layer.bias_ih_l0) + bias)
+        read = read if number else read[which]
+        hidden = read.new_zeros(len(read) + 1, network.config.d_model)  # the last row: before the first token
+        cells = torch.zeros_like(hidden)
+        start = 0
+        for size in nodes.sizes:
+            level = slice(start, start + size)
+            parents = nodes.parents[level]
+            gates = read[level] + F.linear(hidden[parents], recurrent)
+            let_in, kept, new, out = gates.chunk(4, dim=-1)  # PyTorch's order
+            cells[level] = kept.sigmoid() * cells[parents] + let_in.sigmoid() * new.tanh()
+            hidden[level] = out.sigmoid() * cells[level].tanh()
+            start += size
+        hidden = hidden[:-1]
+    return cast(Tensor, network.output_transform(hidden[nodes.rank[batch.at]]))
 
 
 class _Nodes(NamedTuple):

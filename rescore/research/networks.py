@@ -21,11 +21,11 @@ from rescore.errors import UserError
 from rescore.lms import checkpoint
 from rescore.lms.base import Capabilities, Spec
 from rescore.lms.config import NetworkConfig
-from rescore.lms.networks import Batch, Encoder, padding_mask
+from rescore.lms.fast import Batch, predict
+from rescore.lms.networks import TTA, BiLM
 from rescore.lms.scorers import Encoded, Network, NetworkScorer, Request
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import Example, Objective, inner_positions, some_of
-from rescore.lms.tta import TTA
 from rescore.nbest import NbestList
 
 
@@ -34,7 +34,7 @@ class Label(IntEnum):
     REPLACED = 1
 
 
-class Electra(Encoder):
+class Electra(BiLM):
     """A biLM whose softmax is over two labels, not over the vocabulary. Nothing is masked, and one pass is enough."""
 
     def __init__(self, config: NetworkConfig) -> None:
@@ -90,7 +90,7 @@ class Sampled:
     def __call__(
         self, tokens: Tensor, lengths: Tensor, at: Tensor, random: np.random.Generator
     ) -> tuple[Tensor, Tensor]:
-        hidden = self._network.predict(Batch(tokens, lengths, at))
+        hidden = predict(self._network, Batch(tokens, lengths, at))
         logits = hidden @ self._network.output_weight.T
         if self._network.output_bias is not None:
             logits += self._network.output_bias
@@ -195,14 +195,12 @@ class Permutation(TTA):
     this is a T-TA.
     """
 
-    def key_tokens(self, tokens: Tensor) -> Tensor:
-        return tokens % self.config.vocab_size
+    def embed_tokens(self, tokens: Tensor) -> Tensor:
+        return super().embed_tokens(tokens % self.config.vocab_size)
 
-    def visible(self, tokens: Tensor, lengths: Tensor, columns: Tensor) -> Tensor:
+    def visible(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         rank = tokens // self.config.vocab_size
-        own = rank.gather(1, columns.expand(len(tokens), -1))
-        before = (rank[:, None, :] <= own[:, :, None]) & padding_mask(lengths, tokens.shape[1])[:, None, :]
-        return before & (torch.arange(tokens.shape[1], device=tokens.device) != columns[..., None])
+        return super().visible(tokens, lengths) & (rank[:, None, :] <= rank[:, :, None])
 
 
 class PermutationScorer(NetworkScorer):

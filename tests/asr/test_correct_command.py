@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
+import sys
 from pathlib import Path
 
-from tests.cli.test_live import WAIT, start
 from tests.conftest import Run, assert_one_line_error
+
+WAIT = 60.0
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "rescore", *arguments],
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        bufsize=0,
+    )
 
 
 def test_the_format_stays(rescore: Run, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from rescore.lms import load as load_model
 from rescore.lms import without_context
-from rescore.lms.networks import CPU_SLICE, TiedSoftmax
+from rescore.lms.fast import CPU_SLICE, TiedSoftmax
 from rescore.lms.scorers import NetworkScorer, right_tokens
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error
 from tests.large.test_huggingface import build
@@ -52,11 +52,9 @@ def test_largest_logit_over_slices_of_the_vocabulary() -> None:
     torch.manual_seed(0)
     size = 2 * CPU_SLICE + 7
     hidden, embeddings, bias = torch.randn(50, 8), torch.randn(size, 8), torch.randn(size)
-    slices = [lambda some, part=part: some @ part.T for part in embeddings.split(CPU_SLICE)]
     logits = hidden @ embeddings.T
     assert torch.equal(TiedSoftmax(embeddings).most_probable(hidden), logits.argmax(-1))
     assert torch.equal(TiedSoftmax(embeddings, bias=bias).most_probable(hidden), (logits + bias).argmax(-1))
-    assert torch.equal(TiedSoftmax(embeddings, slices).most_probable(hidden), logits.argmax(-1))
 
 
 def test_command(rescore: Run) -> None:

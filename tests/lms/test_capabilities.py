@@ -68,4 +68,4 @@ def test_kinds_cost_no_pytorch() -> None:
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0 and "--phrases" in done.stdout, done.stderr
+    assert done.returncode == 0 and "--context" in done.stdout, done.stderr

@@ -18,7 +18,7 @@ import rescore
 from rescore.lms import ComputeOptions, checkpoint, load, without_context
 from rescore.lms.causal import PrefixTree, Window
 from rescore.lms.config import NetworkConfig
-from rescore.lms.networks import Batch, TiedSoftmax
+from rescore.lms.fast import Batch, TiedSoftmax, predict
 from rescore.lms.scorers import NetworkScorer, Request
 from tests.conftest import ROOT, SENTENCES
 from tests.lms.test_neural import BACKENDS, definition, folder_of
@@ -175,7 +175,7 @@ def test_a_network_predicts_where_it_is_asked(models: dict[str, Path]) -> None:
         with torch.inference_mode():
             hidden = network(tokens, lengths).flatten(0, 1)
             for at in ([0], [1, 10, 20, 30], [0, 1, 2, 8, 18, 19, 34], [9, 10, 11]):
-                found = network.predict(Batch(tokens, lengths, torch.tensor(at)))
+                found = predict(network, Batch(tokens, lengths, torch.tensor(at)))
                 assert torch.allclose(found, hidden[at], atol=1e-5), (kind, at)
 
 

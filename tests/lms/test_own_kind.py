@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from rescore.lms.base import Capabilities, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
-from rescore.lms.networks import Batch, Network
+from rescore.lms.networks import Network
 from rescore.lms.scorers import Network as ScoredNetwork
 from rescore.lms.scorers import NetworkScorer
 from rescore.lms.tokenizer import Tokenizer
@@ -48,9 +48,6 @@ class Bag(NeuralKind):
             own = self.token_embedding(tokens) * inner_positions(tokens, lengths)[..., None]
             hidden: Tensor = self.linear(own.sum(dim=1, keepdim=True) - own)
             return hidden
-
-        def predict(self, batch: Batch) -> Tensor:
-            return self(batch.tokens, batch.lengths).flatten(0, 1)[batch.at]
 
     class Others(Objective):
         perplexity = "pseudo-perplexity of a bag"

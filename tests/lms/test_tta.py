@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore.lms.config import NAMED, NetworkConfig
-from rescore.lms.devices import convert
-from rescore.lms.networks import Batch, Block
-from rescore.lms.tta import TTA, Phrases
+from rescore.lms.fast import Batch, convert, predict
+from rescore.lms.networks import TTA, Block
 
 VOCABULARY, SIZE = 50, 16
 SENTENCE = st.lists(st.integers(5, VOCABULARY - 1), min_size=1, max_size=SIZE - 2)
@@ -29,8 +27,7 @@ AUTHORS: dict[str, Any] = {
 """What the authors' released code has beside the paper's equations."""
 
 
-PHRASES = {"phrases": 24}
-WAYS = st.sampled_from([{}, PHRASES, AUTHORS])
+WAYS = st.sampled_from([{}, AUTHORS])
 
 
 def network(seed: int, dtype: torch.dtype = torch.float32, **options: Any) -> TTA:
@@ -41,9 +38,6 @@ def network(seed: int, dtype: torch.dtype = torch.float32, **options: Any) -> TT
         for value in made.parameters():
             if value.dim() == 1:
                 value.add_(torch.randn_like(value) * 0.1)
-        for side in made.phrases:  # zero at first
-            for linear in (side.key, side.query):
-                linear.weight.normal_(std=0.3)
     return made
 
 
@@ -96,14 +90,6 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
     query = [positions[index] for index in range(size)]
     if config.first_query == "mask":  # the released code's constant token, [MASK], at each position
         query = [made.embedding_norm(made.token_embedding.weight[4] + position) for position in query]
-    keys = {-1: memory, 1: memory}  # from the left, and from the right
-    if made.phrases:
-        for side, step in zip(made.phrases, (-1, 1), strict=True):
-            units = [phrase(made, side, tokens, index, step) for index in range(size)]
-            keys[step] = [vector + side.key.weight @ one for vector, one in zip(memory, units, strict=True)]
-            near = range(size - 1) if step < 0 else range(1, size)
-            for index in near:
-                query[index - step] = query[index - step] + side.query.weight @ units[index]
     width = config.d_model // config.heads
     for block in made.blocks:
         attention = block.attention
@@ -114,7 +100,7 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
                 part = slice(head * width, (head + 1) * width)
                 asked = attention.query(query[index])[part]
                 others = [other for other in range(size) if other != index]
-                seen = [keys[-1 if other < index else 1][other] for other in others]
+                seen = [memory[other] for other in others]
                 logits = torch.stack([asked @ attention.key(one)[part] / math.sqrt(width) for one in seen])
                 values = torch.stack([attention.value(one)[part] for one in seen])
                 heads.append(logits.softmax(0) @ values)
@@ -126,15 +112,7 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
     return made.output_transform(torch.stack(query))
 
 
-def phrase(made: TTA, side: Phrases, tokens: list[int], index: int, step: int) -> torch.Tensor:
-    """The units of the phrase of a token and two others, before it (step -1) or behind it (step 1)."""
-    there = [place for place in (index, index + step, index + 2 * step) if 0 <= place < len(tokens)]
-    parts = side.words.weight.chunk(3)
-    found = [part @ made.token_embedding.weight[tokens[place]] for part, place in zip(parts, there, strict=False)]
-    return torch.nn.functional.gelu(sum(found, side.bias))
-
-
-@pytest.mark.parametrize("options", [{}, AUTHORS, PHRASES], ids=["paper", "released code", "phrases"])
+@pytest.mark.parametrize("options", [{}, AUTHORS], ids=["paper", "released code"])
 @pytest.mark.parametrize("sentence", [[7], [5, 6, 7, 8], [9] * 14])
 def test_equals_the_definition(sentence: list[int], options: dict[str, Any]) -> None:
     made = network(0, torch.float64, **options)
@@ -161,30 +139,21 @@ def test_predicts_what_is_defined(
     inner = (tokens % VOCABULARY > 4).flatten().nonzero()[:, 0].tolist()
     asked = torch.tensor(sorted(data.draw(st.sets(st.sampled_from(inner), min_size=1))))
     with torch.no_grad():
-        fast = made.predict(Batch(tokens, lengths, asked))
+        fast = predict(made, Batch(tokens, lengths, asked))
         assert torch.allclose(fast, made(tokens, lengths).flatten(0, 1)[asked], atol=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, PHRASES], ids=["paper", "phrases"])
 @pytest.mark.parametrize(("precision", "error"), [("float32", 1e-4), ("int8", 0.5)])
-def test_packed_weights_predict_alike(options: dict[str, int], precision: str, error: float) -> None:
-    made, tokens = network(0, **options).half().float(), framed([5, 6, 7, 8])
+def test_packed_weights_predict_alike(precision: str, error: float) -> None:
+    made, tokens = network(0).half().float(), framed([5, 6, 7, 8])
     batch = Batch(tokens, torch.tensor([6]), torch.arange(1, 5))
     with torch.no_grad():
-        before = made.predict(batch)
+        before = predict(made, batch)
         convert(made, precision)
         blocks = [one for one in made.modules() if isinstance(one, Block)]
         assert len(blocks) == 3
         assert not any(isinstance(block.fc1, torch.nn.Linear) for block in blocks)  # packed
-        assert (made.predict(batch) - before).abs().max() < error
-
-
-def test_phrases_change_nothing_at_first() -> None:
-    torch.manual_seed(0)
-    plain, tokens = network(0), framed([7, 8, 9])
-    made = TTA(replace(plain.config, **PHRASES)).eval()
-    made.load_state_dict(made.state_dict() | plain.state_dict())
-    assert torch.allclose(hidden(made, tokens), hidden(plain, tokens), atol=1e-6)
+        assert (predict(made, batch) - before).abs().max() < error
 
 
 def test_named_sizes_are_the_papers() -> None:

@@ -30,7 +30,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder: Path = tmp_path_factory.mktemp("lexical")
     for side, name in enumerate(("a.txt", "b.txt")):
         (folder / name).write_text("".join(f"{one[side]}\n" for one in pairs()), encoding="utf-8")
-    train([(folder / "a.txt", folder / "b.txt")], folder / "lm", LexicalRecipe(pieces=0, alignment=request.param))
+    train((folder / "a.txt", folder / "b.txt"), folder / "lm", LexicalRecipe(pieces=0, alignment=request.param))
     return folder / "lm"
 
 

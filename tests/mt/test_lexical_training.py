@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 
 from rescore.mt.lexical import estimation
 from rescore.mt.lexical.model import Alignment, LexicalModel, union
-from tests.conftest import Run, assert_one_line_error, write_json
+from tests.conftest import Run, assert_one_line_error
 from tests.mt import lexical_definition
 
 WORDS = ["der", "die", "das", "haus", "alte", "neue", "uhr", "tickt", "laut", "und", "nicht", "steht"]
@@ -118,78 +116,6 @@ def test_subwords(rescore: Run, files: Path) -> None:
     assert model.config.unit == "subword" and model.config.alignment["direct"].tension is None
     pieces = model.cut(["Hausuhr"])[0]
     assert len(pieces) > 1 and pieces[1].startswith("##")
-
-
-def test_lists_are_further_pairs(rescore: Run, files: Path) -> None:
-    hypotheses = {"hyp_1": {"score": -2, "text": "worse"}, "hyp_2": {"score": -1, "text": "better"}}
-    write_json(files / "l.json", {"u": {"ref": "unseen", "src": "besser", **hypotheses}})
-    done = rescore(*TRAIN, "lm", "--pieces", "0", "--lists", "l.json")
-    assert done.returncode == 0, done.stderr
-    vocabulary = LexicalModel.load(files / "lm").vocabulary
-    assert {"besser", "better"} <= vocabulary.keys() and not {"worse", "unseen"} & vocabulary.keys()
-    write_json(files / "l.json", {"u": {"ref": "x", **hypotheses}})
-    assert_one_line_error(rescore(*TRAIN, "lm", "--lists", "l.json"), "u", "no source")
-
-
-OTHER = {"haus": "maison", "uhr": "montre"}
-
-
-@pytest.fixture
-def texts(files: Path) -> tuple[str, ...]:
-    """Arguments for the text of `files` and another text, which translates some words in another way."""
-    for side, name in enumerate(("c.txt", "d.txt")):
-        chosen = [[OTHER.get(word, word) if side else word for word in pair[0].split()] for pair in pairs(40, seed=4)]
-        (files / name).write_text("".join(f"{' '.join(words)}\n" for words in chosen), encoding="utf-8")
-    return (*TRAIN, "lm", "--pairs", "c.txt", "d.txt", "--pieces", "0")
-
-
-def test_counts_of_several_texts_are_added(
-    rescore: Run, files: Path, texts: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(estimation, "LEAST", 0.0)
-    done = rescore(*texts, "--pairs-weight", "0.25", "--pairs-weight", "2")
-    assert done.returncode == 0 and "weights of the texts: 0.25, 2" in done.stderr, done.stderr
-    model = LexicalModel.load(files / "lm")
-    number = {"": 0, **model.vocabulary}
-    expected: dict[tuple[int, int], float] = defaultdict(float)
-    frequencies: dict[str, float] = defaultdict(float)
-    for weight, names in ((0.25, ("a.txt", "b.txt")), (2, ("c.txt", "d.txt"))):
-        source, target = (cut((files / name).read_text().splitlines()) for name in names)
-        counts, _, _ = lexical_definition.estimate(list(zip(source, target, strict=True)), 5, 5, 4.0)
-        for pair, count in counts.items():
-            expected[number[pair[0]], number[pair[1]]] += weight * count
-        for word in number:
-            frequencies[word] += weight * sum(line.count(word) for line in target)
-    givens, predicted = (np.array([pair[side] for pair in expected]) for side in (0, 1))
-    table = model.tables["direct"]
-    np.testing.assert_allclose(table.look_up(givens, predicted), list(expected.values()), rtol=1e-6, atol=1e-30)
-    np.testing.assert_allclose(table.totals, np.bincount(givens, list(expected.values()), len(number)), rtol=1e-9)
-    assert [math.ceil(frequencies[word]) for word in model.vocabulary] == table.frequencies[1:].tolist()
-    card = (files / "lm" / "README.md").read_text()
-    assert "| training data | 100 pairs" in card and "| weights of texts | 60 pairs at 0.25, 40 pairs at 2 |" in card
-
-
-@pytest.mark.parametrize("alike", [0, 1])
-def test_weights_are_learned_on_a_dev_text(rescore: Run, files: Path, texts: tuple[str, ...], alike: int) -> None:
-    for place, name in enumerate(("ab", "cd")[alike]):
-        lines = (files / f"{name}.txt").read_text().splitlines()[-20:]
-        (files / f"dev{place}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    done = rescore(*texts, "--dev-pairs", "dev0.txt", "dev1.txt")
-    assert done.returncode == 0, done.stderr
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("weights of the texts: ")]
-    weights = [float(number) for number in line.partition(": ")[2].split(", ")]
-    assert weights[alike] > 4 * weights[1 - alike] and max(weights) <= 1
-
-
-def test_options_of_several_texts(rescore: Run, texts: tuple[str, ...]) -> None:
-    dev = ("--dev-pairs", "a.txt", "b.txt")
-    assert_one_line_error(rescore(*texts, "--pairs-weight", "1"), "2 --pairs, but 1 --pairs-weight")
-    assert_one_line_error(rescore(*texts, "--pairs-weight", "1", "--pairs-weight", "0"), "--pairs-weight")
-    assert_one_line_error(rescore(*texts, *dev, "--pairs-weight", "1"), "exclude each other")
-    assert_one_line_error(rescore(*TRAIN, "lm", *dev), "are for several --pairs")
-    assert_one_line_error(rescore(*texts, "--pairs", "none.txt", "b.txt"), "none.txt: no such file")
-    unified = ("train", "--lm", "unified", "--out", "lm", "--pairs", "a.txt", "b.txt", "--pairs", "c.txt", "d.txt")
-    assert_one_line_error(rescore(*unified), "--lm unified takes --pairs once")
 
 
 def test_errors_are_one_line(rescore: Run, files: Path) -> None:

@@ -133,7 +133,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     recipe = LexicalRecipe(pieces=0, alignment=request.param, phrases=LONGEST)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(phrases, "TRAINED", 300)  # several parts
-        train([(folder / "a.txt", folder / "b.txt")], folder / "lm", recipe)
+        train((folder / "a.txt", folder / "b.txt"), folder / "lm", recipe)
     return folder / "lm"
 
 

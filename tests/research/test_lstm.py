@@ -10,8 +10,7 @@ import torch
 from rescore.errors import UserError
 from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
-from rescore.lms.devices import convert
-from rescore.lms.networks import Batch, Tree
+from rescore.lms.fast import Batch, Tree, convert, predict
 from rescore.research.lstm import LSTM
 
 
@@ -46,7 +45,7 @@ def test_equals_its_equations(config: NetworkConfig) -> None:
     with torch.no_grad():
         slow = definition(made, tokens)
         torch.testing.assert_close(made(torch.tensor([tokens]), torch.tensor([6]))[0], slow)
-        found = made.predict(Batch(torch.tensor([tokens]), torch.tensor([6]), torch.arange(6)))
+        found = predict(made, Batch(torch.tensor([tokens]), torch.tensor([6]), torch.arange(6)))
         torch.testing.assert_close(found, slow)
 
 
@@ -72,7 +71,7 @@ def test_branches_of_a_tree_do_not_see_each_other(config: NetworkConfig) -> None
         visible[0, node, ancestors] = True
     visible[1, 0, 0] = visible[1, 1, 0] = visible[1, 1, 1] = True
     with torch.no_grad():
-        found = made.predict(Batch(tokens, torch.tensor([5, 2]), torch.tensor([2, 4, 6]), Tree(depth, visible)))
+        found = predict(made, Batch(tokens, torch.tensor([5, 2]), torch.tensor([2, 4, 6]), Tree(depth, visible)))
         for vector, path in zip(found, ([2, 7, 8], [2, 7, 9, 5], [2, 9]), strict=True):
             torch.testing.assert_close(vector, made(torch.tensor([path]), torch.tensor([len(path)]))[0, -1])
 

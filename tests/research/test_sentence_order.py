@@ -22,11 +22,11 @@ from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus
 from rescore.lms.training.loop import Trainer
 from rescore.lms.training.objectives import (
     Example,
+    LanguageAutoencoding,
     MaskedLanguageModelling,
     Objective,
     inner_positions,
 )
-from rescore.lms.tta import LanguageAutoencoding
 from rescore.research.targets import OrderClassifier, SentenceOrder
 from rescore.research.targets import pairs as pairs_of
 from tests.conftest import SENTENCES, Run, assert_one_line_error

@@ -86,7 +86,7 @@ def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: 
     known = pairs(80)
     for side, name in enumerate(("a.txt", "b.txt")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
-    train([(tmp_path / "a.txt", tmp_path / "b.txt")], tmp_path / "lm", LexicalRecipe(pieces=0, phrases=3))
+    train((tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "lm", LexicalRecipe(pieces=0, phrases=3))
     lists = {
         f"u{number}": {
             "src": source if number % 9 else ["?", "obama 🙂", "haus " * 500][number // 9 % 3],

@@ -101,6 +101,19 @@ class Curriculum(Protocol):
         """Its effect, in a line."""
 
 
+class LanguageAutoencoding(Objective):
+    """LAE (section 4.1 of the T-TA paper): every token of the intact sentence is predicted.
+
+    [BOS] and [EOS] are context: nothing that is scored depends on how well they are predicted.
+    """
+
+    perplexity = "pseudo-perplexity"
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        predicted = inner_positions(tokens, lengths)
+        return Example(tokens, lengths, predicted, tokens[predicted])
+
+
 class MaskedLanguageModelling(Objective):
     """MLM as the dissertation trains the biLM (chapters 3 and 4).
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
-from rescore.lms.context import best_text
 from rescore.lms.folders import card_head
 from rescore.lms.tokenizer import Tokenizer, train_wordpiece, word_tokenizer
 from rescore.lms.training.corpus import SentencePair, read_pairs
@@ -31,14 +29,12 @@ from rescore.mt.lexical.model import (
     Links,
     Smoothing,
     Texts,
-    added,
     distinct,
     portions,
     texts_of_words,
     union,
 )
 from rescore.mt.lexical.phrases import FILE, PhraseTable
-from rescore.nbest import NbestList
 
 PART = 1 << 24
 """Links of the words of a part, or of one word."""
@@ -233,8 +229,6 @@ class LexicalRecipe:
     iterations: tuple[int, int] = (5, 5)
     """Of Model 1, and then with the alignment."""
     smoothing: Smoothing = field(default_factory=Smoothing)
-    weights: tuple[float, ...] = ()
-    """How often a pair of each text counts; empty: learned on a dev text, or 1 without such a text."""
     phrases: int = 0
     """The longest phrase, in words or subwords; 0 for a dictionary without phrases."""
 
@@ -243,7 +237,7 @@ class LexicalRecipe:
         return "subword" if self.pieces else "word"
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ParallelCorpus:
     """Pairs as numbers of words."""
 
@@ -255,91 +249,16 @@ class ParallelCorpus:
     def pairs(self) -> int:
         return len(self.sides[0].starts) - 1
 
-    @property
-    def ratios(self) -> Floats:
-        """(pairs,) ln((target words + 1) / (source words + 1))."""
-        source, target = (np.log(side.lengths + 1.0) for side in self.sides)
-        return np.asarray(target - source)
-
-
-class Estimate(NamedTuple):
-    """The result of EM for a text, in one direction."""
-
-    table: LinkCounts
-    alignment: Alignment
-    perplexity: float
-
-
-FACTORS = (4.0, 2.0)
-"""Factors by which the search changes the weights of texts."""
-LEAST_WEIGHT = 2.0**-10
-
-
-@dataclass(frozen=True, slots=True)
-class Mixture:
-    """Parallel texts that were estimated apart, and become a single model by the weighted sums of their counts."""
-
-    recipe: LexicalRecipe
-    tokenizer: Tokenizer
-    vocabulary: dict[str, int]
-    corpora: list[ParallelCorpus]
-    estimates: dict[str, list[Estimate]]
-    """Of each direction, in the order of the texts."""
-
-    def model(self, weights: Sequence[float]) -> LexicalModel:
-        """The model of the texts; each pair of a text counts as often as the text's weight says."""
-        ratios = np.concatenate([corpus.ratios for corpus in self.corpora])
-        shares = np.repeat(weights, [corpus.pairs for corpus in self.corpora])
-        mean = float(np.average(ratios, weights=shares))
-        deviation = max(0.01, float(np.average((ratios - mean) ** 2, weights=shares)) ** 0.5)
-        alignments = {name: self._alignment(name, weights) for name in DIRECTIONS}
-        config = LexicalConfig(self.recipe.unit, mean, deviation, alignments, self.recipe.smoothing)
-        tables = {
-            name: added([estimate.table for estimate in estimates], weights)
-            for name, estimates in self.estimates.items()
-        }
-        return LexicalModel(config, self.tokenizer, self.vocabulary, tables)
-
-    def _alignment(self, direction: str, weights: Sequence[float]) -> Alignment:
-        """With the mean of the texts' tensions."""
-        alignments = [estimate.alignment for estimate in self.estimates[direction]]
-        tensions = [alignment.tension for alignment in alignments if alignment.tension is not None]
-        if not tensions:
-            return alignments[0]
-        pairs = [weight * corpus.pairs for weight, corpus in zip(weights, self.corpora, strict=True)]
-        return replace(alignments[0], tension=float(np.average(tensions, weights=pairs)))
-
-    def learned(self, dev: ParallelCorpus) -> tuple[float, ...]:
-        """The weights, at most 1, that make a held-out text likeliest; in steps of a factor of 2."""
-
-        def likelihood(weights: tuple[float, ...]) -> float:
-            model = self.model(weights)
-            forth, back = dev.sides, dev.sides[::-1]
-            return sum(
-                float(model.log_probs(given.with_null(), predicted, name)[0].sum())
-                for name, (given, predicted) in zip(DIRECTIONS, (forth, back), strict=True)
-            )
-
-        best = (1.0,) * len(self.corpora)
-        value = likelihood(best)
-        for factor in FACTORS if len(best) > 1 else ():
-            better = True
-            while better:
-                better = False
-                for rank, change in product(range(len(best)), (1 / factor, factor)):
-                    trial = (*best[:rank], best[rank] * change, *best[rank + 1 :])
-                    if LEAST_WEIGHT <= trial[rank] <= 1 and (trial_value := likelihood(trial)) > value:
-                        best, value, better = trial, trial_value, True
-        return best
+    def given_and_predicted(self, direction: str) -> tuple[Texts, Texts]:
+        source, target = self.sides
+        return (source, target) if direction == "direct" else (target, source)
 
 
 def train(
-    texts: Sequence[tuple[Path, Path]],
+    files: tuple[Path, Path],
     out: Path,
     recipe: LexicalRecipe,
     *,
-    dev: tuple[Path, Path] | None = None,
-    lists: Sequence[NbestList] = (),
     tokenizer: Path | None = None,
     normalisation: str = "folded",
     report: Callable[[str], None] = lambda line: None,
@@ -347,71 +266,45 @@ def train(
     """Estimate both directions and write the folder.
 
     Args:
-        texts: source and target of each parallel text; each has tables of its own, whose weighted counts are added.
-        dev: a held-out text, on which the weights of several texts are learned.
-        lists: N-best lists; their sources and best first-pass texts are added to the pairs of the first text.
+        files: sources, and their targets line by line.
         tokenizer: a tokenizer.json; its normalisation is used and, for subwords, its vocabulary.
-
-    Raises:
-        UserError: files are missing or do not fit together; a list has no source; no pair has words on both sides.
     """
-
-    def pairs(number: int) -> Iterator[list[SentencePair]]:
-        yield from read_pairs(*texts[number])
-        if number == 0:
-            yield [(_source(nbest), best_text(nbest)) for nbest in lists]
-
-    every = range(len(texts))
-    text_tokenizer = _tokenizer(recipe, chain.from_iterable(map(pairs, every)), tokenizer, normalisation)
-    cut, vocabulary = text_tokenizer.words if recipe.unit == "word" else text_tokenizer.pieces, dict[str, int]()
-    corpora = [_some_pairs(read(pairs(number), cut, vocabulary), *texts[number]) for number in every]
-    held_out = _some_pairs(read(read_pairs(*dev), cut, dict(vocabulary)), *dev) if dev else None
-    number = sum(corpus.pairs for corpus in corpora)
-    report(f"{counted(number, 'pair')}, {counted(len(vocabulary), f'different {recipe.unit}')}")
+    text_tokenizer = _tokenizer(recipe, files, tokenizer, normalisation)
+    corpus = read(read_pairs(*files), text_tokenizer.words if recipe.unit == "word" else text_tokenizer.pieces)
+    if not corpus.pairs:
+        raise UserError(f"{files[0]}: no pair with words on both sides in it and {files[1]}")
+    size = len(corpus.vocabulary) + 1
+    report(f"{counted(corpus.pairs, 'pair')}, {counted(size - 1, f'different {recipe.unit}')}")
     out.mkdir(parents=True, exist_ok=True)
-    mixture = Mixture(recipe, text_tokenizer, vocabulary, corpora, {name: [] for name in DIRECTIONS})
-    for direction, estimates in mixture.estimates.items():
-        for rank, corpus in enumerate(corpora, 1):
-            text = f", text {rank}" if len(corpora) > 1 else ""
-            report(("target given source" if direction == "direct" else "source given target") + text)
-            estimates.append(_estimated(corpus, direction, len(vocabulary) + 1, out, recipe, report))
-    weights = recipe.weights or (mixture.learned(held_out) if held_out else (1.0,) * len(texts))
-    if len(texts) > 1:
-        report(f"weights of the texts: {_listed(weights)}")
-    model = mixture.model(weights)
+    begin = Alignment(TENSION if recipe.alignment == "diagonal" else None)
+    tables, alignments, perplexities = {}, {}, {}
+    for direction in DIRECTIONS:
+        report("target given source" if direction == "direct" else "source given target")
+        given, predicted = corpus.given_and_predicted(direction)
+        with tempfile.TemporaryDirectory(dir=out) as folder:
+            tables[direction], alignments[direction], perplexities[direction] = estimate(
+                given.with_null(), predicted, size, Path(folder), begin, recipe.iterations, report
+            )
+    source_lengths, target_lengths = (side.lengths + 1 for side in corpus.sides)
+    ratios = np.log(target_lengths) - np.log(source_lengths)
+    config = LexicalConfig(
+        recipe.unit, float(ratios.mean()), max(0.01, float(ratios.std())), alignments, recipe.smoothing
+    )
+    model = LexicalModel(config, text_tokenizer, corpus.vocabulary, tables)
     table = None
     if recipe.phrases:
         report("phrases")
-        table = PhraseTable.extracted(model, (corpus.sides for corpus in corpora), recipe.phrases)
+        table = PhraseTable.extracted(model, *corpus.sides, recipe.phrases)
     (out / FILE).unlink(missing_ok=True)  # phrases of an earlier dictionary do not fit this one
-    model.save(out, _card(mixture, model, weights, len(lists), table))
+    model.save(out, _card(model, corpus, perplexities, table))
     if table is not None:
         table.save(out)
         report(f"{len(table.entries):,} pairs of phrases")
 
 
-def _estimated(
-    corpus: ParallelCorpus, direction: str, size: int, out: Path, recipe: LexicalRecipe, report: Callable[[str], None]
-) -> Estimate:
-    given, predicted = corpus.sides if direction == "direct" else corpus.sides[::-1]
-    begin = Alignment(TENSION if recipe.alignment == "diagonal" else None)
-    with tempfile.TemporaryDirectory(dir=out) as folder:
-        return Estimate(*estimate(given.with_null(), predicted, size, Path(folder), begin, recipe.iterations, report))
-
-
-def _some_pairs(corpus: ParallelCorpus, source: Path, target: Path) -> ParallelCorpus:
-    if not corpus.pairs:
-        raise UserError(f"{source}: no pair with words on both sides in it and {target}")
-    return corpus
-
-
-def read(
-    chunks: Iterable[Sequence[SentencePair]],
-    cut: Callable[[list[str]], list[list[str]]],
-    vocabulary: dict[str, int] | None = None,
-) -> ParallelCorpus:
-    """Number the words of all pairs that have some on both sides; a given vocabulary grows."""
-    vocabulary = {} if vocabulary is None else vocabulary
+def read(chunks: Iterable[Sequence[SentencePair]], cut: Callable[[list[str]], list[list[str]]]) -> ParallelCorpus:
+    """Number the words of all pairs that have some on both sides."""
+    vocabulary: dict[str, int] = {}
     ids, starts = (array("q"), array("q")), (array("q", [0]), array("q", [0]))
     for chunk in chunks:
         for both in zip(*(cut([pair[side] for pair in chunk]) for side in (0, 1)), strict=True):
@@ -430,36 +323,23 @@ def _numbered(words: Iterable[str], vocabulary: dict[str, int]) -> Iterator[int]
             yield vocabulary.setdefault(word, len(vocabulary) + 1)
 
 
-def _tokenizer(
-    recipe: LexicalRecipe, chunks: Iterable[Sequence[SentencePair]], path: Path | None, normalisation: str
-) -> Tokenizer:
+def _tokenizer(recipe: LexicalRecipe, files: tuple[Path, Path], path: Path | None, normalisation: str) -> Tokenizer:
     if path:
         return Tokenizer.load(path)
     if recipe.unit == "word":
         return word_tokenizer(normalisation)
-    return train_wordpiece(chain.from_iterable(chain.from_iterable(chunks)), recipe.pieces, normalisation)
-
-
-def _source(nbest: NbestList) -> str:
-    if nbest.source is None:
-        raise UserError(f"utterance {nbest.id}: no source text; --lists are further pairs, which need one")
-    return nbest.source
+    sentences = chain.from_iterable(chain.from_iterable(read_pairs(*files)))
+    return train_wordpiece(sentences, recipe.pieces, normalisation)
 
 
 def _card(
-    mixture: Mixture, model: LexicalModel, weights: Sequence[float], lists: int, phrases: PhraseTable | None
+    model: LexicalModel, corpus: ParallelCorpus, perplexities: Mapping[str, float], phrases: PhraseTable | None
 ) -> str:
-    corpora, unit = mixture.corpora, mixture.recipe.unit
-    source, target = (sum(len(corpus.sides[side].ids) for corpus in corpora) for side in (0, 1))
+    unit = model.config.unit
+    source, target = (len(side.ids) for side in corpus.sides)
     tensions = [
         f"{alignment.tension:.2f}" for alignment in model.config.alignment.values() if alignment.tension is not None
     ]
-    perplexities = {
-        name: [estimate.perplexity for estimate in estimates] for name, estimates in mixture.estimates.items()
-    }
-    texts = ", ".join(
-        f"{counted(corpus.pairs, 'pair')} at {weight:g}" for corpus, weight in zip(corpora, weights, strict=True)
-    )
     return f"""{card_head("translation", {"kind": "lexical", "unit": unit, "recommended_weight": 0.1})}
 
 # lexical
@@ -468,17 +348,11 @@ def _card(
 | --- | --- |
 | model | IBM Model 1 of {unit}s, in both directions |
 | alignment | {f"diagonal, tension {', '.join(tensions)}" if tensions else "none"} |
-| training data | {counted(sum(corpus.pairs for corpus in corpora), "pair")}, {source:,} and {counted(target, unit)} |
-| weights of texts | {texts} |
-| pairs from N-best lists | {lists:,} |
+| training data | {counted(corpus.pairs, "pair")}, {source:,} and {counted(target, unit)} |
 | entries | {", ".join(f"{len(table.words):,} ({name})" for name, table in model.tables.items())} |
 | phrases | {f"{len(phrases.entries):,} pairs, up to {phrases.longest} {unit}s" if phrases else "none"} |
-| perplexity in training | {"; ".join(f"{_listed(values, '.1f')} ({name})" for name, values in perplexities.items())} |
+| perplexity in training | {"; ".join(f"{value:.1f} ({name})" for name, value in perplexities.items())} |
 | mean ratio of lengths | {math.exp(model.config.length_mean):.3f} |
 | recommended weight | 0.1, for `lexical:channel` as a mean; tune it on lists of your own and write it here |
 | licence | yours to choose |
 """
-
-
-def _listed(numbers: Iterable[float], style: str = "g") -> str:
-    return ", ".join(f"{number:{style}}" for number in numbers)

@@ -220,21 +220,6 @@ class LinkCounts:
         return counts
 
 
-def added(tables: Sequence[LinkCounts], weights: Sequence[float]) -> LinkCounts:
-    """The weighted sum of the counts of tables of one size."""
-    size = tables[0].size
-    keys, entries = np.unique(np.concatenate([table.keys for table in tables]), return_inverse=True)
-    counts = np.bincount(entries, np.concatenate([w * table.counts for w, table in zip(weights, tables, strict=True)]))
-    frequencies = sum(weight * table.frequencies for weight, table in zip(weights, tables, strict=True))
-    return LinkCounts(
-        np.concatenate([[0], np.cumsum(np.bincount(keys // size, minlength=size))]),
-        (keys % size).astype(np.int32),
-        counts.astype(np.float32),
-        np.asarray(sum(weight * table.totals for weight, table in zip(weights, tables, strict=True))),
-        np.ceil(frequencies).astype(np.int64),
-    )
-
-
 def distinct(keys: Ids) -> tuple[Ids, Ids]:
     """The different keys, ascending, and for each key its rank among them: numpy's `unique`, four times as fast.
 

@@ -15,7 +15,6 @@ of texts, source `das alte haus` (places 0 1 2) and target `the old house` (plac
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -278,17 +277,16 @@ class PhraseTable:
         return np.add.reduceat(self.counts, self.starts[:-1]) if len(self.counts) else self.counts
 
     @classmethod
-    def extracted(cls, model: LexicalModel, pairs: Iterable[tuple[Texts, Texts]], longest: int) -> PhraseTable:
-        """The table of aligned pairs: sources and targets of each text."""
+    def extracted(cls, model: LexicalModel, sources: Texts, targets: Texts, longest: int) -> PhraseTable:
+        """The table of aligned pairs."""
         given, predicted = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
-        for every in pairs:
-            for part in portions((every[0].lengths + 1) * (every[1].lengths + 1), TRAINED):
-                source, target = (_portion(side, part) for side in every)
-                forth = alignment(model, source, target, "direct")
-                back = alignment(model, target, source, "channel")
-                phrases = consistent(source, target, symmetrised(source, target, forth, back), longest)
-                predicted.append(_hashes(source, phrases.source, phrases.source_lengths, longest))
-                given.append(_hashes(target, phrases.target, phrases.target_lengths, longest))
+        for part in portions((sources.lengths + 1) * (targets.lengths + 1), TRAINED):
+            source, target = _portion(sources, part), _portion(targets, part)
+            forth = alignment(model, source, target, "direct")
+            back = alignment(model, target, source, "channel")
+            phrases = consistent(source, target, symmetrised(source, target, forth, back), longest)
+            predicted.append(_hashes(source, phrases.source, phrases.source_lengths, longest))
+            given.append(_hashes(target, phrases.target, phrases.target_lengths, longest))
         given_keys, given_rank = np.unique(np.concatenate(given), return_inverse=True)
         predicted_keys, predicted_rank = np.unique(np.concatenate(predicted), return_inverse=True)
         del given, predicted

@@ -40,7 +40,7 @@ def test_packs_a_text_and_trains_on_it_piece_by_piece(tmp_path: Path, tokenizer:
         found += [" ".join(map(str, sentence)) for sentence in sentences]
     assert sorted(found) == sorted(" ".join(map(str, ids)) for ids in tokenizer.encode(SENTENCES))
 
-    config = NetworkConfig("tta", tokenizer.vocab_size, layers=1, d_model=16, heads=2, d_ff=32, phrases=16)
+    config = NetworkConfig("tta", tokenizer.vocab_size, layers=1, d_model=16, heads=2, d_ff=32)
     config.save(tmp_path / "config.json")
     usual = ("--state", "state", "--tokenizer", "tokenizer.json", "--config", "config.json", "--device", "cpu")
     losses = []

@@ -30,13 +30,13 @@ from rescore.lms.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
     ContextObjective,
+    LanguageAutoencoding,
     MaskedLanguageModelling,
     Objective,
     Task,
     tied_cross_entropy,
 )
 from rescore.lms.training.options import Lesson, MaskingOptions, NeuralOptions
-from rescore.lms.tta import LanguageAutoencoding
 from rescore.mt.unified import SequenceToSequence, Unified
 from rescore.parts import KINDS
 from rescore.research.networks import PermutationLanguageModelling
@@ -129,12 +129,12 @@ def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPa
     """Each by its own name."""
     asked: list[NeuralOptions] = []
     monkeypatch.setattr("rescore.lms.training.train.train", lambda kind, options, report: asked.append(options))
-    rescore("train", "--lm", "tta", "--phrases", "8", "--pairs", "a", "b", "--out", "x")
+    rescore("train", "--lm", "tta", "--dropout", "0.2", "--pairs", "a", "b", "--out", "x")
     rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x", "--no-compile")
     rescore("train", "--lm", "electra", "--confusions", "l.json", "--out", "x")
     pairs = (Path("a"), Path("b"))
     assert asked == [
-        KINDS["tta"].training_options()(phrases=8, pairs=pairs, out=Path("x")),
+        KINDS["tta"].training_options()(dropout=0.2, pairs=pairs, out=Path("x")),
         KINDS["bilm"].training_options()(mask_rate=0.2, mask_cap=4, out=Path("x"), compiled=False),
         KINDS["electra"].training_options()(confusions="l.json", out=Path("x")),
     ]
@@ -285,15 +285,14 @@ class KilledError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("kind", "neighbours", "phrases"),
+    ("kind", "neighbours"),
     [
-        ("tta", 0, 0),
-        ("tta", 2, 0),
-        ("tta", 2, 16),
-        ("unified", 0, 0),
-        ("lstm", 0, 0),
-        ("permutation", 0, 0),
-        ("electra", 0, 0),
+        ("tta", 0),
+        ("tta", 2),
+        ("unified", 0),
+        ("lstm", 0),
+        ("permutation", 0),
+        ("electra", 0),
     ],
 )
 def test_resume_is_exact(
@@ -304,9 +303,8 @@ def test_resume_is_exact(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
     neighbours: int,
-    phrases: int,
 ) -> None:
-    config = replace(config, kind=kind, phrases=phrases).with_neighbours(neighbours)
+    config = replace(config, kind=kind).with_neighbours(neighbours)
     settings = {"steps": 30, "batch_tokens": 300, "learning_rate": 1e-2, "dropout": 0.1, "checkpoint_seconds": 0.0}
     settings |= {"generator": str(model)} if kind == "electra" else {}
     whole = trainer(tmp_path / "whole", tokenizer, config, settings)

@@ -1,4 +1,4 @@
-"""Lists that several test modules of language models share."""
+"""Lists that several test modules share."""
 
 from __future__ import annotations
 
