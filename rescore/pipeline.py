@@ -36,6 +36,7 @@ from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import EMPTY, WORDS, NbestList, split_fingerprint, without_copies
+from rescore.options import OptionValues
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
