@@ -1,6 +1,6 @@
 """Options, declared once: a field of a dataclass with its help, range, group and flag.
 
-The command line (`rescore.cli.options.base`), checks of values in Python, and the lists of options in the docs are made
+The command line (`rescore.cli.bridge`), checks of values in Python, and the lists of options in the docs are made
 from these declarations.
 
 Example:
@@ -13,10 +13,10 @@ Example:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
 
@@ -36,7 +36,8 @@ class Option:
     """`--name`, `-n`, or `--name/--no-name`; made from the field's name if empty. `--no-name` alone turns a field off
     whose default is True."""
     metavar: str | None = None
-    choices: tuple[str, ...] | Registry[Any] = ()
+    choices: tuple[str, ...] | Registry[Any] | Callable[[], Registry[Any]] = ()
+    """The values; a table of parts, or a function that makes one, is read when the option is used."""
     describes: Registry[Any] | None = None
     """A table whose parts the help describes."""
     low: float | None = None
@@ -45,6 +46,12 @@ class Option:
     open_high: bool = False
     """Bounds of a number; open bounds are not allowed values."""
     required: bool = False
+    argument: bool = False
+    """Whether the command line has it as an argument, which its place names, and not as an option."""
+    reads: bool = False
+    """Whether the values are files that are read: no output may take their place."""
+    writes: str = ""
+    """Where `-` leads, stdout or stderr, if the values are files that are written."""
     group: str = ""
     """Title of the group in the help; the class's title if empty."""
     common: bool = False
@@ -64,6 +71,12 @@ class Option:
     parts: Registry[Any] | None = None
     """A table whose parts declare the options that stand in the place of this field, each in its class `Options`."""
 
+    def allows(self, number: float) -> bool:
+        """Whether a number is within the bounds; NaN never is."""
+        low = self.low is None or (number > self.low if self.open_low else number >= self.low)
+        high = self.high is None or (number < self.high if self.open_high else number <= self.high)
+        return low and high and not math.isnan(number)
+
     def check(self, name: str, value: Any) -> None:
         """
         Raises:
@@ -72,11 +85,9 @@ class Option:
         flag = self.flag(name)
         if isinstance(self.choices, Registry):
             self.choices.check(value)
-        elif self.choices and value not in self.choices:
+        elif isinstance(self.choices, tuple) and self.choices and value not in self.choices:
             raise UserError(f"{flag} {value}: expected one of {', '.join(self.choices)}")
-        low = self.low is not None and (value <= self.low if self.open_low else not value >= self.low)
-        high = self.high is not None and (value >= self.high if self.open_high else not value <= self.high)
-        if low or high:
+        if (self.low, self.high) != (None, None) and not self.allows(value):
             bounds = [f"{bound:g}" for bound in (self.low, self.high) if bound is not None]
             raise UserError(f"{flag} {value}: expected a number from {' to '.join(bounds)}{' on' * (len(bounds) < 2)}")
 
@@ -112,6 +123,8 @@ class Declared:
 
     title: ClassVar[str] = "Options"
     """Of the fields' group in the help, where they name no group."""
+    common: ClassVar[bool] = False
+    """Whether all fields are among the few options that most people need."""
 
     def __post_init__(self) -> None:
         """Subclasses check how their fields fit together, and call this method.
@@ -132,16 +145,16 @@ class Declared:
 
 @cache
 def _declared(cls: type[Any]) -> tuple[Field, ...]:
-    titles: dict[str, str] = {}
+    owner: dict[str, type[Declared]] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, Declared):
-            titles |= dict.fromkeys(vars(base).get("__annotations__", {}), base.title)
+            owner |= dict.fromkeys(vars(base).get("__annotations__", {}), base)
     hints = get_type_hints(cls)
     return tuple(
         Field(
             entry.name,
-            about.group or titles[entry.name],
-            about,
+            about.group or owner[entry.name].title,
+            replace(about, common=about.common or owner[entry.name].common),
             hints[entry.name],
             entry.default if entry.default is not MISSING else None,
         )
@@ -166,13 +179,13 @@ def owners(entry: Field) -> list[type[Declared]]:
 
 
 def flattened(declared: Iterable[Field]) -> Iterator[Field]:
-    """The options with those of nested classes and of parts in their places. A name that several parts share is one
-    option."""
+    """The options with those of nested classes and of parts in their places, in their group where they have none of
+    their own. A name that several parts share is one option."""
     seen = set[str]()
     for entry in declared:
         if entry.about.nested or entry.about.parts:
-            inner = flattened(inner for owner in owners(entry) for inner in owner.declared())
-            entries = [option_field._replace(title=entry.title) for option_field in inner]
+            inner = list(flattened(inner for owner in owners(entry) for inner in owner.declared()))
+            entries = [one if one.title != Declared.title else one._replace(title=entry.title) for one in inner]
         else:
             entries = [entry]
         for option_field in entries:
@@ -221,12 +234,10 @@ def _values(declared: Iterable[Field], typed: Mapping[str, Any]) -> Iterator[tup
             value = typed[key]
             if about.value:
                 value = about.value in value if isinstance(value, tuple) else about.value == value
-            read = about.read or (_as_path if "Path" in str(entry.hint) else None)
-            yield name, read(value) if read and value not in (None, ()) else value
-
-
-def _as_path(value: Any) -> Any:
-    return tuple(map(_as_path, value)) if isinstance(value, tuple) else Path(value)
+            if not about.read:
+                yield name, value
+            elif value not in (None, ()):
+                yield name, about.read(value)
 
 
 def parameter_name(entry: Field) -> str:

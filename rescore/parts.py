@@ -283,6 +283,9 @@ STYLES: Registry[Any] = Registry(
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
 
+CONFIDENCES = "rescore.asr.confidences:for_page"
+"""Gives each word of decided texts the probability that it is right."""
+
 EMBEDDER = "rescore.research.vectors:Embedder"
 """Makes vectors of sentences with language models."""
 

@@ -19,8 +19,8 @@ import pytest
 import torch
 
 from rescore import formats
+from rescore.cli.bridge import Offer
 from rescore.cli.main import COMMANDS, cli
-from rescore.cli.options.base import Offer
 from rescore.cli.train import trained_kinds
 from rescore.lms import backends, checkpoint
 from rescore.lms.config import NetworkConfig
@@ -64,8 +64,9 @@ def test_options_in_the_docs_are_options_of_commands() -> None:
             for one in command.get_params(click.Context(command, parent=click.Context(cli, **cli.context_settings)))
             for opt in (*one.opts, *one.secondary_opts)
         }
-    for kind in trained_kinds().values():
-        options = kind.training_options()
+    kinds = trained_kinds()
+    for name in kinds:
+        options = kinds[name].training_options()
         assert options is not None
         known |= {opt for one in Offer(options).parameters() for opt in (*one.opts, *one.secondary_opts)}
     for page in PAGES:

@@ -19,6 +19,7 @@ LAYERS = [
     ["api"],
     ["pipeline"],
     ["plan"],
+    ["expansion"],
     ["config"],
     ["reports"],
     ["scoring"],  # scores are computed below, columns are added here

@@ -21,10 +21,11 @@ from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
 from rescore.lms import shipped_models
 from rescore.lms.base import Kind, Report
-from rescore.lms.folders import card_head
+from rescore.lms.folders import card, card_head, card_value
 from rescore.lms.options import TextOptions, TrainingOptions
 from rescore.nbest import NbestList, Origin, content_hash
 from rescore.options import option
+from rescore.styles import text as render
 
 NAME = "channel.json"
 """The file's name in a channel's folder."""
@@ -417,6 +418,7 @@ class ChannelKind(Kind):
             (),
             "References of the lists, if the lists have none. May be repeated for several references per utterance.",
             metavar="FILE",
+            reads=True,
             common=True,
         )
 
@@ -425,6 +427,30 @@ class ChannelKind(Kind):
         if not options.text:
             raise UserError("no lists to learn a channel from; give --text LISTS")
         train([str(path) for path in options.text], options.out, options.ref, report)
+
+    @staticmethod
+    def rows() -> list[list[str]]:
+        """The shipped channels, as `rescore models` lists them."""
+        rows = []
+        for name in ("channel", "terms"):
+            folder = shipped_models() / name
+            language, source = (card_value(folder, key) or "" for key in ("language", "trained_on"))
+            rows.append([name, f"{Channel.load(folder).size:,}", "", "", language, source, "", str(folder)])
+        return rows
+
+    @staticmethod
+    def described(folder: str) -> str:
+        """The card of a channel in a folder, or of the shipped channel, and its most frequent confusions of letters."""
+        path = Path(folder) if folder else Channel.shipped()
+        channel = Channel.load(path)
+        rows = [["meant", "heard", "times", "probability"]]
+        for meant, heard, count, probability in channel.confusions(CONFUSIONS):
+            rows.append([f"[{meant}]", f"[{heard}]", f"{count:,.0f}", f"{probability:.3f}"])
+        return f"{card(path)}\n{render(rows)}"
+
+
+CONFUSIONS = 20
+"""How many confusions of a channel are shown."""
 
 
 def _card(channel: Channel, words: int, confused: int) -> str:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
 from rescore.config import RunConfig
+from rescore.options import option
 
 
-@click.command("analyse", cls=GroupedCommand)
-@options.nbest_argument
-@click.option("-o", "--output", metavar="FILE", help="Write the whole analysis as JSON.")
-@options.takes(weights=options.TunedWeights, config=options.config(options.MEASURES), inputs=options.InputOptions)
-def command(
-    nbest: tuple[str, ...],
-    weights: options.TunedWeights,
-    output: str | None,
-    config: RunConfig,
-    inputs: options.InputOptions,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Analysis(options.Lists):
+    output: str | None = option(
+        None, "Write the whole analysis as JSON.", "-o", "--output", metavar="FILE", writes="stdout"
+    )
+
+
+@options.command(
+    "analyse",
+    own=Analysis,
+    weights=options.TunedWeights,
+    config=options.config(options.MEASURES),
+    inputs=options.InputOptions,
+)
+def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inputs: options.InputOptions) -> None:
     """Show whether rescoring helps and where it differs from the first pass. The lists need references.
 
     \b
@@ -36,13 +42,13 @@ def command(
     from rescore.reports import analysis
     from rescore.tuning import suited
 
-    lists = inputs.read(nbest, need_references=True)
+    lists = inputs.read(own.nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)
     single = options.with_one_metric(options.configured(config, weights=weights))
     metric = metrics_of(single, lists, weights=loaded)[0]
     result = analysis.analyse(metric, lists, loaded)
-    result.lattice_oracle = pipeline.lattice_oracle(metric, lists, nbest, inputs.read_options)
-    if output:
-        with formats.opened(output) as file:
+    result.lattice_oracle = pipeline.lattice_oracle(metric, lists, own.nbest, inputs.read_options)
+    if own.output:
+        with formats.opened(own.output) as file:
             analysis.write(result, file)
-    click.echo(analysis.render(result), err=output == "-")
+    click.echo(analysis.render(result), err=own.output == "-")

@@ -3,18 +3,44 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, OneOf
+from rescore.cli.bridge import Command
 from rescore.config import RunConfig
+from rescore.options import option
 from rescore.parts import STYLES
 
 log = logging.getLogger(__name__)
 
 
-class CompareCommand(GroupedCommand):
+@dataclass(frozen=True, kw_only=True)
+class Comparison(options.Lists):
+    word_bonus: bool | None = option(
+        None,
+        "Tune a word bonus.  [default: for all models together, not for BLEU]",
+        "--word-bonus/--no-word-bonus",
+    )
+    leave_out: bool = option(
+        True,
+        "Whether all models but one are combined, too, leaving out each model in turn.  [default: yes]",
+        "--leave-out/--no-leave-out",
+    )
+    style: str = option("text", "Style of the table on stdout.", choices=(*STYLES, "json"))
+    output: tuple[str, ...] = option(
+        (),
+        "Also write the table to FILE: .md, .csv, .tex, .txt, .json (full precision). May be repeated.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        writes="stdout",
+    )
+    as_json: bool = option(False, "Print JSON, like --style json.", "--json")
+
+
+class CompareCommand(Command):
     """The command; says which commands compare files where there is nothing to score them with."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -29,35 +55,11 @@ class CompareCommand(GroupedCommand):
             ) from None
 
 
-@click.command("compare", cls=CompareCommand)
-@options.nbest_argument
-@click.option(
-    "--word-bonus/--no-word-bonus",
-    default=None,
-    help="Tune a word bonus.  [default: for all models together, not for BLEU]",
-)
-@click.option(
-    "--leave-out/--no-leave-out",
-    default=True,
-    help="Whether all models but one are combined, too, leaving out each model in turn.  [default: yes]",
-)
-@click.option(
-    "--style",
-    type=OneOf(STYLES, lambda: [*STYLES.names, "json"]),
-    default="text",
-    show_default=True,
-    help="Style of the table on stdout.",
-)
-@click.option(
-    "-o",
-    "--output",
-    multiple=True,
-    metavar="FILE",
-    help="Also write the table to FILE: .md, .csv, .tex, .txt, .json (full precision). May be repeated.",
-)
-@options.rename_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, like --style json.")
-@options.takes(
+@options.command(
+    "compare",
+    CompareCommand,
+    own=Comparison,
+    naming=options.RenameOption,
     lms=options.COMPARED,
     dev=options.Offer(options.DevLists, required=("dev",)),
     config=options.config(
@@ -67,15 +69,10 @@ class CompareCommand(GroupedCommand):
     inputs=options.InputOptions,
 )
 def command(
-    nbest: tuple[str, ...],
+    own: Comparison,
+    naming: options.RenameOption,
     lms: options.LanguageModelOptions,
     dev: options.DevLists,
-    word_bonus: bool | None,
-    leave_out: bool,
-    style: str,
-    output: tuple[str, ...],
-    rename: dict[str, str],
-    as_json: bool,
     config: RunConfig,
     significance: options.TestOptions,
     inputs: options.InputOptions,
@@ -94,19 +91,20 @@ def command(
     from rescore.reports.comparison import JSON, render
     from rescore.styles import endings, style_of, unknown_name
 
-    styles = {path: JSON if path.endswith(".json") else style_of(path) for path in output}
-    for path, found_style in styles.items():
-        if found_style is None:
+    styles = {path: JSON if path.endswith(".json") else style_of(path) for path in own.output}
+    for path, style in styles.items():
+        if style is None:
             raise click.UsageError(f"--output {path}: its ending is not one of {endings()}, .json")
-    config = options.configured(config, lms, dev=dev.dev, word_bonus=word_bonus)
-    lists, dev_lists = inputs.read(nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref)
+    config = options.configured(config, lms, dev=dev.dev, word_bonus=own.word_bonus)
+    lists, dev_lists = inputs.read(own.nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref)
+    about = shown(", ".join(own.nbest))
     with options.scoring_bar(config, lists, dev_lists) as bar:
         comparison = pipeline.compare(
-            lists, dev_lists, config, lms.load, significance.make(), shown(", ".join(nbest)), bar.update, leave_out
+            lists, dev_lists, config, lms.load, significance.make(), about, bar.update, own.leave_out
         )
-    if message := unknown_name(rename, comparison.names):
+    if message := unknown_name(naming.rename, comparison.names):
         log.warning(message)  # an error would throw away the scores
-    for path, found_style in styles.items():
+    for path, style in styles.items():
         with formats.opened(path) as file:
-            file.write(render(comparison, str(found_style), rename) + "\n")
-    click.echo(render(comparison, JSON if as_json else style, rename))
+            file.write(render(comparison, str(style), naming.rename) + "\n")
+    click.echo(render(comparison, JSON if own.as_json else own.style, naming.rename))

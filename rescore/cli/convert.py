@@ -2,46 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
-import click
-
-from rescore import parts
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, OneOf
 from rescore.config import RunConfig
 from rescore.formats import BEST_ENDINGS, written_formats
+from rescore.options import option
+from rescore.parts import FORMATS
 
 
-class OneOfWritten(OneOf):
-    """A format that `convert` writes."""
-
-    def __init__(self) -> None:
-        super().__init__(parts.FORMATS, written_formats, explained=True)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if (name := str(value).lower()) in BEST_ENDINGS:
-            self.fail(f"{name} holds 1-best texts, not lists; write it with: rescore rerank NBEST --best out.{name}")
-        return super().convert(value, param, ctx)
+def _format(text: str) -> str:
+    if (name := text.lower()) in BEST_ENDINGS:
+        message = f"{name} holds 1-best texts, not lists; write it with: rescore rerank NBEST --best out.{name}"
+        raise ValueError(message)
+    return FORMATS.check(text)
 
 
-@click.command("convert", cls=GroupedCommand)
-@options.nbest_argument
-@options.output_option("File (also .gz) or folder to write; - is stdout.", "PATH")
-@click.option(
-    "--to",
-    type=OneOfWritten(),
-    help="Format to write.  [default: from the ending: .json, .csv, .tsv, else native JSON Lines]",
+@dataclass(frozen=True, kw_only=True)
+class Conversion(options.Lists):
+    output: str = option(
+        "-", "File (also .gz) or folder to write; - is stdout.", "-o", "--output", metavar="PATH", writes="stdout"
+    )
+    to: str | None = option(
+        None,
+        "Format to write.  [default: from the ending: .json, .csv, .tsv, else native JSON Lines]",
+        metavar=f"[{'|'.join(written_formats())}]",
+        parse=_format,
+    )
+
+
+@options.command(
+    "convert",
+    own=Conversion,
+    undo=options.DetokenizeOption,
+    config=options.config(options.EXPANSION),
+    inputs=options.InputOptions,
 )
-@options.takes(undo=options.DetokenizeOption, config=options.config(options.EXPANSION), inputs=options.InputOptions)
-def command(
-    nbest: tuple[str, ...],
-    output: str,
-    to: str | None,
-    undo: options.DetokenizeOption,
-    config: RunConfig,
-    inputs: options.InputOptions,
-) -> None:
+def command(own: Conversion, undo: options.DetokenizeOption, config: RunConfig, inputs: options.InputOptions) -> None:
     """Convert N-best lists to another format.
 
     \b
@@ -55,7 +52,7 @@ def command(
     from rescore.formats.best import rewritten
     from rescore.formats.text import detokeniser
 
-    lists = inputs.read(nbest)
+    lists = inputs.read(own.nbest)
     lists = list(pipeline.expand(pipeline.resolve(options.configured(config), lists, measures=False), lists))
     if undo.detokenize:
         plain = detokeniser(undo.detokenize)
@@ -64,4 +61,4 @@ def command(
                 rewritten(hypothesis, plain(hypothesis.text)) for hypothesis in nbest_list.hypotheses
             ]
             nbest_list.references = tuple(plain(text) for text in nbest_list.references)
-    formats.write(lists, output, to)
+    formats.write(lists, own.output, own.to)

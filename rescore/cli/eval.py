@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
 from rescore.config import RunConfig
+from rescore.options import Declared, option
 
 
-@click.command("eval", cls=GroupedCommand)
-@click.argument("outputs", nargs=-1, required=True, metavar="OUTPUT...")
-@click.option("--report", metavar="FILE", help="Write the figures as JSON in full precision.")
-@click.option(
-    "--whole",
-    is_flag=True,
-    help="Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text, or folders of these, in any "
-    "segmentation. Pieces of `rescore combine` are joined.",
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Declared):
+    common = True
+
+    outputs: tuple[str, ...] = option((), metavar="OUTPUT...", argument=True, required=True, reads=True)
+    report: str | None = option(None, "Write the figures as JSON in full precision.", metavar="FILE", writes="stdout")
+    whole: bool = option(
+        False,
+        "Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text, or folders of these, in any "
+        "segmentation. Pieces of `rescore combine` are joined.",
+    )
+    as_json: bool = option(False, "Print JSON instead of the table.", "--json")
+
+
+@options.command(
+    "eval",
+    own=Evaluation,
+    config=options.config(options.MEASURES),
+    significance=options.TestOptions,
+    inputs=options.InputOptions,
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
-@options.takes(config=options.config(options.MEASURES), significance=options.TestOptions, inputs=options.InputOptions)
 def command(
-    outputs: tuple[str, ...],
-    report: str | None,
-    whole: bool,
-    as_json: bool,
-    config: RunConfig,
-    significance: options.TestOptions,
-    inputs: options.InputOptions,
+    own: Evaluation, config: RunConfig, significance: options.TestOptions, inputs: options.InputOptions
 ) -> None:
     """Measure N-best lists (first pass and oracle) or 1-best texts (Kaldi text, trn, plain lines): WER, CER or BLEU.
 
@@ -48,21 +54,21 @@ def command(
     from rescore.reports import comparison
     from rescore.reports.comparison import render_systems as render
 
-    if whole:
+    if own.whole:
         from rescore.asr.formats.whole import measured_recordings
 
         if len(inputs.ref) != 1:
             raise click.UsageError("--whole needs one --ref, a file or folder of whole recordings")
-        read = [(shown(name), measured_recordings(name, inputs.ref[0], inputs.strict)) for name in outputs]
+        read = [(shown(name), measured_recordings(name, inputs.ref[0], inputs.strict)) for name in own.outputs]
     else:
-        read = [(shown(name), inputs.read_output(name)) for name in outputs]
+        read = [(shown(name), inputs.read_output(name)) for name in own.outputs]
     if config.measuring.words and not config.metrics:
         config = replace(config, metrics=("wer", *options.listed_metrics()))
     every = metrics_of(options.configured(config), read[0][1])
     systems = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]
-    report = "-" if as_json else report
+    report = "-" if own.as_json else own.report
     if report:
         with formats.opened(report) as file:
             comparison.write(systems, file)
-    if not as_json:
+    if not own.as_json:
         click.echo("\n\n".join(map(render, systems)), err=report == "-")

@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from rescore import parts
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, Number, OneOf
 from rescore.errors import UserError, counted
+from rescore.options import Declared, option
 
 
-@click.command("report", cls=GroupedCommand)
-@click.argument("results", nargs=-1, required=True, metavar="RESULTS.json...")
-@click.option(
-    "--layout",
-    type=click.Choice(["espnet", "paper"]),
-    default="espnet",
-    show_default=True,
-    help="espnet: one row per output, as in ESPnet's RESULTS.md; paper: one row per method, one column per test set.",
-)
-@click.option(
-    "--style",
-    type=OneOf(parts.STYLES),
-    help="Style of the table.  [default: from the ending of -o, else text]",
-)
-@options.output_option("Write the table: .md, .csv, .tex or .txt; - is stdout.")
-@click.option(
-    "--environment",
-    is_flag=True,
-    help="Markdown: begin with the date and the software versions, as in ESPnet's RESULTS.md.",
-)
-@options.rename_option
-@click.option("--json", "as_json", is_flag=True, help="Print all results as one JSON list instead of a table.")
-def report_command(
-    results: tuple[str, ...],
-    layout: str,
-    style: str | None,
-    output: str,
-    environment: bool,
-    rename: dict[str, str],
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ResultsFiles(Declared):
+    common = True
+
+    results: tuple[str, ...] = option((), metavar="RESULTS.json...", argument=True, required=True, reads=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(ResultsFiles):
+    layout: str = option(
+        "espnet",
+        "espnet: one row per output, as in ESPnet's RESULTS.md; paper: one row per method, one column per test set.",
+        choices=("espnet", "paper"),
+    )
+    style: str | None = option(
+        None, "Style of the table.  [default: from the ending of -o, else text]", choices=parts.STYLES
+    )
+    output: str = option(
+        "-",
+        "Write the table: .md, .csv, .tex or .txt; - is stdout.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        writes="stdout",
+    )
+    environment: bool = option(
+        False, "Markdown: begin with the date and the software versions, as in ESPnet's RESULTS.md."
+    )
+    as_json: bool = option(False, "Print all results as one JSON list instead of a table.", "--json")
+
+
+@options.command("report", own=Table, naming=options.RenameOption)
+def report_command(own: Table, naming: options.RenameOption) -> None:
     """Make one table of results files that `rescore run --report` wrote.
 
     \b
@@ -57,41 +60,35 @@ def report_command(
     from rescore.styles import as_json as to_json
     from rescore.styles import endings, style_of
 
-    if output.endswith(".json"):
-        raise click.UsageError(f"--output {output}: its ending is not one of {endings()}; give --style")
-    shown = check.renamed([read(Path(path)) for path in results], rename)
-    if as_json:
-        with formats.opened(output) as file:
-            file.write(to_json(shown) + "\n")
-        return
-    chosen = style or style_of(output) or "text"
-    about = check.environment() if environment else ""
-    table = check.render_overview(shown, layout, chosen, about, rename)
-    with formats.opened(output) as file:
-        file.write(table + "\n")
+    if own.output.endswith(".json"):
+        raise click.UsageError(f"--output {own.output}: its ending is not one of {endings()}; give --style")
+    shown = check.renamed([read(Path(path)) for path in own.results], naming.rename)
+    if own.as_json:
+        text = to_json(shown)
+    else:
+        style = own.style or style_of(own.output) or "text"
+        about = check.environment() if own.environment else ""
+        text = check.render_overview(shown, own.layout, style, about, naming.rename)
+    with formats.opened(own.output) as file:
+        file.write(text + "\n")
 
 
-@click.command("check", cls=GroupedCommand)
-@click.argument("results", nargs=-1, required=True, metavar="RESULTS.json...")
-@click.option(
-    "--golden",
-    required=True,
-    multiple=True,
-    metavar="FILE",
-    help="Results file with the expected figures; one for each RESULTS.json, in their order.",
-)
-@click.option(
-    "--tolerance",
-    type=Number(0, 1e6),
-    default=0.05,
-    show_default=True,
-    help="Largest loss allowed for a figure, in percentage points.",
-)
-@click.option("--update", is_flag=True, help="Replace the golden file by RESULTS.json.")
-@click.option("--junit", metavar="FILE", help="Write a JUnit XML report for a CI server.")
-def check_command(
-    results: tuple[str, ...], golden: tuple[str, ...], tolerance: float, update: bool, junit: str | None
-) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Regression(ResultsFiles):
+    golden: tuple[str, ...] = option(
+        (),
+        "Results file with the expected figures; one for each RESULTS.json, in their order.",
+        metavar="FILE",
+        required=True,
+        reads=True,
+    )
+    tolerance: float = option(0.05, "Largest loss allowed for a figure, in percentage points.", low=0, high=1e6)
+    update: bool = option(False, "Replace the golden file by RESULTS.json.")
+    junit: str | None = option(None, "Write a JUnit XML report for a CI server.", metavar="FILE", writes="stdout")
+
+
+@options.command("check", own=Regression)
+def check_command(own: Regression) -> int:
     """Compare results files with golden files; exit with 1 if a figure is worse or cannot be compared.
 
     \b
@@ -106,6 +103,7 @@ def check_command(
     from rescore.reports import check
     from rescore.reports.results import read, write
 
+    results, golden, update = own.results, own.golden, own.update
     if len(results) != len(golden):
         raise click.UsageError(
             f"{counted(len(results), 'results file')}, but {counted(len(golden), 'golden file')}; give --golden FILE "
@@ -116,13 +114,13 @@ def check_command(
     for path, expected, measured in zip(results, golden, now, strict=True):
         if not Path(expected).exists() and not update:
             raise UserError(f"{expected}: no such file; --update writes it from {path}")
-        findings[path] = check.compare(read(Path(expected)), measured, tolerance) if Path(expected).exists() else []
+        findings[path] = check.compare(read(Path(expected)), measured, own.tolerance) if Path(expected).exists() else []
     for path in (path for path in results if findings[path]):
         click.echo((f"{path}\n" if len(results) > 1 else "") + check.render(findings[path]))
     if len(results) > 1:
         click.echo(check.summary(findings))
-    if junit:
-        with formats.opened(junit) as file:
+    if own.junit:
+        with formats.opened(own.junit) as file:
             file.write(check.junit(findings) + "\n")
     for expected, measured in zip(golden, now, strict=True) if update else ():
         with formats.opened(expected) as file:

@@ -8,11 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import click
-
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
-from rescore.cli.options.outputs import RerankedOutputs
 from rescore.config import RunConfig
 from rescore.options import option
 
@@ -24,13 +20,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outputs(options.DetokenizeOption, RerankedOutputs):
-    """Where reranked lists and texts go."""
+class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs):
+    """The lists, and where reranked lists and texts go."""
 
     segments: str | None = option(
         None,
         "Kaldi segments file with utterance times: --best x.ctm, .srt and .vtt count from the start of each utterance.",
         metavar="FILE",
+        reads=True,
     )
     keep: int | None = option(
         None,
@@ -75,19 +72,17 @@ class Outputs(options.DetokenizeOption, RerankedOutputs):
                     pass
 
 
-@click.command("rerank", cls=GroupedCommand)
-@options.nbest_argument
-@options.takes(
+@options.command(
+    "rerank",
+    own=Reranking,
     weights=options.TunedWeights,
-    outputs=Outputs,
     reporting=options.ReportOptions,
     config=options.config(options.EXPANSION, options.DECISION, options.MEASURES),
     inputs=options.InputOptions,
 )
 def command(
-    nbest: tuple[str, ...],
+    own: Reranking,
     weights: options.TunedWeights,
-    outputs: Outputs,
     reporting: options.ReportOptions,
     config: RunConfig,
     inputs: options.InputOptions,
@@ -102,16 +97,16 @@ def command(
     from rescore import pipeline
 
     reporting.check()
-    write = outputs.checked()
+    write = own.checked()
     loaded = weights.load()
     config = options.configured(config, weights=weights)
     if reporting.report or reporting.table:
-        outcome = pipeline.apply(inputs.read(nbest, need_references=True), loaded, config)
-        reporting.write(outcome.results, nbest[0])
-        if outputs.output or outputs.best:
+        outcome = pipeline.apply(inputs.read(own.nbest, need_references=True), loaded, config)
+        reporting.write(outcome.results, own.nbest[0])
+        if own.output or own.best:
             write(outcome.ranked())
         return
-    texts = outputs.best is not None or outputs.output is None
-    with options.progress_bar(inputs.count(nbest), "rerank") as bar:
-        stream = options.watched(inputs.iterate(nbest), bar.update)
+    texts = own.best is not None or own.output is None
+    with options.progress_bar(inputs.count(own.nbest), "rerank") as bar:
+        stream = options.watched(inputs.iterate(own.nbest), bar.update)
         write(pipeline.rerank(stream, loaded, config, texts))

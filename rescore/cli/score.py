@@ -13,7 +13,6 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
 from rescore.config import RunConfig
 from rescore.metrics.listed import WordList
 from rescore.options import Declared, option
@@ -32,46 +31,52 @@ class ListedWords(Declared):
         "Your own words, such as names: their number becomes the column listed. With --respell they are kept and "
         "proposed as replacements.",
         metavar="FILE",
+        reads=True,
         read=WordList.load,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScoreOptions(Declared):
+class Scoring(Declared):
     """What is scored, and where the scores go."""
+
+    common = True
+
+    nbest: tuple[str, ...] = option((), metavar="[NBEST]...", argument=True, reads=True)
 
     text: str | None = option(
         None,
         "Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin).",
-        metavar="FILE", common=True,
-    )  # fmt: skip
+        metavar="FILE",
+        reads=True,
+    )
     accuracy: bool = option(
         False,
         "With --text: also print how often the most probable token of a network is the token of the text.",
         needs="text",
-        common=True,
     )
     tokens: str | None = option(
-        None, "Write the log-probability of each token as JSON Lines (also .gz).", metavar="FILE", common=True
+        None, "Write the log-probability of each token as JSON Lines (also .gz).", metavar="FILE", writes="stdout"
     )
     output: str | None = option(
         None,
         "Write the lists with the new columns; with --text, the figures as JSON.  [default: lists go to stdout]",
-        "-o", "--output",
-        metavar="FILE", common=True,
-    )  # fmt: skip
+        "-o",
+        "--output",
+        metavar="FILE",
+        writes="stdout",
+    )
     on_error: str = option(
         "stop",
         "stop: end at the first error. skip: report and leave out unreadable lines and, with --engine ray, lists whose "
         "scoring fails.",
-        choices=("stop", "skip"), common=True,
-    )  # fmt: skip
+        choices=("stop", "skip"),
+    )
     count_tokens: bool | None = option(
         None,
         "Add the column tokens: the number of tokens of each hypothesis.  [default: yes if a model gives "
         "pseudo-log-likelihoods]",
         "--count-tokens/--no-count-tokens",
-        common=True,
     )
 
     @property
@@ -80,18 +85,16 @@ class ScoreOptions(Declared):
         return self.on_error == "skip"
 
 
-@click.command("score", cls=GroupedCommand)
-@click.argument("nbest", nargs=-1, metavar="[NBEST]...")
-@options.takes(
-    score=ScoreOptions,
+@options.command(
+    "score",
+    own=Scoring,
     lms=options.LanguageModelOptions,
     config=options.config(options.MODELS, options.EXPANSION),
     listed=ListedWords,
     inputs=options.InputOptions,
 )
 def command(
-    nbest: tuple[str, ...],
-    score: ScoreOptions,
+    own: Scoring,
     lms: options.LanguageModelOptions,
     config: RunConfig,
     listed: ListedWords,
@@ -109,23 +112,23 @@ def command(
     from rescore import formats, pipeline
     from rescore.metrics import MetricOptions
 
-    tokens, output = score.tokens, score.output
-    if bool(nbest) == bool(score.text):
+    nbest, tokens, output = own.nbest, own.tokens, own.output
+    if bool(nbest) == bool(own.text):
         raise click.UsageError("give either N-best lists or --text FILE")
     if not lms.lm:
         raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
-    if score.text and config.expands:
-        raise click.UsageError("--text is scored as it is; --respell and --recombine are for lists")
+    if own.text and config.expands:
+        raise click.UsageError("--text is scored as it is; options that add hypotheses are for lists")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
-        if score.text:
-            _score_text(score, lms, file, inputs.strict)
+        if own.text:
+            _score_text(own, lms, file, inputs.strict)
             return
         measuring = MetricOptions(words=listed.words)
-        config = options.configured(config, lms, measuring=measuring, count_tokens=score.count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=score.skip))
-        plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=score.skip), measures=False)
+        config = options.configured(config, lms, measuring=measuring, count_tokens=own.count_tokens)
+        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=own.skip))
+        plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=own.skip), measures=False)
         number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(plan.models)
         lists = pipeline.expand(plan, lists)
@@ -153,28 +156,28 @@ def _write_tokens(
     file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
-def _score_text(score: ScoreOptions, lms: options.LanguageModelOptions, tokens: IO[str] | None, strict: bool) -> None:
+def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str] | None, strict: bool) -> None:
     from rescore import formats
     from rescore.errors import UserError
     from rescore.formats.source import InputWarnings, read_lines
     from rescore.reports import perplexity
 
-    assert score.text is not None
+    assert own.text is not None
     warnings = InputWarnings(strict)
-    lines = perplexity.documents(read_lines(Path(score.text), empty=True, warnings=warnings))
+    lines = perplexity.documents(read_lines(Path(own.text), empty=True, warnings=warnings))
     warnings.report()
     if not lines:
-        raise UserError(f"{score.text}: no text in it")
+        raise UserError(f"{own.text}: no text in it")
     text_scores = []
     for model in lms.load():
         with options.progress_bar(len(lines), f"score {model.name}") as bar:
-            text_score, scores = perplexity.measure(model, lines, score.accuracy, bar.update)
+            text_score, scores = perplexity.measure(model, lines, own.accuracy, bar.update)
         text_scores.append(text_score)
         for number, (line, token_scores) in enumerate(zip(lines, scores, strict=True), 1):
             if tokens:
                 _write_tokens(tokens, {"line": number}, model, line.hypotheses[0].text, token_scores)
-    if score.output:
-        with formats.opened(score.output) as file:
+    if own.output:
+        with formats.opened(own.output) as file:
             perplexity.write(text_scores, file)
-    if score.output != "-":
+    if own.output != "-":
         click.echo(perplexity.render(text_scores))

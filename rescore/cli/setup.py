@@ -13,7 +13,9 @@ from pathlib import Path
 
 import click
 
-from rescore.cli.options.base import GroupedCommand
+from rescore.cli.bridge import command
+from rescore.options import Declared, option
+from rescore.parts import CHANNEL_KINDS
 
 DEV, TEST = ("dev", "valid"), ("test", "eval")
 """What the names of dev lists and of test lists have in them."""
@@ -49,10 +51,16 @@ class Lists:
         return f"TESTS := {names}\n{''.join(sets)}"
 
 
-@click.command("init", cls=GroupedCommand)
-@click.argument("folder", default=".")
-@click.option("--force", is_flag=True, help="Overwrite an existing Makefile.")
-def init_command(folder: str, force: bool) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Folder(Declared):
+    common = True
+
+    folder: str = option(".", metavar="[FOLDER]", argument=True)
+    force: bool = option(False, "Overwrite an existing Makefile.")
+
+
+@command("init", own=Folder)
+def init_command(own: Folder) -> None:
     """Write a Makefile that rescores the lists of a toolkit in FOLDER, and print the next step.
 
     \b
@@ -64,11 +72,11 @@ def init_command(folder: str, force: bool) -> None:
     from rescore.errors import UserError
     from rescore.files import write_text
 
-    place = Path(folder)
+    place = Path(own.folder)
     if not place.is_dir():
-        raise UserError(f"{folder}: no such folder")
+        raise UserError(f"{own.folder}: no such folder")
     target = place / "Makefile"
-    if target.exists() and not force:
+    if target.exists() and not own.force:
         raise UserError(f"{target}: exists already; give another folder, or overwrite it with --force")
     if target.is_symlink():
         raise UserError(f"{target}: is a link; remove it, otherwise {target.readlink()} is overwritten")
@@ -192,17 +200,21 @@ def _quoted(name: str) -> str:
     return shlex.quote(named).replace("$", "$$").replace("#", "\\#")
 
 
-@click.command("recipe", cls=GroupedCommand, context_settings={"ignore_unknown_options": True})
-@click.option(
-    "--stamp",
-    metavar="FILE",
-    help="For the Makefile fragment: write a record of the arguments to FILE if it has changed.",
-)
-@click.option(
-    "--each", "models", is_flag=True, help="For the Makefile fragment: print the language models in the arguments."
-)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def recipe_command(stamp: str | None, models: bool, arguments: tuple[str, ...]) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Declared):
+    common = True
+
+    stamp: str | None = option(
+        None,
+        "For the Makefile fragment: write a record of the arguments to FILE if it has changed.",
+        metavar="FILE",
+    )
+    each: bool = option(False, "For the Makefile fragment: print the language models in the arguments.")
+    arguments: tuple[str, ...] = option((), metavar="[ARGUMENTS]...", argument=True)
+
+
+@command("recipe", own=Recipe)
+def recipe_command(own: Recipe) -> None:
     """Print the path of a Makefile fragment that rescores decode folders step by step and writes RESULTS.md.
 
     \b
@@ -213,19 +225,21 @@ def recipe_command(stamp: str | None, models: bool, arguments: tuple[str, ...]) 
     The fragment itself uses --stamp and --each. --stamp records the options, the version of rescore, and the sizes and
     times of the files in the arguments (also in KIND:PATH). --each replaces KIND:all:PATH by one model per reading.
     """
-    if models:
+    if own.each:
         from rescore.lms import each
 
-        click.echo("\n".join(each(arguments)))
+        click.echo("\n".join(each(own.arguments)))
         return
-    if stamp is None:
+    if own.stamp is None:
         click.echo(str(files("rescore") / "recipe.mk"))
         return
     from rescore.files import write_text
     from rescore.version import VERSION
 
-    text = "\n".join([f"rescore {VERSION}", *(line for argument in arguments for line in _described(argument))]) + "\n"
-    path = Path(stamp)
+    text = (
+        "\n".join([f"rescore {VERSION}", *(line for argument in own.arguments for line in _described(argument))]) + "\n"
+    )
+    path = Path(own.stamp)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text:
         write_text(path, text)
@@ -251,9 +265,16 @@ def _files_of(name: str) -> list[Path]:
     return [path for path in below(place) if path.is_file()] if place.is_dir() else [place]
 
 
-@click.command("completion", cls=GroupedCommand)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion_command(shell: str) -> None:
+recipe_command.context_settings["ignore_unknown_options"] = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shell(Declared):
+    shell: str = option("", argument=True, required=True, choices=("bash", "zsh", "fish"))
+
+
+@command("completion", own=Shell)
+def completion_command(own: Shell) -> None:
     """Print shell code for tab completion of commands, options and their values.
 
     \b
@@ -265,21 +286,21 @@ def completion_command(shell: str) -> None:
 
     from rescore.cli.main import cli
 
-    completion = get_completion_class(shell)
+    completion = get_completion_class(own.shell)
     assert completion is not None
     click.echo(completion(cli, {}, "rescore", "_RESCORE_COMPLETE").source())
 
 
-CONFUSIONS = 20
-"""How many are shown of a channel."""
+@dataclass(frozen=True, kw_only=True)
+class Models(Declared):
+    common = True
+
+    name: str | None = option(None, metavar="[NAME]", argument=True)
+    check: bool = option(False, "Check the cards of the shipped models, or of NAME; exit 1 if a card has a problem.")
 
 
-@click.command("models", cls=GroupedCommand)
-@click.argument("name", required=False)
-@click.option(
-    "--check", is_flag=True, help="Check the cards of the shipped models, or of NAME; exit 1 if a card has a problem."
-)
-def models_command(name: str | None, check: bool) -> int | None:
+@command("models", own=Models)
+def models_command(own: Models) -> int | None:
     """List the shipped models (size, language, training text, folder), or print the card of the model NAME.
 
     \b
@@ -292,45 +313,25 @@ def models_command(name: str | None, check: bool) -> int | None:
     """
     from rescore.errors import UserError
     from rescore.lms import describe, model_card, parse, shipped, shipped_models
-    from rescore.lms.folders import card_problems, card_value
+    from rescore.lms.folders import card_problems
+    from rescore.styles import text
 
-    if check:
-        every = [*shipped(), "channel", "terms"]
-        folders = [parse(name).path] if name else [shipped_models() / model for model in every]
+    channels = {kind: CHANNEL_KINDS[kind] for kind in CHANNEL_KINDS}
+    rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
+    rows += [[model, *describe(model), str(shipped_models() / model)] for model in shipped()]
+    rows += [row for channel in channels.values() for row in channel.rows()]
+    kind, _, folder = (own.name or "").partition(":")
+    if own.check:
+        folders = [parse(own.name).path] if own.name else [Path(row[-1]) for row in rows[1:]]
         problems = [problem for folder in folders for problem in card_problems(folder)]
         click.echo("\n".join(problems) or f"{len(folders)} {'card is' if len(folders) == 1 else 'cards are'} in order")
-        return 1 if problems else 0
-    if name is not None and name.partition(":")[0] == "channel":
-        _describe_channel(name.partition(":")[2])
-        return None
-    if name is not None:
-        if not (text_of_card := model_card(name)):
-            raise UserError(f"{name}: has no card (README.md) on this machine")
-        click.echo(text_of_card)
-        return None
-    from rescore.asr.channel import Channel
-    from rescore.styles import text
-
-    rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
-    for model in shipped():
-        rows.append([model, *describe(model), str(shipped_models() / model)])
-    for model in ("channel", "terms"):
-        folder = shipped_models() / model
-        said = [card_value(folder, key) or "" for key in ("language", "trained_on")]
-        rows.append([model, f"{Channel.load(folder).size:,}", "", "", *said, "", str(folder)])
-    click.echo(text(rows))
+        return int(bool(problems))
+    if not own.name:
+        click.echo(text(rows))
+    elif kind in channels:
+        click.echo(channels[kind].described(folder))
+    elif card := model_card(own.name):
+        click.echo(card)
+    else:
+        raise UserError(f"{own.name}: has no card (README.md) on this machine")
     return None
-
-
-def _describe_channel(folder: str) -> None:
-    from rescore.asr.channel import Channel
-    from rescore.lms.folders import card
-    from rescore.styles import text
-
-    path = Path(folder) if folder else Channel.shipped()
-    channel = Channel.load(path)
-    click.echo(card(path))
-    rows = [["meant", "heard", "times", "probability"]]
-    for meant, heard, count, probability in channel.confusions(CONFUSIONS):
-        rows.append([f"[{meant}]", f"[{heard}]", f"{count:,.0f}", f"{probability:.3f}"])
-    click.echo(text(rows))

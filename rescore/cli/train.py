@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
-from rescore.cli.options.base import GroupedCommand, Offer, OneOf
+from rescore.cli import bridge
+from rescore.cli.bridge import Command, Offer
 from rescore.errors import UserError
 from rescore.lms.base import Kind, kind_of
 from rescore.lms.folders import card_value
+from rescore.lms.options import TrainingOptions
 from rescore.lms.training.options import NeuralOptions
-from rescore.parts import CHANNEL_KINDS, KINDS
+from rescore.options import Declared, option
+from rescore.parts import CHANNEL_KINDS, KINDS, Registry
 
 
-def trained_kinds() -> dict[str, Kind]:
-    """The kinds of models that can be trained, by name."""
-    kinds = {name: kind_of(name) for name in KINDS.names}
-    kinds |= {name: CHANNEL_KINDS[name](name) for name in CHANNEL_KINDS.names}
-    return {name: kind for name, kind in kinds.items() if kind.training_options() is not None}
+def trained_kinds() -> Registry[Kind]:
+    """The kinds of models that can be trained."""
+    kinds = {name: kind_of(name) for name in KINDS}
+    kinds |= {name: CHANNEL_KINDS[name](name) for name in CHANNEL_KINDS}
+    return Registry(KINDS.kind, {name: (kind, "") for name, kind in kinds.items() if kind.training_options()})
 
 
-class TrainCommand(GroupedCommand):
+@dataclass(frozen=True, kw_only=True)
+class TrainedKind(Declared):
+    common = True
+
+    lm: str = option(
+        "",
+        "Kind of model. `--lm NAME --help-all` lists the options of this kind.",
+        choices=trained_kinds,
+        required=True,
+    )
+
+
+class TrainCommand(Command):
     """A command with the options of the kind that --lm names; without --lm, with the options of all networks."""
 
-    def declared_params(self, ctx: click.Context) -> list[click.Option]:
-        return list(Offer(ctx.meta.get(DECLARED, NeuralOptions)).parameters())
+    def offers(self, ctx: click.Context) -> Mapping[str, Offer]:
+        return {**super().offers(ctx), "options": Offer(ctx.meta.get(DECLARED, NeuralOptions))}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         kinds, name = trained_kinds(), _named(args)
@@ -37,7 +52,7 @@ class TrainCommand(GroupedCommand):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            able = [kind_name for kind_name, kind in kinds.items() if _has(kind, error.option_name)]
+            able = [kind for kind in kinds if _has(kinds[kind], error.option_name)]
             if not able or name not in kinds:
                 raise
             message = f"{error.option_name} is for {', '.join(able)}; it does not apply to --lm {name}"
@@ -64,16 +79,8 @@ def _has(kind: Kind, name: str) -> bool:
     )
 
 
-@click.command("train", cls=TrainCommand)
-@click.option(
-    "--lm",
-    required=True,
-    is_eager=True,
-    type=OneOf(KINDS, trained_kinds),
-    help="Kind of model. `--lm NAME --help-all` lists the options of this kind.",
-)
-@click.pass_context
-def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
+@bridge.command("train", TrainCommand, kind=TrainedKind)
+def command(kind: TrainedKind, options: TrainingOptions) -> None:
     """Train a language model. Write the model, tokenizer.json, and a model card (README.md) to --out.
 
     \b
@@ -89,20 +96,16 @@ def command(ctx: click.Context, /, lm: str, **values: Any) -> None:
     To continue after an interruption, repeat the command with --resume. N-gram models of more than 20 million words
     need KenLM's lmplz on PATH.
     """
-    kind = trained_kinds()[lm]
-    declared = kind.training_options()
-    assert declared is not None
-    _refuse_another(Path(values["out"]), lm)
-    if "-" in (values.get("text") or ()):
+    _refuse_another(options.out, kind.lm)
+    if Path("-") in getattr(options, "text", ()):
         raise click.UsageError("--text -: the text is read more than once; give a file")
-    out = Path(values["out"])
-    is_new = not out.exists()
+    is_new = not options.out.exists()
     try:
-        kind.train(Offer(declared).make(values), lambda line: click.echo(line, err=True))
+        trained_kinds()[kind.lm].train(options, lambda line: click.echo(line, err=True))
     finally:
         if is_new:
             with suppress(OSError):  # a folder with files stays, and a training can end before it makes the folder
-                out.rmdir()
+                options.out.rmdir()
 
 
 def _refuse_another(out: Path, lm: str) -> None:

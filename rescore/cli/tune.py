@@ -3,57 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
 from rescore.config import RunConfig
+from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.tuning import Tuned, Weights
 
 
-@click.command("tune", cls=GroupedCommand)
-@options.nbest_argument
-@click.option(
-    "--column",
-    multiple=True,
-    metavar="NAME",
-    help="Column with LM scores. May be repeated.  [default: the columns that `rescore score` added, else all but the "
-    "first pass]",
-)
-@click.option("--nth", type=click.IntRange(min=1), metavar="N", help="Use only the Nth column with LM scores.")
-@click.option(
-    "--word-bonus/--no-word-bonus",
-    default=None,
-    help="Also tune a word bonus.  [default: with several columns, not for BLEU]",
-)
-@click.option(
-    "--token-bonus/--no-token-bonus",
-    default=None,
-    help="Also tune a token bonus; the lists need `score --count-tokens`.  [default: if a column has "
-    "pseudo-log-likelihoods and 500 lists or more have token counts, not for BLEU]",
-)
-@options.output_option("Write the weights as JSON; - is stdout.")
-@options.takes(
+@dataclass(frozen=True, kw_only=True)
+class TunedColumns(options.Lists):
+    column: tuple[str, ...] = option(
+        (),
+        "Column with LM scores. May be repeated.  [default: the columns that `rescore score` added, else all but the "
+        "first pass]",
+        metavar="NAME",
+    )
+    nth: int | None = option(None, "Use only the Nth column with LM scores.", low=1)
+    word_bonus: bool | None = option(
+        None,
+        "Also tune a word bonus.  [default: with several columns, not for BLEU]",
+        "--word-bonus/--no-word-bonus",
+    )
+    token_bonus: bool | None = option(
+        None,
+        "Also tune a token bonus; the lists need `score --count-tokens`.  [default: if a column has "
+        "pseudo-log-likelihoods and 500 lists or more have token counts, not for BLEU]",
+        "--token-bonus/--no-token-bonus",
+    )
+    output: str = option(
+        "-", "Write the weights as JSON; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
+    )
+
+
+@options.command(
+    "tune",
+    own=TunedColumns,
     config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine")),
     curve=options.CurveOption,
     inputs=options.InputOptions,
 )
-def command(
-    nbest: tuple[str, ...],
-    column: tuple[str, ...],
-    nth: int | None,
-    word_bonus: bool | None,
-    token_bonus: bool | None,
-    output: str,
-    config: RunConfig,
-    curve: options.CurveOption,
-    inputs: options.InputOptions,
-) -> None:
+def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, inputs: options.InputOptions) -> None:
     """Tune the weights for the best WER, CER or BLEU on lists with LM scores and references.
 
     \b
@@ -69,16 +65,21 @@ def command(
     from rescore.reports.results import sign
 
     config = options.configured(
-        config, dev=nbest, columns=column, nth=nth, word_bonus=word_bonus, token_bonus=token_bonus
+        config,
+        dev=own.nbest,
+        columns=own.column,
+        nth=own.nth,
+        word_bonus=own.word_bonus,
+        token_bonus=own.token_bonus,
     )
-    dev = inputs.read(nbest, need_references=True)
+    dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)
     lists, metric = list(pipeline.expand(plan, dev, dev=True)), plan.metric
     weights, tuned = pipeline.tune(plan, lists)
-    if output == "-":
+    if own.output == "-":
         click.echo(weights.to_json())
     else:
-        weights.save(Path(output))
+        weights.save(Path(own.output))
     if curve.curve:
         with formats.opened(curve.curve) as file:
             write_curve(weight_curve(metric, lists, weights), metric.name, file)

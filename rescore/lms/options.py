@@ -24,6 +24,7 @@ class TextOptions(TrainingOptions):
         (),
         "Training text, one sentence per line, UTF-8 (plain, .gz or .xz). May be repeated.",
         metavar="FILE",
+        reads=True,
         common=True,
     )
 
@@ -37,7 +38,11 @@ class TokenizerOptions(TrainingOptions):
     usual_normalisation: ClassVar[str] = "english"
 
     tokenizer: Path | None = option(
-        None, "Existing tokenizer.json.  [default: train a tokenizer on the text]", metavar="FILE", common=True
+        None,
+        "Existing tokenizer.json.  [default: train a tokenizer on the text]",
+        metavar="FILE",
+        reads=True,
+        common=True,
     )
     normalize: str | None = option(
         None,
@@ -54,5 +59,9 @@ class TokenizerOptions(TrainingOptions):
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(TrainingOptions):
     pairs: tuple[Path, Path] | None = option(
-        None, "Source sentences and their translations, line by line.", metavar="SOURCE TARGET", common=True
+        None,
+        "Source sentences and their translations, line by line.",
+        metavar="SOURCE TARGET",
+        reads=True,
+        common=True,
     )

@@ -129,6 +129,7 @@ class ListedErrorRate(ErrorRate):
             "the error rate of these words, UWER of all other words. --boost adds a bonus for each of them; --respell "
             "keeps them and proposes them as replacements.",
             metavar="FILE",
+            reads=True,
             read=WordList.load,
         )
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, Number, OneOf
 from rescore.options import Declared, option
 from rescore.parts import PROBES
 
@@ -68,16 +67,25 @@ class VectorsOptions(Declared):
 CHUNK = 1_000
 
 
-@click.command("embed", cls=GroupedCommand)
-@click.argument("file", metavar="FILE")
-@click.option(
-    "-o", "--output", required=True, metavar="FILE", help="Write the vectors: .npy, .jsonl (also .gz) or .safetensors."
-)
-@click.option("--tokens", is_flag=True, help="Write one vector per token instead of one per sentence; .jsonl only.")
-@options.takes(lms=options.PLAIN, vectors=VectorsOptions)
-def embed_command(
-    file: str, lms: options.LanguageModelOptions, output: str, vectors: VectorsOptions, tokens: bool
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Embedding(Declared):
+    common = True
+
+    file: str = option("", metavar="FILE", argument=True, required=True, reads=True)
+    output: str = option(
+        "",
+        "Write the vectors: .npy, .jsonl (also .gz) or .safetensors.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        writes="stdout",
+    )
+    tokens: bool = option(False, "Write one vector per token instead of one per sentence; .jsonl only.")
+
+
+@options.command("embed", own=Embedding, lms=options.PLAIN, vectors=VectorsOptions)
+def embed_command(own: Embedding, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
     """Write one vector for each sentence of FILE, which has one sentence per line.
 
     \b
@@ -91,6 +99,7 @@ def embed_command(
     from rescore.formats.source import Source
     from rescore.research.vectors import Embedder
 
+    file, output, tokens = own.file, own.output, own.tokens
     ending = next((name for name in (".npy", ".safetensors", ".jsonl", ".jsonl.gz") if output.endswith(name)), None)
     if ending is None or (tokens and not ending.startswith(".jsonl")):
         raise click.UsageError(f"--output {output}: expected {'.jsonl' if tokens else '.npy, .jsonl or .safetensors'}")
@@ -147,24 +156,27 @@ def _write_array(path: Path, rows: int, parts: Iterator[Vectors]) -> None:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-@click.command("similarity", cls=GroupedCommand)
-@click.argument("pairs", metavar="PAIRS")
-@click.option("--centre", is_flag=True, help="Subtract the mean vector of all sentences before taking cosines.")
-@click.option(
-    "--joined", is_flag=True, help="Concatenate the vectors of all --lm instead of printing one row per --lm."
-)
-@click.option("--gold", metavar="FILE", help="WiC answers, T or F, one per line; PAIRS is then the WiC data.")
-@click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
-@options.takes(lms=options.PLAIN, vectors=VectorsOptions)
-def similarity_command(
-    pairs: str,
-    lms: options.LanguageModelOptions,
-    vectors: VectorsOptions,
-    centre: bool,
-    joined: bool,
-    gold: str | None,
-    output: str | None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class FiguresFile(Declared):
+    output: str | None = option(
+        None, "Write the figures as JSON; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout", common=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Similarity(FiguresFile):
+    common = True
+
+    pairs: str = option("", metavar="PAIRS", argument=True, required=True, reads=True)
+    centre: bool = option(False, "Subtract the mean vector of all sentences before taking cosines.")
+    joined: bool = option(False, "Concatenate the vectors of all --lm instead of printing one row per --lm.")
+    gold: str | None = option(
+        None, "WiC answers, T or F, one per line; PAIRS is then the WiC data.", metavar="FILE", reads=True
+    )
+
+
+@options.command("similarity", own=Similarity, lms=options.PLAIN, vectors=VectorsOptions)
+def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
     """Correlate the cosines of sentence vectors with human similarity scores. PAIRS is an STS-B csv, SICK.txt, or lines
     with a score and two sentences, separated by tabs. With --gold, print the accuracy on words in context (WiC).
 
@@ -175,16 +187,17 @@ def similarity_command(
     from rescore import formats
     from rescore.research import similarity
 
-    if joined and gold:
+    gold, centre, output = own.gold, own.centre, own.output
+    if own.joined and gold:
         raise click.UsageError("--joined does not apply to --gold: tokens of several models may differ")
     models, wanted = lms.load(), vectors.options()
     if gold:
-        words = similarity.read_words(pairs, gold)
+        words = similarity.read_words(own.pairs, gold)
         accuracies = [similarity.measure_words(words, lm, wanted, centre) for lm in models]
         shown, figures = similarity.render_word_accuracies(accuracies), [asdict(accuracy) for accuracy in accuracies]
     else:
-        read = similarity.read_pairs(pairs)
-        groups = [models] if joined else [[lm] for lm in models]
+        read = similarity.read_pairs(own.pairs)
+        groups = [models] if own.joined else [[lm] for lm in models]
         correlations = [similarity.measure_pairs(read, group, wanted, centre) for group in groups]
         shown, figures = similarity.render(correlations), [asdict(correlation) for correlation in correlations]
     if output:
@@ -194,38 +207,31 @@ def similarity_command(
         click.echo(shown)
 
 
-@click.command("probe", cls=GroupedCommand)
-@click.argument("name", type=OneOf(PROBES))
-@click.argument("file", metavar="FILE")
-@click.option("--gold", metavar="FILE", help="wic: the answers, T or F, one per line.")
-@click.option(
-    "--examples",
-    type=click.IntRange(10),
-    help="Task order: number of examples that are made from the text.  [default: 5,000]",
-)
-@click.option(
-    "--fine-tune", is_flag=True, help="Also fine-tune the network with the classifier, and print both accuracies."
-)
-@click.option("--epochs", type=click.IntRange(1), help="--fine-tune: passes over the training examples.  [default: 3]")
-@click.option(
-    "--learning-rate",
-    type=Number(0, 1, open_low=True),
-    help="--fine-tune: highest learning rate of AdamW.  [default: 0.0005]",
-)
-@click.option("-o", "--output", metavar="FILE", help="Write the figures as JSON; - is stdout.")
-@options.takes(lms=options.PLAIN, vectors=VectorsOptions)
-def probe_command(
-    name: str,
-    file: str,
-    lms: options.LanguageModelOptions,
-    vectors: VectorsOptions,
-    gold: str | None,
-    examples: int | None,
-    fine_tune: bool,
-    epochs: int | None,
-    learning_rate: float | None,
-    output: str | None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Probing(FiguresFile):
+    common = True
+
+    name: str = option("", argument=True, required=True, choices=PROBES)
+    file: str = option("", metavar="FILE", argument=True, required=True, reads=True)
+    gold: str | None = option(None, "wic: the answers, T or F, one per line.", metavar="FILE", reads=True)
+    examples: int | None = option(
+        None,
+        "Task order: number of examples that are made from the text.  [default: 5,000]",
+        low=10,
+    )
+    fine_tune: bool = option(False, "Also fine-tune the network with the classifier, and print both accuracies.")
+    epochs: int | None = option(None, "--fine-tune: passes over the training examples.  [default: 3]", low=1)
+    learning_rate: float | None = option(
+        None,
+        "--fine-tune: highest learning rate of AdamW.  [default: 0.0005]",
+        low=0,
+        high=1,
+        open_low=True,
+    )
+
+
+@options.command("probe", own=Probing, lms=options.PLAIN, vectors=VectorsOptions)
+def probe_command(own: Probing, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
     """Train a linear classifier on vectors and print its accuracy. Needs scikit-learn.
 
     sick: entailment in SICK.txt; wic: words in context; order: which of two lines of a text comes first.
@@ -239,12 +245,14 @@ def probe_command(
     from rescore import formats
     from rescore.research import probe
 
+    name, gold, examples, output = own.name, own.gold, own.examples, own.output
+    fine_tune, epochs, learning_rate = own.fine_tune, own.epochs, own.learning_rate
     for file_option, value in (("gold", gold), ("examples", examples)):
         if value is not None and file_option not in PROBES[name].takes:
             raise click.UsageError(f"--{file_option} does not apply to {name}")
     if not fine_tune and (epochs or learning_rate):
         raise click.UsageError(f"--{'epochs' if epochs else 'learning-rate'} goes with --fine-tune")
-    read = probe.read(name, Path(file), Path(gold) if gold else None, examples or probe.EXAMPLES)
+    read = probe.read(name, Path(own.file), Path(gold) if gold else None, examples or probe.EXAMPLES)
     loaded = lms.load()
     if fine_tune:
         from rescore.research.vectors import FineTuning, trainable

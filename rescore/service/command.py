@@ -5,36 +5,39 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-
-import click
+from dataclasses import dataclass
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
 from rescore.cli.options.inputs import InputOptions
 from rescore.config import Limits, RunConfig
 from rescore.errors import UserError
+from rescore.options import Declared, option
 
 
-@click.command("serve", cls=GroupedCommand)
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 chooses a free port."
-)
-@options.takes(
+@dataclass(frozen=True, kw_only=True)
+class Address(Declared):
+    common = True
+
+    host: str = option("127.0.0.1", "Address to listen on.", metavar="ADDRESS")
+    port: int = option(8000, "Port; 0 chooses a free port.", low=0, high=65535)
+
+
+@options.command(
+    "serve",
+    address=Address,
     limits=Limits,
     weights=options.TunedWeights,
     lms=options.PLAIN,
     config=options.config(options.DECISION, options.MEASURES, names=("recombine", "respell", "channel", "lexicon")),
     dev=options.Offer(
         options.DevLists,
-        helps=(("dev", "Scored lists with references for the calibration of confidences. May be repeated."),),
+        helps={"dev": "Scored lists with references for the calibration of confidences. May be repeated."},
     ),
 )
 def command(
-    weights: options.TunedWeights,
-    host: str,
-    port: int,
+    address: Address,
     limits: Limits,
+    weights: options.TunedWeights,
     lms: options.LanguageModelOptions,
     config: RunConfig,
     dev: options.DevLists,
@@ -60,7 +63,7 @@ def command(
 
     bound_kernels()
     loaded = weights.load()
-    with _bound(host, port) as listening:
+    with _bound(address.host, address.port) as listening:
         config = options.configured(config, weights=weights)
         dev_lists = InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)

@@ -106,32 +106,22 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(rescore("confidence", test, "-o", "w.jsonl", "--metric", "bleu"), "has no word errors")
 
 
-def test_run_writes_what_the_stages_write(
-    rescore: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scored_lists_with_weights(rescore: Run, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dev, test = some_lists(tmp_path, "dev", 40), some_lists(tmp_path, "test", 40)
-    lm = ("--lm", f"tta:{model}")
-    whole = ("--confidence", "one.jsonl", "--alternatives", "2")
-    done = rescore(test, *lm, "--dev", dev, *whole, "--save-weights", "w.json")
+    done = rescore(test, "--lm", f"tta:{model}", "--dev", dev, "--save-weights", "w.json")
     assert done.returncode == 0, done.stderr
     for path in (dev, test):
-        rescore("score", path, *lm, "-o", f"{path.stem}.scored.jsonl")
+        rescore("score", path, "--lm", f"tta:{model}", "-o", f"{path.stem}.scored.jsonl")
     calibrated = ("--dev", "dev.scored.jsonl", "--alternatives", "2")
     stages = rescore("confidence", "test.scored.jsonl", "--weights", "w.json", *calibrated, "-o", "two.jsonl")
-    assert (tmp_path / "one.jsonl").read_text() == (tmp_path / "two.jsonl").read_text()
+    assert "calibrated on dev" in stages.stdout
     own = rescore("confidence", "dev.scored.jsonl", "--weights", "w.json", *calibrated, "-o", "own.jsonl")
     assert "of 40 test utterances are also in the dev lists" in own.stderr and "too good" in own.stderr
-    assert done.stdout.endswith("\n\n" + stages.stdout) and "calibrated on dev" in stages.stdout
-    assert_one_line_error(rescore(test, *lm, "--alternatives", "2"), "--alternatives needs --confidence")
-    refused = ("--metric", "bleu", "--confidence", "w.jsonl", "-o", "lists.jsonl")
-    assert_one_line_error(rescore(test, *lm, "--dev", dev, *refused), "BLEU has no word errors")
-    assert not (tmp_path / "lists.jsonl").exists()  # nothing was scored
-    assert_one_line_error(rescore(test, *lm, "--confidence", "w.ctm"), "a CTM has times; give --segments")
     read, real = [], references.read_segments
     monkeypatch.setattr(references, "read_segments", lambda path: read.append(path) or real(path))
     places = (
-        f"{json.loads(line)['id']} rec {at} {at + 1}\n" for at, line in enumerate((tmp_path / "one.jsonl").open())
+        f"{json.loads(line)['id']} rec {at} {at + 1}\n" for at, line in enumerate((tmp_path / "two.jsonl").open())
     )
     (tmp_path / "segments").write_text("".join(places), encoding="utf-8")
-    assert rescore(test, "--confidence", "w.ctm", "--segments", "segments").returncode == 0
+    assert rescore("confidence", test, "-o", "w.ctm", "--segments", "segments").returncode == 0
     assert read == ["segments"]  # once: it may be a pipe

@@ -13,7 +13,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from rescore.cli.main import COMMANDS, cli
-from rescore.cli.options import LogProgress
+from rescore.cli.progress import LogProgress
 from rescore.lms import backends
 from tests.conftest import ROOT, Run, assert_one_line_error
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
+from rescore.cli.bridge import Command, DeclaredArgument, DeclaredOption
 from rescore.cli.main import COMMANDS, cli
-from rescore.cli.options import base
 from tests.conftest import Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA
 
@@ -72,11 +72,12 @@ def test_allowed(rescore: Run, files: dict[str, bytes]) -> None:
 def test_every_file_is_an_input_or_an_output() -> None:
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
-        assert command is not None
-        for parameter in command.params:
+        assert isinstance(command, Command)
+        for parameter in command.get_params(click.Context(command, parent=click.Context(cli))):
             if "FILE" in (parameter.metavar or "") or isinstance(parameter, click.Argument):
-                known = (parameter.name in base.INPUTS) + (parameter.name in base.OUTPUTS)
-                assert known == 1 or parameter.name in ("arguments", "shell", "name", "folder"), (name, parameter.name)
+                assert isinstance(parameter, DeclaredOption | DeclaredArgument)
+                known = parameter.entry.about.reads + bool(parameter.entry.about.writes)
+                assert known == 1 or parameter.name in ("arguments", "shell", "name", "folder", "stamp"), parameter.name
 
 
 def test_init_writes_over_no_link(rescore: Run, tmp_path: Path) -> None:

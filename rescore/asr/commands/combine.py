@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import click
+from dataclasses import dataclass
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
 from rescore.config import RunConfig
+from rescore.options import Declared, option
 
 
-@click.command("combine", cls=GroupedCommand)
-@click.argument("systems", nargs=-1, required=True, metavar="SYSTEM...")
-@click.option(
-    "--name",
-    multiple=True,
-    metavar="NAME",
-    help="Name of each system, in their order, and of its column.  [default: from its path]",
-)
-@click.option(
-    "--ref",
-    metavar="PATH",
-    help="References of the whole recordings, in any format of a system. They are cut at the same places, for tuning.",
-)
-@options.output_option("Write the lists: .json, .jsonl, also .gz; - is stdout.")
-@click.option("--strict", is_flag=True, help="Stop at oddities of inputs instead of reporting them.")
-@options.takes(config=options.config(options.MEASURES))
-def command(
-    systems: tuple[str, ...],
-    name: tuple[str, ...],
-    ref: str | None,
-    output: str,
-    strict: bool,
-    config: RunConfig,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Systems(Declared):
+    common = True
+
+    systems: tuple[str, ...] = option((), metavar="SYSTEM...", argument=True, required=True, reads=True)
+    name: tuple[str, ...] = option(
+        (), "Name of each system, in their order, and of its column.  [default: from its path]", metavar="NAME"
+    )
+    ref: str | None = option(
+        None,
+        "References of the whole recordings, in any format of a system. They are cut at the same places, for tuning.",
+        metavar="PATH",
+        reads=True,
+    )
+    output: str = option(
+        "-", "Write the lists: .json, .jsonl, also .gz; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
+    )
+    strict: bool = option(False, "Stop at oddities of inputs instead of reporting them.")
+
+
+@options.command("combine", own=Systems, config=options.config(options.MEASURES))
+def command(own: Systems, config: RunConfig) -> None:
     """Combine outputs of several recognisers for the same whole recordings, each in its own segmentation.
 
     \b
@@ -52,8 +50,8 @@ def command(
     from rescore.metrics.normalise import EXACT
     from rescore.plan import metrics_of
 
-    names = system_names(systems, name, len(systems))
-    recordings = {key: read_recordings(path, strict) for key, path in zip(names, systems, strict=True)}
-    references = read_recordings(ref, strict) if ref else None
+    names = system_names(own.systems, own.name, len(own.systems))
+    recordings = {key: read_recordings(path, own.strict) for key, path in zip(names, own.systems, strict=True)}
+    references = read_recordings(own.ref, own.strict) if own.ref else None
     normaliser = metrics_of(options.with_one_metric(options.configured(config)), [])[0].words or EXACT
-    formats.write(combine(recordings, normaliser, references), output)
+    formats.write(combine(recordings, normaliser, references), own.output)

@@ -2,36 +2,83 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
-from rescore.cli.options.outputs import ConfidenceFile, WordOutputs
 from rescore.config import RunConfig
 from rescore.errors import UserError
+from rescore.options import option
+
+if TYPE_CHECKING:
+    from rescore.asr.confidences import Confidences
+    from rescore.formats.references import RecordingSegment
+    from rescore.nbest import NbestList
+
+    Times = dict[str, RecordingSegment] | None
+    """Where utterances stand in recordings."""
 
 
-@click.command("confidence", cls=GroupedCommand)
-@options.nbest_argument
-@click.option("-o", "--output", required=True, metavar="FILE", help="Write words and confidences: .ctm or .jsonl.")
-@options.takes(
+@dataclass(frozen=True, kw_only=True)
+class WordsFile(options.Lists):
+    """The lists, and the file of decided words with their confidences."""
+
+    output: str = option(
+        "",
+        "Write words and confidences: .ctm or .jsonl.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        writes="stdout",
+    )
+    alternatives: int = option(
+        0,
+        "List up to N alternatives to each word, with their posteriors (in .jsonl).",
+        low=0,
+    )
+    segments: str | None = option(
+        None,
+        "Kaldi segments file with the start and end of each utterance; .ctm confidences need it.",
+        metavar="FILE",
+        reads=True,
+    )
+
+    def times(self) -> Times:
+        """Where utterances stand, if this is given; a file that cannot be written is refused here, before any work."""
+        from rescore.asr.confidences import check_file
+        from rescore.formats.references import read_segments
+
+        times = read_segments(self.segments) if self.segments else None
+        check_file(self.output, times is not None)
+        return times
+
+    def write(self, lists: Sequence[NbestList], confidences: Confidences, times: Times) -> None:
+        from rescore import formats
+        from rescore.asr.confidences import write
+
+        with formats.opened(self.output) as file:
+            write(self.output, file, lists, confidences.words, times)
+
+
+@options.command(
+    "confidence",
+    file=WordsFile,
     weights=options.TunedWeights,
     dev=options.Offer(
         options.DevLists,
-        helps=(("dev", "Lists with references for calibration, with the same columns. May be repeated."),),
+        helps={"dev": "Lists with references for calibration, with the same columns. May be repeated."},
     ),
-    outputs=WordOutputs,
     config=options.config(options.DECISION, options.MEASURES),
     inputs=options.InputOptions,
 )
 def command(
-    nbest: tuple[str, ...],
+    file: WordsFile,
     weights: options.TunedWeights,
     dev: options.DevLists,
-    outputs: WordOutputs,
-    output: str,
     config: RunConfig,
     inputs: options.InputOptions,
 ) -> None:
@@ -51,8 +98,7 @@ def command(
     from rescore.plan import decision_of, resolve
     from rescore.tuning import suited
 
-    words = ConfidenceFile(output, outputs.alternatives, outputs.segments)
-    times = words.times()
+    times = file.times()
     loaded = weights.load()
     config, scale = options.configured(config), None
     unscaled = replace(config, scale=None)
@@ -60,20 +106,17 @@ def command(
         config, scale = unscaled, config.scale
         if dev.dev:
             raise click.UsageError("--scale gives what --dev calibrates; leave one out")
-    lists = inputs.read(nbest)
+    lists = inputs.read(file.nbest)
     dev_lists = inputs.read_dev(dev.dev, dev.dev_ref) if dev.dev else None
     for checked in (lists, dev_lists or []):
         for name in loaded.columns:
             if checked and loaded.weighs(name) and name not in checked[0].hypotheses[0].scores:
-                raise UserError(
-                    f"utterance {checked[0].id}: no score {name!r}; add it with `rescore score`, or score in the same "
-                    "command: rescore run NBEST --lm MODEL --dev LISTS --confidence FILE"
-                )
+                raise UserError(f"utterance {checked[0].id}: no score {name!r}; add it with `rescore score`")
         suited(loaded, checked, weights.force_weights)
     plan = resolve(config, dev_lists or lists, weights=loaded)
     decision = plan.decision_with(loaded)
     texts = decision.texts(plan.metric, lists, loaded.of)
-    confident = confidences(plan.metric, lists, texts, loaded, decision, dev_lists, outputs.alternatives, scale)
-    words.write(lists, confident, times)
+    confident = confidences(plan.metric, lists, texts, loaded, decision, dev_lists, file.alternatives, scale)
+    file.write(lists, confident, times)
     if quality := render(confident):
-        click.echo(quality, err=output == "-")
+        click.echo(quality, err=file.output == "-")

@@ -2,52 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from rescore.asr.formats.documents import KINDS
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand, Number
+from rescore.options import Declared, option
 
 if TYPE_CHECKING:
     from rescore.asr.correct import Change
 
 
-@click.command("correct", cls=GroupedCommand)
-@click.argument("text", metavar="TEXT", default="-")
-@click.option(
-    "--words",
-    required=True,
-    metavar="FILE",
-    help="Your terms: one `term`, or `heard => term`, per line, perhaps with a tab and a weight; or one line "
-    "`utterance word word ...` per utterance.",
-)
-@options.output_option("Write the corrected text.")
-@click.option("--format", "kind", type=click.Choice(KINDS), help="Format of TEXT.  [default: detected]")
-@click.option(
-    "--threshold",
-    type=Number(0.0, 1.0),
-    metavar="P",
-    help="Least probability of a correction.  [default: tuned on --dev, else a careful value]",
-)
-@click.option("--dev", metavar="TEXT", help="A text with references, on which the threshold is tuned.")
-@click.option("--dev-ref", metavar="FILE", help="References of --dev.")
-@click.option("--lm", metavar="KIND[:PATH]", help="A language model that also weighs the corrected sentences.")
-@click.option(
-    "--explain", metavar="FILE", help="Write each correction: utterance, heard, term, probability; - is stderr."
-)
-def command(
-    text: str,
-    words: str,
-    output: str,
-    kind: str | None,
-    threshold: float | None,
-    dev: str | None,
-    dev_ref: str | None,
-    lm: str | None,
-    explain: str | None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Correction(Declared):
+    common = True
+
+    text: str = option("-", metavar="TEXT", argument=True, reads=True)
+    words: str = option(
+        "",
+        "Your terms: one `term`, or `heard => term`, per line, perhaps with a tab and a weight; or one line "
+        "`utterance word word ...` per utterance.",
+        metavar="FILE",
+        required=True,
+        reads=True,
+    )
+    output: str = option("-", "Write the corrected text.", "-o", "--output", metavar="FILE", writes="stdout")
+    kind: str | None = option(None, "Format of TEXT.  [default: detected]", "--format", choices=KINDS)
+    threshold: float | None = option(
+        None,
+        "Least probability of a correction.  [default: tuned on --dev, else a careful value]",
+        metavar="P",
+        low=0,
+        high=1,
+    )
+    dev: str | None = option(
+        None, "A text with references, on which the threshold is tuned.", metavar="TEXT", reads=True
+    )
+    dev_ref: str | None = option(None, "References of --dev.", metavar="FILE", reads=True)
+    lm: str | None = option(
+        None, "A language model that also weighs the corrected sentences.", metavar="KIND[:PATH]", reads=True
+    )
+    explain: str | None = option(
+        None,
+        "Write each correction: utterance, heard, term, probability; - is stderr.",
+        metavar="FILE",
+        writes="stderr",
+    )
+
+
+@options.command("correct", own=Correction)
+def command(own: Correction) -> None:
     """Correct what was heard into the terms of a list: "gold man sacks" into Goldman Sachs.
 
     \b
@@ -69,18 +75,19 @@ def command(
     from rescore.metrics.listed import WordList
     from rescore.metrics.normalise import Normaliser
 
+    dev, dev_ref, explain = own.dev, own.dev_ref, own.explain
     if bool(dev) != bool(dev_ref):
         raise click.UsageError("--dev and --dev-ref belong together")
-    if dev and threshold is not None:
+    if dev and own.threshold is not None:
         raise click.UsageError("--threshold gives what --dev tunes; leave one out")
-    listed = WordList.load(Path(words))
-    corrector = Corrector(listed, threshold, language_model(lm) if lm else None)
+    listed = WordList.load(Path(own.words))
+    corrector = Corrector(listed, own.threshold, language_model(own.lm) if own.lm else None)
     if dev and dev_ref:
         click.echo(f"rescore: {tuned(corrector, listed, dev, dev_ref, Normaliser(drop_punctuation=True))}", err=True)
-    source = LiveSource(text)
-    document = parts(source, kind or kind_of(source))
+    source = LiveSource(own.text)
+    document = parts(source, own.kind or kind_of(source))
     with ExitStack() as stack:
-        file = stack.enter_context(formats.opened(output))
+        file = stack.enter_context(formats.opened(own.output))
         shown = stack.enter_context(formats.opened(explain)) if explain and explain != "-" else None
         for written, changes in corrector.document(document, live=not source.is_regular):
             file.write(written)

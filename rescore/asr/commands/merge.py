@@ -1,37 +1,31 @@
-"""`rescore merge`: lists of several recognisers as one; and the options by which `run` does it."""
+"""`rescore merge`: lists of several recognisers as one."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-import click
+from dataclasses import dataclass
 
 from rescore.cli import options
-from rescore.cli.options.base import GroupedCommand
 from rescore.config import RunConfig
-
-if TYPE_CHECKING:
-    pass
+from rescore.options import option
 
 
-@click.command("merge", cls=GroupedCommand)
-@options.nbest_argument
-@click.option(
-    "--name",
-    multiple=True,
-    metavar="NAME",
-    help="Name of the second, third, ... system, and of its columns.  [default: from its path]",
-)
-@options.output_option("Write the merged lists: .json, .jsonl, also .gz; - is stdout.")
-@options.takes(config=options.config(options.MEASURES), inputs=options.InputOptions)
-def command(
-    nbest: tuple[str, ...],
-    name: tuple[str, ...],
-    output: str,
-    config: RunConfig,
-    inputs: options.InputOptions,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Merged(options.Lists):
+    name: tuple[str, ...] = option(
+        (), "Name of the second, third, ... system, and of its columns.  [default: from its path]", metavar="NAME"
+    )
+    output: str = option(
+        "-",
+        "Write the merged lists: .json, .jsonl, also .gz; - is stdout.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        writes="stdout",
+    )
+
+
+@options.command("merge", own=Merged, config=options.config(options.MEASURES), inputs=options.InputOptions)
+def command(own: Merged, config: RunConfig, inputs: options.InputOptions) -> None:
     """Merge the N-best lists of several systems for the same utterances.
 
     \b
@@ -48,9 +42,8 @@ def command(
     from rescore.asr.merge import merge, system_names
     from rescore.plan import metrics_of
 
-    names = system_names(nbest, name, len(nbest) - 1)
-    first = inputs.read(nbest[:1])
+    names = system_names(own.nbest, own.name, len(own.nbest) - 1)
+    first = inputs.read(own.nbest[:1])
     words = metrics_of(options.with_one_metric(options.configured(config)), first)[0].words
-    alone = replace(inputs, ref=())
-    others = {name: alone.read([path]) for name, path in zip(names, nbest[1:], strict=True)}
-    formats.write(merge(first, others, words), output)
+    others = {name: inputs.read_alone(path) for name, path in zip(names, own.nbest[1:], strict=True)}
+    formats.write(merge(first, others, words), own.output)

@@ -88,6 +88,7 @@ class Options(ListSize, AcousticScale):
         "Symbol table of Kaldi and OpenFst lattices that contain word numbers.  [default: words.txt beside the "
         "lattices]",
         metavar="FILE",
+        reads=True,
     )
 
 

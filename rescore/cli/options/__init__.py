@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from tqdm import tqdm
 
-from rescore.cli.options.base import Command
-from rescore.cli.options.base import Offer as Offer
-from rescore.cli.options.base import takes as takes
+from rescore.cli.bridge import Offer as Offer
+from rescore.cli.bridge import command as command
 from rescore.cli.options.deciding import TunedWeights as TunedWeights
 from rescore.cli.options.deciding import config as config
 from rescore.cli.options.deciding import configured as configured
@@ -23,57 +18,53 @@ from rescore.cli.options.deciding import listed_metrics as listed_metrics
 from rescore.cli.options.deciding import with_one_metric as with_one_metric
 from rescore.cli.options.inputs import DevLists as DevLists
 from rescore.cli.options.inputs import InputOptions as InputOptions
+from rescore.cli.options.inputs import Lists as Lists
 from rescore.cli.options.lms import COMPARED as COMPARED
 from rescore.cli.options.lms import PLAIN as PLAIN
 from rescore.cli.options.lms import LanguageModelOptions as LanguageModelOptions
 from rescore.cli.options.outputs import CurveOption as CurveOption
 from rescore.cli.options.outputs import DetokenizeOption as DetokenizeOption
+from rescore.cli.options.outputs import RerankedOutputs as RerankedOutputs
+from rescore.cli.progress import progress_bar as progress_bar
+from rescore.cli.progress import scoring_bar as scoring_bar
+from rescore.cli.progress import watched as watched
 from rescore.config import DECISION as DECISION
 from rescore.config import EXPANSION as EXPANSION
 from rescore.config import MEASURES as MEASURES
 from rescore.config import MODELS as MODELS
+from rescore.config import SYSTEMS as SYSTEMS
 from rescore.config import TUNING as TUNING
 from rescore.config import WEIGHTS as WEIGHTS
-from rescore.errors import counted
 from rescore.files import resolved, shown
 from rescore.options import Declared, option
 from rescore.parts import TESTS
 
 if TYPE_CHECKING:
-    from rescore.config import RunConfig
     from rescore.metrics.significance import PairedTest
-    from rescore.nbest import NbestList
     from rescore.reports.results import Results
-    from rescore.scoring import OnProgress
-
-log = logging.getLogger(__name__)
-
-nbest_argument = click.argument("nbest", nargs=-1, required=True, metavar="NBEST...")
 
 
-def output_option(text: str, metavar: str = "FILE") -> Callable[[Command], Command]:
-    """`--output`, by default stdout."""
-    return click.option("-o", "--output", default="-", show_default=True, metavar=metavar, help=text)
+def _renaming(text: str) -> tuple[str, str]:
+    old, equals, new = text.rpartition("=")
+    if not equals or not old or not new:
+        raise click.UsageError(f"--rename {text}: expected OLD=NEW")
+    return old, new
 
 
-def _names(ctx: click.Context, param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, str]:
-    names = {}
-    for pair in pairs:
-        old, equals, new = pair.rpartition("=")
-        if not equals or not old or not new:
-            raise click.UsageError(f"--rename {pair}: expected OLD=NEW")
-        names[old] = new
-    return names
+@dataclass(frozen=True, kw_only=True)
+class RenameOption(Declared):
+    """Names in a table."""
 
+    common = True
 
-rename_option = click.option(
-    "--rename",
-    multiple=True,
-    metavar="OLD=NEW",
-    callback=_names,
-    help="Print NEW instead of a name in the table, such as 'tta + decoder=T-TA' or 'first pass=Baseline'. May be "
-    "repeated.",
-)
+    rename: Mapping[str, str] = option(
+        {},
+        "Print NEW instead of a name in the table, such as 'tta + decoder=T-TA' or 'first pass=Baseline'. May be "
+        "repeated.",
+        metavar="OLD=NEW",
+        parse=_renaming,
+        read=dict,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +73,14 @@ class ReportOptions(Declared):
 
     title = "Report"
 
-    report: str | None = option(None, "Write the results as JSON in full precision.", metavar="FILE", common=True)
+    report: str | None = option(
+        None, "Write the results as JSON in full precision.", metavar="FILE", writes="stdout", common=True
+    )
     table: tuple[str, ...] = option(
         (),
         "Write the results as a table, like `rescore report`: .md, .tex, .csv or .txt. May be repeated.",
         metavar="FILE",
+        writes="stdout",
     )
     dataset: str | None = option(None, "Name of the test set in tables.  [default: from the path]", metavar="NAME")
     system: str | None = option(None, "Name of the output in tables.  [default: the models]", metavar="NAME")
@@ -144,54 +138,3 @@ class TestOptions(Declared):
         from rescore.metrics.significance import SPEAKER, PairedTest
 
         return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker or SPEAKER)
-
-
-def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | LogProgress:
-    """A bar of hypotheses on stderr; where that is no terminal, one line per minute."""
-    if sys.stderr.isatty():
-        return tqdm(total=total, desc=label, unit=unit, leave=False)
-    return LogProgress(total, label, unit)
-
-
-def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | LogProgress:
-    """A bar of the hypotheses of sets, for all models; how many there will be is not known of lists that grow."""
-    from rescore.lms import each
-
-    number = len(each(config.lms)) * sum(len(nbest.hypotheses) for lists in sets for nbest in lists or ())
-    return progress_bar(None if config.expands else number or None, f"score {', '.join(config.lms)}")
-
-
-class LogProgress:
-    """A bar for log files: one line per minute, for jobs that somebody looks at from time to time."""
-
-    EVERY = 60.0
-
-    def __init__(self, total: int | None, label: str, unit: str) -> None:
-        self._total, self._label, self._unit = total, label, unit
-        self._done = self._done_before = 0
-        self._reported = time.monotonic()
-
-    def __enter__(self) -> LogProgress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def update(self, done: int) -> None:
-        self._done += done
-        now = time.monotonic()
-        if now - self._reported >= self.EVERY:
-            of = f" of {self._total:,}" if self._total else ""
-            rate = (self._done - self._done_before) / (now - self._reported)  # of the last minute
-            self._reported, self._done_before = now, self._done
-            left = ""
-            if self._total and rate:
-                left = f", {counted(round((self._total - self._done) / rate / 60), 'minute')} to go"
-            log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)
-
-
-def watched(lists: Iterator[NbestList], progress: OnProgress) -> Iterator[NbestList]:
-    """The same stream, which reports how many hypotheses went by."""
-    for nbest in lists:
-        yield nbest
-        progress(len(nbest.hypotheses))

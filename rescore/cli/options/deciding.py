@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rescore.cli.options.base import Offer
+from rescore.cli.bridge import Offer
 from rescore.cli.options.lms import LanguageModelOptions
 from rescore.config import RunConfig
 from rescore.decision.rules import with_options
+from rescore.expansion import asked
 from rescore.files import shown
 from rescore.options import Declared, flattened, option
 from rescore.parts import METRICS
@@ -37,6 +38,7 @@ class TunedWeights(Declared):
         None,
         "Weights file from `rescore tune` or `rescore run --save-weights`.  [default: the first pass alone]",
         metavar="FILE",
+        reads=True,
         common=True,
     )
     force_weights: bool = option(
@@ -70,7 +72,8 @@ def configured(
     more["decide"] = with_options(config.decide, config.deciding.values)
     config = replace(config, dev=shown(", ".join(dev)) or None, **more)
     weighs = config.metrics or "boost" in click.get_current_context().params
-    used = config.respell or config.boost or (weights and not config.metrics)
+    proposed = any(part.reads_words for _, part, _ in asked(config))
+    used = proposed or config.boost or (weights and not config.metrics)
     if config.measuring.words and weighs and not used:
         readers = listed_metrics()
         if not set(readers) & {*config.metrics}:

@@ -18,15 +18,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Lists(Declared):
+    """The lists of a command, for the class of its own options."""
+
+    common = True
+
+    nbest: tuple[str, ...] = option((), metavar="NBEST...", argument=True, required=True, reads=True)
+
+
+@dataclass(frozen=True, kw_only=True)
 class DevLists(Declared):
     """Lists to tune on, and their references."""
 
     title = "Tuning"
 
     dev: tuple[str, ...] = option(
-        (), "Lists with references to tune the weights on. May be repeated.", metavar="NBEST", common=True
+        (), "Lists with references to tune the weights on. May be repeated.", metavar="NBEST", reads=True, common=True
     )
-    dev_ref: tuple[str, ...] = option((), "References of the dev lists.", metavar="FILE", needs="dev")
+    dev_ref: tuple[str, ...] = option((), "References of the dev lists.", metavar="FILE", reads=True, needs="dev")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +49,7 @@ class InputOptions(Declared):
         "References: Kaldi text, trn, stm, lists, or one line per utterance in the order of the lists. Repeat --ref "
         "for several references per utterance.",
         metavar="FILE",
+        reads=True,
         common=True,
     )
     allow_missing: bool = option(
@@ -61,6 +71,7 @@ class InputOptions(Declared):
         "File that names the recording of each utterance (Kaldi's utt2spk or segments), for --context. The times in a "
         "segments file also pair lists with stm references.  [default: each id up to its last - _ . / or :]",
         metavar="FILE",
+        reads=True,
     )
     audio: tuple[str, ...] = option(
         (),
@@ -87,6 +98,10 @@ class InputOptions(Declared):
             **self._how(),
         )
         return list(self._prepared(lists))
+
+    def read_alone(self, path: str) -> list[NbestList]:
+        """The lists of a further system, without references."""
+        return replace(self, ref=()).read([path])
 
     @staticmethod
     def check(paths: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rescore.cli.options.base import Offer
+from rescore.cli.bridge import Offer
 from rescore.lms.base import ComputeOptions
 from rescore.options import Declared, option
 from rescore.parts import KINDS
@@ -33,6 +33,7 @@ class LanguageModelOptions(Declared):
         "Language model: a shipped model, or KIND and the PATH of a model. May be repeated. Kinds:",
         metavar="KIND[:PATH]",
         describes=KINDS,
+        reads=True,
         common=True,
     )
     case: str = option(

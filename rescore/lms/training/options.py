@@ -43,7 +43,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     title: ClassVar[str] = "Networks"
 
     config: str = option(
-        "base", "Size of the network: base, small, or a config.json.", metavar="NAME|FILE", common=True
+        "base", "Size of the network: base, small, or a config.json.", metavar="NAME|FILE", reads=True, common=True
     )
     vocabulary: str | None = option(
         None,

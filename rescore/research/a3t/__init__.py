@@ -22,12 +22,15 @@ class A3tOptions(TrainingOptions):
     audio: tuple[str, ...] = option(
         (), "Recordings: wav.scp, a folder, or a NeMo manifest. May be repeated.", metavar="PATH"
     )
-    text: tuple[Path, ...] = option((), "Transcripts, Kaldi text: `utterance words`. May be repeated.", metavar="FILE")
+    text: tuple[Path, ...] = option(
+        (), "Transcripts, Kaldi text: `utterance words`. May be repeated.", metavar="FILE", reads=True
+    )
     align: str = option(
         "",
         "Times of words or of letters in a CTM, or hf-ctc:DIR, a CTC model that places the letters (Viterbi). "
         "Scoring needs the CTC model.",
         metavar="FILE|hf-ctc:DIR",
+        reads=True,
         required=True,
     )
     aligner: str | None = option(

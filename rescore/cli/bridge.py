@@ -1,0 +1,376 @@
+"""The bridge to click: a command whose options are the fields of declared classes.
+
+@command("convert", conversion=Conversion, inputs=InputOptions)
+def convert(conversion: Conversion, inputs: InputOptions) -> None: ...
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+from rescore.cli import clashes
+from rescore.errors import UserError
+from rescore.options import Declared, Field, Option, flattened, made, parameter_name
+from rescore.parts import Registry
+
+LONG = 50
+"""Columns that a list of names may take in the help before it goes into the text, which is wrapped."""
+SHORT = 20
+"""Columns of a default that the screen of common options shows."""
+SCREEN = 45
+"""Lines of a help text that is shown in full. Longer texts show the common options; `--help-all` shows all."""
+WHOLE = "rescore.help.whole"
+"""Key of a context: whether the whole help is shown."""
+PARTS = "rescore.options.parts"
+"""Key of a context: whether the options of parts (metrics, formats, decisions) are read."""
+
+
+class Text(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A text, or what a function makes of it. A shell completes the words and the paths that the metavar names."""
+
+    def __init__(
+        self, metavar: str, parse: Callable[[str], Any] | None = None, names: Sequence[str] = (), name: str = "text"
+    ) -> None:
+        """metavar: such as FILE, or `tune|off|NUMBER`. names: further words. name: is shown where metavar is empty."""
+        self.name, self._parse = name, parse
+        self._files = re.search(r"\b(FILE|DIR|NBEST|PATH|RESULTS|LISTS)\b", metavar) is not None
+        self._names = [*names, *re.findall(r"(?:^|\|)([a-z][a-z0-9-]*)(?=$|\||\[)", metavar)]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return self._parse(value) if self._parse and isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        matching = [CompletionItem(name) for name in self._names if name.startswith(incomplete)]
+        return [*matching, CompletionItem(incomplete, type="file")] if self._files else matching
+
+
+class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A name of a table of parts; what is in the table is looked up when it is needed, and shown in the help."""
+
+    name = "name"
+
+    def __init__(self, table: Registry[Any] | Callable[[], Registry[Any]]) -> None:
+        self._table = table
+
+    @property
+    def table(self) -> Registry[Any]:
+        return self._table if isinstance(self._table, Registry) else self._table()
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        whole = f"[{'|'.join(self.table)}]"
+        return whole if len(whole) < LONG else "NAME"
+
+    @property
+    def help(self) -> str:
+        """The names, where they are too many for the metavar."""
+        return f"One of: {', '.join(self.table)}." if len("|".join(self.table)) + 2 >= LONG else ""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return self.table.check(value)
+        except UserError as error:
+            self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(name) for name in self.table if name.startswith(incomplete)]
+
+
+class DeclaredArgument(click.Argument):
+    """An argument of the command line that is made of a declared field."""
+
+    def __init__(self, names: list[str], entry: Field, **settings: Any) -> None:
+        super().__init__(names, **settings)
+        self.entry = entry
+
+
+class DeclaredOption(click.Option):
+    """An option of the command line that is made of a declared field."""
+
+    def __init__(self, names: list[str], entry: Field, **settings: Any) -> None:
+        super().__init__(names, **settings)
+        self.entry = entry
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """The option and its help: with all parts of its table, or on the screen of common options one sentence if it
+        is no option of the command's own."""
+        record = super().get_help_record(ctx)
+        if record is None:
+            return None
+        about, brackets, rest = record[1].partition("  [")
+        if not ctx.meta.get(WHOLE) and self.entry.title != Declared.title:
+            sentence, default = _SENTENCE.split(record[1])[0], rest.removeprefix("default: ")
+            short = len(default) < SHORT and default != rest
+            return record[0], f"{sentence.rstrip('.')}." + (f"{brackets}{rest}" if short else "")
+        if table := self.entry.about.describes:
+            more = "; ".join(f"{name}: {table.about(name)}" for name in table) + "."
+        else:
+            more = self.type.help if isinstance(self.type, OneOf) else ""
+        return record[0], f"{about} {more}{brackets}{rest}" if more else record[1]
+
+
+_SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
+"""The end of the first sentence of a help text."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The fields of a declared class that a command offers as options."""
+
+    declared: type[Declared]
+    groups: tuple[str, ...] = ()
+    """Titles of the groups that are offered; all groups if empty."""
+    names: tuple[str, ...] = ()
+    """Fields that are offered besides."""
+    without: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    helps: Mapping[str, str] = field(default_factory=dict)
+    """Help texts of the command's own, by field."""
+
+    def _declared(self) -> list[Field]:
+        """The fields of the class; those with options of parts only if the command line may hold such options."""
+        return [entry for entry in self.declared.declared() if entry.about.parts is None or _parts_are_read()]
+
+    @property
+    def fields(self) -> list[Field]:
+        """The offered options."""
+        every = not (self.groups or self.names)
+        return [
+            entry._replace(about=self._about(entry))
+            for entry in flattened(self._declared())
+            if (every or entry.title in self.groups or entry.name in self.names) and entry.name not in self.without
+        ]
+
+    def _about(self, entry: Field) -> Option:
+        required = entry.about.required or entry.name in self.required
+        return replace(entry.about, required=required, help=self.helps.get(entry.name, entry.about.help))
+
+    def parameters(self) -> Iterator[click.Parameter]:
+        shared = dict[str, list[Field]]()
+        for entry in self.fields:
+            shared.setdefault(parameter_name(entry), []).append(entry)
+        for name, entries in shared.items():
+            yield _argument(name, entries[0]) if entries[0].about.argument else _option(name, entries)
+
+    def make(self, ctx: click.Context) -> Any:
+        """The object that the values of the command line give.
+
+        Raises:
+            UsageError: an option is given that has no meaning without another option, which is absent.
+        """
+        entries = {entry.name: entry for entry in self.fields}
+        for name, entry in entries.items():
+            needed = entries.get(entry.about.needs)
+            if needed and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE and not ctx.params[needed.name]:
+                flag = f"{needed.about.flag(needed.name)} {needed.about.metavar or ''}".strip()
+                raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
+        offered = {name: ctx.params[name] for name in map(parameter_name, entries.values())}
+        return made(self.declared, self._declared(), offered)
+
+
+def _parts_are_read() -> bool:
+    """Whether the command line may hold options of parts; else no part is imported for them."""
+    context = click.get_current_context(silent=True)
+    return context is None or bool(context.meta.get(PARTS, True))
+
+
+def _kind(hint: Any) -> tuple[Any, bool, bool]:
+    """The type of a value, whether there may be none, and whether there may be several."""
+    kinds = [part for part in get_args(hint) if part is not NoneType]
+    optional = NoneType in get_args(hint)
+    kind = kinds[0] if optional else hint
+    several = get_origin(kind) is Mapping or (get_origin(kind) is tuple and get_args(kind)[-1] is ...)
+    return get_args(kind)[0] if several else kind, optional, several
+
+
+def _argument(name: str, entry: Field) -> click.Argument:
+    about = entry.about
+    kind, _, several = _kind(entry.hint)
+    shown: dict[str, Any] = {"metavar": about.metavar, "required": about.required, "type": _type(kind, about)}
+    return DeclaredArgument([name], entry, **shown, **({"nargs": -1} if several else {"default": entry.default}))
+
+
+def _option(name: str, entries: Sequence[Field]) -> click.Option:
+    """The option of a field, or of several fields that are values of one option."""
+    entry = entries[0]
+    about = entry.about
+    kind, optional, several = _kind(entry.hint)
+    names = [name, *(about.names or [f"--{name.replace('_', '-')}"])]
+    metavar = about.metavar or ("N" if kind is int else None)
+    shown: dict[str, Any] = {"help": about.help or None, "metavar": metavar, "required": about.required}
+    if about.value:
+        shown |= {"type": click.Choice([value.about.value for value in entries]), "multiple": about.repeated}
+    elif kind is bool and not about.parse:
+        if about.names and about.names[-1].startswith("--no-"):
+            shown |= {"is_flag": True, "callback": lambda ctx, param, value: not value}
+        else:
+            shown |= {"is_flag": True, "default": None if optional else entry.default}
+    else:
+        if not (optional or several or about.required):
+            shown |= {"default": entry.default, "show_default": True}
+        shown |= {"multiple": several}
+        if get_origin(kind) is tuple and not about.parse:
+            shown |= {"nargs": 2} if several else {"nargs": 2, "multiple": True, "callback": _single}
+            kind = get_args(kind)[0]
+        shown |= {"type": _type(kind, about)}
+    return DeclaredOption(names, entry, **shown)
+
+
+def _single(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
+    """The only value of an option that is not for several; click itself would silently take the last."""
+    if len(value) > 1:
+        lm = f"--lm {ctx.params['lm']} takes {param.opts[0]}" if "lm" in ctx.params else f"give {param.opts[0]}"
+        raise click.UsageError(f"{lm} once; put the texts into one file for each language", ctx)
+    return value[0] if value else None
+
+
+def _type(kind: Any, about: Option) -> Any:
+    """click's type of values of a kind."""
+    metavar = about.metavar or ""
+    if about.parse:
+        return Text(metavar, about.parse)
+    if isinstance(about.choices, tuple) and about.choices:
+        return click.Choice(list(about.choices))
+    if not isinstance(about.choices, tuple):
+        return OneOf(about.choices)
+    if kind is int:
+        low, high = (None if bound is None else int(bound) for bound in (about.low, about.high))
+        return click.IntRange(low, high)
+    if kind is float:
+        return Text(metavar, lambda text: _number(text, about), name="number")
+    return Text(metavar, Path if kind is Path else None, about.describes.names if about.describes else ())
+
+
+def _number(text: str, about: Option) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+    if not about.allows(number):
+        low, high = (-math.inf if about.low is None else about.low), (math.inf if about.high is None else about.high)
+        raise ValueError(f"{text} is not between {low:g} and {high:g}")
+    return number
+
+
+class Command(click.Command):
+    """A command whose help shows options by what they are about, its own first."""
+
+    def __init__(self, name: str, function: Callable[..., Any], offers: Mapping[str, Offer | type[Declared]]) -> None:
+        super().__init__(name, help=inspect.getdoc(function), params=_everywhere())
+        self.function = function
+        self._offers = {key: offer if isinstance(offer, Offer) else Offer(offer) for key, offer in offers.items()}
+
+    def offers(self, ctx: click.Context) -> Mapping[str, Offer]:
+        """The options, by the argument of the function that gets their values."""
+        return self._offers
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Arguments first. Parts that were registered meanwhile have their options among them."""
+        declared = [parameter for offer in self.offers(ctx).values() for parameter in offer.parameters()]
+        declared.sort(key=lambda parameter: not isinstance(parameter, click.Argument))
+        return [*declared, *self.params, *filter(None, [self.get_help_option(ctx)])]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Options of parts are read only where there is an option that no declared class has: parts stay unloaded."""
+        ctx.meta[PARTS] = False
+        usual = {name for parameter in self.get_params(ctx) for name in (*parameter.opts, *parameter.secondary_opts)}
+        usual -= {*ctx.help_option_names, "--help-all"}
+        typed = {argument.partition("=")[0] for argument in args if argument.startswith("-")}
+        ctx.meta[PARTS] = ctx.resilient_parsing or not typed <= usual
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        clashes.check(list(self._given(ctx)))
+        return self.function(**{key: offer.make(ctx) for key, offer in self.offers(ctx).items()})
+
+    def _given(self, ctx: click.Context) -> Iterator[clashes.Given]:
+        """Options as they are typed, or arguments as the help names them, with each of their values."""
+        for parameter in self.get_params(ctx):
+            value = ctx.params.get(parameter.name or "")
+            if not isinstance(parameter, DeclaredOption | DeclaredArgument) or value is None or isinstance(value, bool):
+                continue
+            named = isinstance(parameter, click.Option)
+            shown = max(parameter.opts, key=len) if named else (parameter.metavar or parameter.name or "").strip(".[]")
+            for item in value if isinstance(value, tuple) else [value]:
+                yield clashes.Given(shown, str(item), parameter.entry.about)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """All options where they fit on a screen, or `--help-all` asks for them; else the common options."""
+        if not ctx.meta.get(WHOLE):
+            ctx.meta[WHOLE] = True
+            trial = ctx.make_formatter()
+            super().format_help(ctx, trial)
+            ctx.meta[WHOLE] = trial.getvalue().count("\n") <= SCREEN
+        super().format_help(ctx, formatter)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The command's own options, options that every command has, and the others by group."""
+        whole = ctx.meta[WHOLE]
+        groups: dict[str, list[tuple[str, str]]] = {Declared.title: []}
+        everywhere: list[tuple[str, str]] = []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is None:
+                continue
+            if not isinstance(parameter, DeclaredOption):
+                if whole or parameter.name not in ("quiet", "verbose"):
+                    everywhere.append(record)
+            elif whole or parameter.entry.about.common:
+                groups.setdefault(parameter.entry.title if whole else Declared.title, []).append(record)
+        groups[Declared.title] += everywhere
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def command(
+    name: str, kind: type[Command] = Command, /, **offers: Offer | type[Declared]
+) -> Callable[[Callable[..., Any]], Command]:
+    """A decorator that makes a function a command with the options of declared classes. Each keyword is an argument of
+    the function: an object made of the options' values. The help is the function's docstring."""
+    return lambda function: kind(name, function, offers)
+
+
+def _everywhere() -> list[click.Parameter]:
+    """The options of every command."""
+    shown: dict[str, Any] = {"is_flag": True, "expose_value": False}
+    return [
+        click.Option(
+            ["-q", "--quiet"], callback=_level, help="No messages but errors; results are still printed.", **shown
+        ),
+        click.Option(
+            ["-v", "--verbose"],
+            callback=_level,
+            help="Print more messages, such as notes on hypotheses that a list contains twice.",
+            **shown,
+        ),
+        click.Option(
+            ["--help-all"], is_eager=True, callback=_show_all, help="Show all options, by group, and exit.", **shown
+        ),
+    ]
+
+
+def _level(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        logging.getLogger("rescore").setLevel(logging.ERROR if parameter.name == "quiet" else logging.DEBUG)
+
+
+def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[WHOLE] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()

@@ -1,0 +1,71 @@
+"""How far a command is: a bar at a terminal, a line a minute in a log."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from rescore.errors import counted
+
+if TYPE_CHECKING:
+    from rescore.config import RunConfig
+    from rescore.nbest import NbestList
+    from rescore.scoring import OnProgress
+
+log = logging.getLogger(__name__)
+
+
+def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | LogProgress:
+    """A bar of hypotheses on stderr; where that is no terminal, one line per minute."""
+    if sys.stderr.isatty():
+        return tqdm(total=total, desc=label, unit=unit, leave=False)
+    return LogProgress(total, label, unit)
+
+
+def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | LogProgress:
+    """A bar of the hypotheses of sets, for all models; how many there will be is not known of lists that grow."""
+    from rescore.lms import each
+
+    number = len(each(config.lms)) * sum(len(nbest.hypotheses) for lists in sets for nbest in lists or ())
+    return progress_bar(None if config.expands else number or None, f"score {', '.join(config.lms)}")
+
+
+class LogProgress:
+    """A bar for log files: one line per minute, for jobs that somebody looks at from time to time."""
+
+    EVERY = 60.0
+
+    def __init__(self, total: int | None, label: str, unit: str) -> None:
+        self._total, self._label, self._unit = total, label, unit
+        self._done = self._done_before = 0
+        self._reported = time.monotonic()
+
+    def __enter__(self) -> LogProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def update(self, done: int) -> None:
+        self._done += done
+        now = time.monotonic()
+        if now - self._reported >= self.EVERY:
+            of = f" of {self._total:,}" if self._total else ""
+            rate = (self._done - self._done_before) / (now - self._reported)  # of the last minute
+            self._reported, self._done_before = now, self._done
+            left = ""
+            if self._total and rate:
+                left = f", {counted(round((self._total - self._done) / rate / 60), 'minute')} to go"
+            log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)
+
+
+def watched(lists: Iterator[NbestList], progress: OnProgress) -> Iterator[NbestList]:
+    """The same stream, which reports how many hypotheses went by."""
+    for nbest in lists:
+        yield nbest
+        progress(len(nbest.hypotheses))
