@@ -29,9 +29,6 @@ def finder(expression: str, place: str) -> Callable[[str], str | None]:
 
     Args:
         place: the option or file that has the expression, for messages.
-
-    Raises:
-        UserError: it is too long, or none.
     """
     if len(expression) > MAX_EXPRESSION:
         raise UserError(
@@ -62,11 +59,7 @@ LARGEST_JSON = 1 << 26
 
 
 def read_json(path: Path) -> Any:
-    """One JSON document.
-
-    Raises:
-        UserError: the file is absent, too large, or not JSON.
-    """
+    """One JSON document."""
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST_JSON + 1)
@@ -78,11 +71,7 @@ def read_json(path: Path) -> Any:
 
 
 def loads(text: str | bytes, place: str, line: bool = False) -> Any:
-    """One JSON document; `place` is named in errors, and is that of a single line where `line` says so.
-
-    Raises:
-        UserError: it is not UTF-8, not JSON, an object has a key twice, or it is nested too deeply.
-    """
+    """One JSON document; `place` is named in errors, and is that of a single line where `line` says so."""
     try:
         text = text.decode() if isinstance(text, bytes) else text
         value = json.loads(text, object_pairs_hook=_object)
@@ -115,11 +104,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parsed(value: Any, kind: type[T], place: str) -> T:
-    """A JSON value as a type; `place` is named in errors.
-
-    Raises:
-        UserError: a key is missing or unknown, a value is of another type, or the type refuses it.
-    """
+    """A JSON value as a type; `place` is named in errors."""
     import msgspec
 
     try:
@@ -132,11 +117,7 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
 
 
 def parsed_text(text: str, kind: Any, place: str) -> Any:
-    """A number, flag or name from text.
-
-    Raises:
-        UserError: the text is no value of this type.
-    """
+    """A number, flag or name from text."""
     import msgspec
 
     try:
@@ -236,11 +217,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file beside and rename it. Bytes of file names that are not UTF-8 are written as question marks.
-
-    Raises:
-        UserError: it cannot be written.
-    """
+    """Write a small file beside and rename it. Bytes of file names that are not UTF-8 are written as question marks."""
     try:
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8", errors="replace")

@@ -135,16 +135,19 @@ FORMATS: Registry[Any] = Registry(
         "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT log or n_best lines"),
         "hf": ("rescore.formats.records:HUGGING_FACE", "Hugging Face generate, as JSON"),
         "sockeye": ("rescore.formats.records:SOCKEYE", "Sockeye JSON"),
-        "nemo": ("rescore.formats.records:NEMO", "NeMo manifest with beams"),
-        "hyporadise": ("rescore.formats.records:HYPORADISE", "HyPoradise JSON"),
-        "tsv": ("rescore.formats.records:TSV", "TSV with named columns"),
-        "csv": ("rescore.formats.records:CSV", "CSV with named columns"),
-        "nemo-beams": ("rescore.formats.records:NEMO_BEAMS", "NeMo beams TSV"),
+        "nemo": ("rescore.asr.formats.manifests:NEMO", "NeMo manifest with beams"),
+        "hyporadise": ("rescore.asr.formats.manifests:HYPORADISE", "HyPoradise JSON"),
+        "tsv": ("rescore.formats.tables:TSV", "TSV with named columns"),
+        "csv": ("rescore.formats.tables:CSV", "CSV with named columns"),
+        "nemo-beams": ("rescore.asr.formats.manifests:NEMO_BEAMS", "NeMo beams TSV"),
         "text": ("rescore.formats.best:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
         "json": ("rescore.formats.records:GENERIC", "JSON records with named fields"),
     },
 )
 """The formats of N-best lists; detection tries them in this order."""
+
+WHOLE = "rescore.asr.formats.whole:measured_recordings"
+"""Reads whole recordings with their references, of any format, for `rescore eval --whole`."""
 
 KINDS: Registry[Any] = Registry(
     "kind of language model",
@@ -267,7 +270,7 @@ TESTS: Registry[Any] = Registry(
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
         "bootstrap": ("rescore.metrics.significance:Bootstrap", "paired bootstrap"),
-        "mapsswe": ("rescore.metrics.significance:Mapsswe", "matched-pairs segment test, for WER"),
+        "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
 """Of the difference between two systems: classes with the methods of `SignificanceTest`."""

@@ -37,6 +37,7 @@ from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import EMPTY, WORDS, NbestList, split_fingerprint, without_copies
 from rescore.options import OptionValues
+from rescore.parts import FORMATS
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -451,11 +452,11 @@ def lattice_oracle(
     references = {nbest.id: nbest.references for nbest in lists}
     errors: dict[str, tuple[int, int]] = {}
     for path in paths:
-        if not Path(path).exists() or sniff(source := Source(path)) != "lattice":
+        name = sniff(source := Source(path)) if Path(path).exists() else None
+        fewest_errors = getattr(FORMATS[name], "fewest_errors", None) if name else None
+        if fewest_errors is None:
             return None
-        from rescore.asr.formats import lattices  # here: most runs read no lattice
-
-        errors |= lattices.fewest_errors(source, options, references, normaliser)
+        errors |= fewest_errors(source, options, references, normaliser)
     if errors.keys() != references.keys():
         return None
     words = sum(words for _, words in errors.values())

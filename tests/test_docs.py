@@ -25,8 +25,8 @@ from rescore.cli.train import trained_kinds
 from rescore.lms import backends, checkpoint
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
-from rescore.reports.check import render_overview
-from rescore.reports.results import read as read_results
+from rescore.reports.files import read as read_results
+from rescore.reports.overview import render_overview
 from rescore.signature import Signature
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists

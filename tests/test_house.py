@@ -111,11 +111,9 @@ def wings_of(path: Path) -> set[str]:
 
 OPEN = {
     "rescore.api",
-    "rescore.cli.eval",
     "rescore.cli.options.outputs",
     "rescore.cli.run",
     "rescore.cli.setup",
-    "rescore.pipeline",
     "rescore.plan",
     "rescore.rescorer",
     "rescore.tuning.tune",

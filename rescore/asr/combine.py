@@ -20,7 +20,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.formats.whole import Recording
 from rescore.asr.written import pieces_of
 from rescore.errors import UserError
-from rescore.formats.text import piece_times, spread
+from rescore.formats.times import piece_times, spread
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import EMPTY, FIRST_PASS, VOTE, Column, Hypothesis, NbestList, Origin, free_name
 

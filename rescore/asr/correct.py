@@ -314,7 +314,7 @@ class Corrected(NamedTuple):
 ORDERED = 50.0
 """Log-odds of a correction that the list orders (`heard => term`)."""
 WINDOW = 2_000
-"""Texts of a recording that are looked at together; a live input is corrected text by text."""
+"""Texts of a recording that are looked at together."""
 
 
 def log_odds(probability: float) -> float:
@@ -442,24 +442,19 @@ class Corrector:
             for text, changes in zip(texts, self(texts), strict=True)
         ]
 
-    def document(self, parts: Iterable[Part], live: bool = False) -> Iterator[tuple[str, list[Change]]]:
-        """The parts of a document as they are written, with their corrections.
-
-        Args:
-            live: whether each part is written when it has come; else the texts of a recording are looked at together.
+    def document(self, parts: Iterable[Part]) -> Iterator[tuple[str, list[Change]]]:
+        """The parts of a document as they are written, with their corrections; the texts of a recording are looked at
+        together.
         """
         waiting: list[Part] = []
         name = None
         for part in parts:
             recordings = {text.recording for text in part.texts}
-            if waiting and (live or len(waiting) >= WINDOW or (name and recordings and recordings != {name})):
+            if waiting and (len(waiting) >= WINDOW or (name and recordings and recordings != {name})):
                 yield from self._write(waiting)
                 waiting = []
             waiting.append(part)
             name = next(iter(recordings), name)
-            if live:
-                yield from self._write(waiting)
-                waiting = []
         yield from self._write(waiting)
 
     def _write(self, parts: Sequence[Part]) -> Iterator[tuple[str, list[Change]]]:

@@ -188,9 +188,10 @@ class Merging(Expansion):
             "own weight. May be repeated.",
             "--with",
             metavar="NBEST",
+            reads=True,
         )
         dev_with: tuple[str, ...] = option(
-            (), "Dev lists of each --with system, in the same order.", metavar="NBEST", needs="others"
+            (), "Dev lists of each --with system, in the same order.", metavar="NBEST", needs="others", reads=True
         )
 
     @classmethod

@@ -431,12 +431,14 @@ class Respelling(Expansion):
             "[default: dev with 500 dev lists or more, else shipped]",
             metavar="DIR|dev|folds|shipped",
             needs="respell",
+            reads=True,
         )
         lexicon: str | None = option(
             None,
             "With --respell: file of words with counts.  [default: in the folder of the first --lm]",
             metavar="FILE",
             needs="respell",
+            reads=True,
         )
 
     adds = (CHANNEL, EDITS)

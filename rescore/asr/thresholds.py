@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rescore.asr.correct import Corrector, choose, log_odds
-from rescore.asr.formats.documents import LiveSource, kind_of, parts, replaced
+from rescore.asr.formats.documents import kind_of, parts, replaced
 from rescore.asr.term_metrics import F1
 from rescore.errors import UserError, counted
 from rescore.formats.references import read_references
+from rescore.formats.source import Source
 from rescore.metrics.listed import OtherErrorRate, WordList
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import REFERENCE, ErrorRate
@@ -33,7 +34,7 @@ def tuned(corrector: Corrector, words: WordList, dev: str, dev_ref: str, normali
     Raises:
         UserError: an utterance has no reference.
     """
-    source = LiveSource(dev)
+    source = Source(dev)
     kind = kind_of(source)
     if kind in ("ctm", "srt", "vtt", "json"):
         raise UserError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from rescore import parts
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.options import Declared, option
@@ -55,11 +56,10 @@ def command(
     from rescore.reports.comparison import render_systems as render
 
     if own.whole:
-        from rescore.asr.formats.whole import measured_recordings
-
         if len(inputs.ref) != 1:
             raise click.UsageError("--whole needs one --ref, a file or folder of whole recordings")
-        read = [(shown(name), measured_recordings(name, inputs.ref[0], inputs.strict)) for name in own.outputs]
+        measured = parts.resolve(parts.WHOLE)
+        read = [(shown(name), measured(name, inputs.ref[0], inputs.strict)) for name in own.outputs]
     else:
         read = [(shown(name), inputs.read_output(name)) for name in own.outputs]
     if config.measuring.words and not config.metrics:

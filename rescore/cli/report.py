@@ -55,20 +55,20 @@ def report_command(own: Table, naming: options.RenameOption) -> None:
     The names in the table come from --dataset and --system of `rescore run`.
     """
     from rescore import formats
-    from rescore.reports import check
-    from rescore.reports.results import read
+    from rescore.reports import overview
+    from rescore.reports.files import read
     from rescore.styles import as_json as to_json
     from rescore.styles import endings, style_of
 
     if own.output.endswith(".json"):
         raise click.UsageError(f"--output {own.output}: its ending is not one of {endings()}; give --style")
-    shown = check.renamed([read(Path(path)) for path in own.results], naming.rename)
+    shown = overview.renamed([read(Path(path)) for path in own.results], naming.rename)
     if own.as_json:
         text = to_json(shown)
     else:
         style = own.style or style_of(own.output) or "text"
-        about = check.environment() if own.environment else ""
-        text = check.render_overview(shown, own.layout, style, about, naming.rename)
+        about = overview.environment() if own.environment else ""
+        text = overview.render_overview(shown, own.layout, style, about, naming.rename)
     with formats.opened(own.output) as file:
         file.write(text + "\n")
 
@@ -101,7 +101,7 @@ def check_command(own: Regression) -> int:
     """
     from rescore import formats
     from rescore.reports import check
-    from rescore.reports.results import read, write
+    from rescore.reports.files import read, write
 
     results, golden, update = own.results, own.golden, own.update
     if len(results) != len(golden):

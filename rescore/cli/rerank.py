@@ -42,7 +42,7 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
         """What writes lists and texts, a stream; a file that cannot be written is refused here, before any work."""
         from rescore.formats import check_output
         from rescore.formats.best import check
-        from rescore.formats.references import read_segments
+        from rescore.formats.recordings import read_segments
         from rescore.formats.text import detokeniser
 
         check_output(self.output or "-")

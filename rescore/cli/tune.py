@@ -62,7 +62,7 @@ def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, in
     """
     from rescore import formats, pipeline
     from rescore.reports.details import weight_curve, write_curve
-    from rescore.reports.results import sign
+    from rescore.reports.figures import sign
 
     config = options.configured(
         config,

@@ -11,16 +11,12 @@ import glob
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rescore.errors import UserError, counted
-from rescore.formats.best import LIKE_TEXT, TEXT, TIMED, BestWriter, read_best, write_best
-from rescore.formats.references import ReferenceFile, References, all_lines, joined, open_references, read_references
+from rescore.formats.seen import IdSet
 from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source
-from rescore.formats.text import IdSet, has_entities
-from rescore.formats.writing import opened
 from rescore.nbest import (
     FIRST_PASS,
     FORMER_FIRST_PASS,
@@ -34,12 +30,25 @@ from rescore.nbest import (
     check_scores,
     free_name,
 )
-from rescore.parts import FORMATS
+from rescore.parts import FORMATS, resolve
+
+if TYPE_CHECKING:
+    from rescore.formats.best import BestWriter, write_best
+    from rescore.formats.references import ReferenceFile, References, read_references
+    from rescore.formats.writing import opened
 
 log = logging.getLogger(__name__)
 
-BEST_ENDINGS = ("trn", *(ending[1:] for ending in TIMED))
+BEST_ENDINGS = ("trn", "ctm", "srt", "vtt")
 """Endings of files with 1-best texts, which are no lists."""
+_LATER = {
+    "BestWriter": "rescore.formats.best",
+    "References": "rescore.formats.references",
+    "opened": "rescore.formats.writing",
+    "read_references": "rescore.formats.references",
+    "write_best": "rescore.formats.best",
+}
+"""What is imported when it is used: most runs read native lists and write nothing."""
 
 __all__ = [
     "FORMATS",
@@ -60,8 +69,18 @@ __all__ = [
 ]
 
 
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return resolve(f"{_LATER[name]}:{name}")
+
+
 class Format(Protocol):
-    """A module (or object) that reads N-best lists of one toolkit."""
+    """A module (or object) that reads N-best lists of one toolkit.
+
+    It may have further methods: `write(lists, path)`; and `fewest_errors`, of lattices, as
+    `rescore.asr.formats.lattices.fewest_errors`.
+    """
 
     def sniff(self, source: Source) -> bool:
         """Whether the source has this format, judged by its head or its files."""
@@ -89,10 +108,6 @@ def iterate(
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
         strict: oddities that can be repaired (`rescore.formats.source.InputProblem`) are errors instead of warnings.
         options: settings of single formats. quiet: nothing is reported, for a second reading of the same files.
-
-    Raises:
-        UserError: a path is missing, damaged, or of no known format; an utterance is duplicated, has no hypotheses, or
-            has a score that is missing, NaN or plus infinity.
     """
     seen, any_list, warnings, renamed = IdSet(), False, InputWarnings(strict), dict[str, str]()
     backwards: list[bool] = []
@@ -149,14 +164,13 @@ def read(
 
     Messages about missing references name `ref_option`. With `allow_missing`, references of
     utterances without a list are only reported, and not an error.
-
-    Raises:
-        UserError: as `iterate`; and where some lists have a reference, or `need_references` says so, but one has none.
     """
     lists = list(iterate(paths, format_name, s2s, strict, options))
     if references is not None:
+        from rescore.formats.references import with_references
+
         warnings = InputWarnings(strict)
-        lists = _with_references(lists, references, warnings, allow_missing)
+        lists = with_references(lists, references, warnings, allow_missing)
         warnings.report()
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
@@ -168,33 +182,9 @@ def read(
     return lists
 
 
-def _with_references(
-    lists: list[NbestList],
-    references: str | Path | References | Sequence[ReferenceFile],
-    warnings: InputWarnings,
-    allow_missing: bool,
-) -> list[NbestList]:
-    """The lists with references from files, whose utterances must be these lists."""
-    ids = [nbest.id for nbest in lists]
-    files = open_references(references, warnings)
-    # Readers undo the tokeniser's entities; if hypotheses still have entities, both sides are left as they are.
-    escaped = not any(has_entities(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
-    texts = joined(files, ids, escaped)
-    for file in files:
-        if absent := file.left_out(ids):
-            message = f"{file.path}: no list for {len(absent):,} of its {counted(len(absent) + len(ids), 'utterance')}"
-            if not allow_missing:
-                raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
-            log.warning("%s (first: %s); these utterances are not measured", message, absent[0])
-    return [replace(nbest, references=texts[nbest.id]) for nbest in lists]
-
-
 def from_json(value: Any, place: str) -> NbestList:
     """A list from JSON that is in memory, as a line of native JSON Lines has it: the border of requests and of Python,
     with the checks of files.
-
-    Raises:
-        UserError: a key is missing, a value is of another type, or there are no hypotheses.
     """
     nbest = FORMATS["native"].from_json(value, place, {})
     check_scores(nbest, place)
@@ -207,11 +197,14 @@ def from_json(value: Any, place: str) -> NbestList:
 
 def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
+    from rescore.formats.best import read_best
+    from rescore.formats.references import open_references
+
     warnings = InputWarnings(bool(options.get("strict")))
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     in_parts = source.is_folder and list(_expanded([path])) != [path]
     files = None if references is None else open_references(references, warnings)
-    if files is not None and not in_parts and _is_best(source, files, options):
+    if files is not None and not in_parts and _is_best(source, files[0].size, options):
         lists = read_best(source, files, warnings)
     else:
         lists = read([path] if in_parts else [source], references=files, need_references=True, **options)
@@ -219,15 +212,21 @@ def read_output(path: str, references: str | References | None = None, **options
     return lists
 
 
-def _is_best(source: Source, references: Sequence[ReferenceFile], options: Mapping[str, Any]) -> bool:
+LIKE_TEXT = {"csv", "tsv", "nemo-beams", "lattice", "srilm"}
+"""Formats that are told by the look of their lines: by commas, tabs or numbers, which texts may have, too."""
+
+
+def _is_best(source: Source, size: int, options: Mapping[str, Any]) -> bool:
     """Whether a file is a 1-best text. Some texts look like a format without marks of its own; with as many lines as
-    the references, they are texts."""
+    there are references (`size`), they are texts."""
+    from rescore.formats.references import all_lines
+
     name = options.get("format_name") or sniff(source)
-    if name in (None, TEXT):
+    if name in (None, "text"):
         return True
     sized = options.get("options") is not None and options["options"].of(ListSize).size
     looks = options.get("format_name") is None and name in LIKE_TEXT and not source.is_folder and not sized
-    return looks and len(all_lines(source)) == references[0].size
+    return looks and len(all_lines(source)) == size
 
 
 def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
@@ -375,9 +374,6 @@ def write(lists: Iterable[NbestList], path: str, format_name: str | None = None)
         path: a file, or a folder for formats that are folders; `-` is standard output.
         format_name: a key of `FORMATS`; with None, the ending decides: .json is one native JSON object, .csv and .tsv
             are tables, all else is native JSON Lines.
-
-    Raises:
-        UserError: the format is not written, or cannot hold these lists at all.
     """
     if format_name is None:
         check_output(path)
@@ -390,11 +386,7 @@ def write(lists: Iterable[NbestList], path: str, format_name: str | None = None)
 
 
 def check_output(path: str) -> None:
-    """Check, before anything is computed, that the ending of a file for lists is not an ending of 1-best texts.
-
-    Raises:
-        UserError: it is.
-    """
+    """Check, before anything is computed, that the ending of a file for lists is not an ending of 1-best texts."""
     if (ending := _ending(path)) in BEST_ENDINGS:
         raise UserError(
             f"{path}: a .{ending} file holds 1-best texts, not lists; write it with: rescore rerank NBEST --best {path}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +21,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.files import loads
+from rescore.formats.native import audio_part
 from rescore.formats.source import Source
 from rescore.formats.text import identity_of, json_number
 from rescore.nbest import NO_AUDIO, Audio, NbestList
@@ -46,9 +46,6 @@ def recordings(paths: Sequence[str]) -> Mapping[str, Audio]:
         paths: each is Kaldi's wav.scp (with `segments` in its folder, the utterances are these), a folder with such a
             file, a folder of audio files called after their utterances, or a NeMo manifest (JSON Lines with
             audio_filepath, and perhaps offset and duration in seconds).
-
-    Raises:
-        UserError: a file cannot be read, a line is damaged or names a command, or two files are of one utterance.
     """
     every: dict[str, Audio] = {}
     for path in map(Path, paths):
@@ -73,7 +70,7 @@ def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:
 
 
 def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
-    from rescore.formats.references import read_segments
+    from rescore.formats.recordings import read_segments
 
     files: dict[str, Audio] = {}
     for place, line in source.filled():
@@ -117,11 +114,7 @@ def _located(path: str, folder: Path) -> str:
 
 
 def entry_audio(value: Mapping[str, Any], key: str, name: str, place: str) -> Audio:
-    """The recording that a JSON object names; `offset` and `duration` beside the path say the part, as NeMo has it.
-
-    Raises:
-        UserError: the path is not a text, or there is no such part.
-    """
+    """The recording that a JSON object names; `offset` and `duration` beside the path say the part, as NeMo has it."""
     if not isinstance(value[key], str) or not value[key]:
         raise UserError(f"{place}: {key}: expected the path of an audio file")
     start = json_number(value["offset"], place, "offset") if value.get("offset") is not None else 0.0
@@ -130,27 +123,12 @@ def entry_audio(value: Mapping[str, Any], key: str, name: str, place: str) -> Au
     return audio_part(Audio(value[key], start, None if whole or length is None else start + length, name=name), place)
 
 
-def audio_part(audio: Audio, place: str) -> Audio:
-    """The same, if its start and end are a part of a recording.
-
-    Raises:
-        UserError: they are not.
-    """
-    end = math.inf if audio.end is None else audio.end
-    if not (0 <= audio.start < end and math.isfinite(audio.start)):
-        raise UserError(f"{place}: the part from {audio.start:g} s to {end:g} s is empty; give a start before its end")
-    return audio
-
-
 def with_audio(lists: Iterable[NbestList], paths: Sequence[str], allow_missing: bool) -> Iterator[NbestList]:
     """The lists with their recordings, each of which is read and checked; a stream.
 
     Args:
         paths: see `recordings`. allow_missing: whether a list without a usable recording gets `NO_AUDIO` and a warning;
             else it is an error.
-
-    Raises:
-        UserError: as `recordings` and `samples`; a list has no recording.
     """
     known = recordings(paths)
     for nbest in lists:
@@ -169,11 +147,7 @@ def with_audio(lists: Iterable[NbestList], paths: Sequence[str], allow_missing: 
 
 
 def confined(audio: Audio, folder: Path | None) -> Audio:
-    """A recording that a request names, if it may be read: its content, or a path within a folder.
-
-    Raises:
-        UserError: the path leads out of the folder, or no folder is allowed.
-    """
+    """A recording that a request names, if it may be read: its content, or a path within a folder."""
     if audio.content is not None:
         return audio
     if folder is None:
@@ -185,12 +159,7 @@ def confined(audio: Audio, folder: Path | None) -> Audio:
 
 
 def samples(audio: Audio, rate: int) -> Samples:
-    """The samples of a recording, in [-1, 1], (samples,), at `rate` a second; several channels are averaged.
-
-    Raises:
-        UserError: the recording is missing, damaged, empty, too short, too long or silent, or soundfile is not
-            installed.
-    """
+    """The samples of a recording, in [-1, 1], (samples,), at `rate` a second; several channels are averaged."""
     heard, own_rate = _read(audio)
     if own_rate == rate:
         return heard
@@ -202,9 +171,6 @@ def samples(audio: Audio, rate: int) -> Samples:
 def digest(audio: Audio) -> str:
     """The hash of a recording's samples and their rate, in hexadecimal; the file's name does not count. Empty for
     `NO_AUDIO`.
-
-    Raises:
-        UserError: as `samples`.
     """
     if audio == NO_AUDIO:
         return ""

@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError, counted
+from rescore.formats.recordings import RecordingSegment, is_stm
 from rescore.formats.references import (
-    RecordingSegment,
     ReferenceFile,
     References,
     all_lines,
-    begin_with_ids,
-    first_words,
-    is_stm,
     joined,
     kaldi_texts,
     open_references,
@@ -25,14 +22,10 @@ from rescore.formats.references import (
     trn_texts,
 )
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import timed_pieces, undo_entities, undo_marks
+from rescore.formats.text import begin_with_ids, first_words, undo_entities, undo_marks
+from rescore.formats.times import timed_pieces
 from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
-
-TEXT = "text"
-"""The format of 1-best texts."""
-LIKE_TEXT = {"csv", "tsv", "nemo-beams", "lattice", "srilm"}
-"""Formats that are told by the look of their lines: by commas, tabs or numbers, which texts may have, too."""
 
 
 class _Text:
@@ -56,9 +49,6 @@ def read_best(
     """A 1-best text with its references, as lists of one hypothesis.
 
     Both are trn, or Kaldi text with the same ids, or plain with the same number of lines.
-
-    Raises:
-        UserError: the files do not fit together, or a file lacks an utterance.
     """
     source = text_source(path, warnings)
     files = open_references(references, warnings)
@@ -78,11 +68,7 @@ def read_best(
 
 
 def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[str, str] | None:
-    """The texts of an output by their ids; None if neither output nor references have ids.
-
-    Raises:
-        UserError: only one of the two files has ids.
-    """
+    """The texts of an output by their ids; None if neither output nor references have ids."""
     if references.format == "plain":
         return None
     if (texts := trn_texts(lines, name)) is not None:
@@ -120,12 +106,7 @@ TIMED = (".ctm", ".srt", ".vtt")
 
 
 def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lists: Iterable[NbestList] = ()) -> None:
-    """Check, before anything is computed, that the texts of lists can be written.
-
-    Raises:
-        UserError: CTM and subtitles have no times of words; an id has white space (or in trn a bracket), so that it
-            could not be read back.
-    """
+    """Check, before anything is computed, that the texts of lists can be written."""
     ending = Path(path).suffix
     if ending == ".stm":
         raise UserError(f"{path}: stm is not written; write .trn, or .ctm with the times of words")
@@ -153,11 +134,7 @@ class BestWriter:
     """
 
     def __init__(self, path: str, file: IO[str], segments: Mapping[str, RecordingSegment] | None = None) -> None:
-        """`segments`: where utterances stand in their recordings; times of words count from there.
-
-        Raises:
-            UserError: see `check`.
-        """
+        """`segments`: where utterances stand in their recordings; times of words count from there."""
         self._path, self._file, self._segments = path, file, segments
         self._ending = Path(path).suffix
         self._cues = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -17,10 +18,9 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
-from rescore.formats.audio import audio_part
-from rescore.formats.source import JsonPeek, ReadOptions, Source
-from rescore.formats.text import piece_times, timed_pieces
-from rescore.formats.writing import opened
+from rescore.formats.peek import JsonPeek
+from rescore.formats.source import ReadOptions, Source
+from rescore.formats.times import piece_times, timed_pieces
 from rescore.nbest import FIRST_PASS, NO_AUDIO, Audio, Column, Hypothesis, NbestList, Origin
 from rescore.options import Declared
 
@@ -154,9 +154,6 @@ def from_json(value: Any, place: str, columns: Mapping[str, Column]) -> NbestLis
 
     Args:
         columns: where its columns come from, unless the line says so itself.
-
-    Raises:
-        UserError: a key is missing, or a value is of another type.
     """
     entry = parsed(value, _List, place)
     hypotheses = [_hypothesis(hyp, f"{place}, hypothesis {rank}") for rank, hyp in enumerate(entry.hyps, 1)]
@@ -211,6 +208,14 @@ def _audio(value: str | _Audio | None, name: str, place: str) -> Audio | None:
     return audio_part(Audio(entry.path, entry.start, entry.end, content, name), place)
 
 
+def audio_part(audio: Audio, place: str) -> Audio:
+    """The same, if its start and end are a part of a recording."""
+    end = math.inf if audio.end is None else audio.end
+    if not (0 <= audio.start < end and math.isfinite(audio.start)):
+        raise UserError(f"{place}: the part from {audio.start:g} s to {end:g} s is empty; give a start before its end")
+    return audio
+
+
 def _audio_entry(audio: Audio) -> str | dict[str, Any]:
     if audio.content is None and not audio.start and audio.end is None:
         return audio.path
@@ -248,16 +253,14 @@ def _about(nbest: NbestList) -> dict[str, Any]:
 
 def write(lists: Iterable[NbestList], path: str) -> None:
     """Write one JSON object where the name ends in .json or .json.gz, else JSON Lines."""
+    from rescore.formats.writing import opened
+
     with opened(path) as file:
         (write_object if path.removesuffix(".gz").endswith(".json") else write_lines)(lists, file)
 
 
 def write_object(lists: Iterable[NbestList], file: IO[str]) -> None:
-    """Write one JSON object, an utterance at a time.
-
-    Raises:
-        UserError: lists disagree about where a column comes from.
-    """
+    """Write one JSON object, an utterance at a time."""
     separator = "{\n"
     for nbest, record in _with_record(lists):
         hypotheses = {f"hyp_{rank}": _entry(hypothesis) for rank, hypothesis in enumerate(nbest.hypotheses, 1)}
@@ -268,11 +271,7 @@ def write_object(lists: Iterable[NbestList], file: IO[str]) -> None:
 
 
 def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
-    """Write JSON Lines.
-
-    Raises:
-        UserError: lists disagree about where a column comes from.
-    """
+    """Write JSON Lines."""
     for nbest, record in _with_record(lists):
         file.write(json.dumps({**as_json(nbest), **record}, ensure_ascii=False) + "\n")
 

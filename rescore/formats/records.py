@@ -1,6 +1,6 @@
-"""Records with named fields: JSON Lines or one JSON list (Hugging Face, Sockeye, NeMo, HyPoradise), CSV, TSV.
+"""Records with named fields: JSON Lines or one JSON list, of Hugging Face, Sockeye, or with keys of your own.
 
-A JSON record is a list of hypotheses, in one of the shapes
+A record is a list of hypotheses, in one of the shapes
 
     {"sequences": ["a b", "a c"], "sequences_scores": [-1.2, -1.9]}      texts and scores apart
     {"beams": [["a b", -1.2], ["a c", -1.9]]}                            pairs, or pyctcdecode's tuples
@@ -10,31 +10,17 @@ A JSON record is a list of hypotheses, in one of the shapes
 
 from __future__ import annotations
 
-import csv
 import json
-import logging
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from rescore.errors import UserError, counted
-from rescore.formats.audio import entry_audio
-from rescore.formats.source import Fields, ListSize, ReadOptions, Source
-from rescore.formats.text import (
-    as_number,
-    first_of,
-    grouped,
-    identity_of,
-    json_number,
-    portions,
-    records_of,
-    strip_markup,
-)
-from rescore.formats.writing import check_holds, line, opened
-from rescore.nbest import FIRST_PASS, RANK, Column, Hypothesis, NbestList
-
-log = logging.getLogger(__name__)
+from rescore.files import loads
+from rescore.formats.source import Fields, ReadOptions, Source
+from rescore.formats.text import grouped, identity_of, json_number, strip_markup
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.parts import FORMATS
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """Endings of keys that hold parts of a score, such as `am_score`."""
@@ -60,7 +46,9 @@ class Records:
     costs: bool = False
     """Whether lower scores are better."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Further columns and their keys."""
+    """Further columns and their keys, from --field."""
+    named: bool = False
+    """Whether --field names the key of the texts."""
     Options: ClassVar = Fields
 
     def sniff(self, source: Source) -> bool:
@@ -69,30 +57,20 @@ class Records:
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """Records without an id are called after their place, from 1."""
         layout = self.with_fields(options.of(Fields).fields)
-        yield from grouped(
-            (
-                layout._lists(value, number, place)
-                for number, value, place in records_of(source, (*layout.text, *GENERIC.text, *HYPORADISE.text))
-            ),
-            source.name,
-        )
+        records = records_of(source, (*layout.text, *GENERIC.text, "input"))
+        lists = (layout._list(value, number, place) for number, value, place in records)
+        yield from grouped(lists, source.name)
 
     def with_fields(self, fields: Mapping[str, str]) -> Records:
         """The same layout with the keys that --field names."""
-        if not fields:
-            return self
-        costs = self.costs
-        known: dict[str, Any] = {}
-        for role in ROLES:
-            if role in fields:
-                key = fields[role]
-                if role == "score":
-                    costs, key = key.startswith("-"), key.removeprefix("-")
-                known[role] = (key,)
+        known: dict[str, Any] = {role: (key,) for role, key in fields.items() if role in ROLES}
         columns = {name: key for name, key in fields.items() if name not in ROLES}
-        return replace(self, **known, costs=costs, columns={**self.columns, **columns})
+        costs = self.costs
+        if "score" in fields:
+            costs, known["score"] = fields["score"].startswith("-"), (fields["score"].removeprefix("-"),)
+        return replace(self, **known, costs=costs, columns=columns, named="text" in fields)
 
-    def _lists(self, value: Any, number: int, place: str) -> tuple[str | None, NbestList]:
+    def _list(self, value: Any, number: int, place: str) -> tuple[str | None, NbestList]:
         """A record as a list, and its id if it is a single hypothesis, which further hypotheses may follow."""
         if isinstance(value, (str, list)):
             value = {self.text[0]: value}
@@ -100,7 +78,7 @@ class Records:
             raise UserError(f"{place}: expected an object, found {json.dumps(value)[:40]}")
         key = first_of(value, self.text)
         if key is None:
-            if len(self.text) == 1 and self.text != HUGGING_FACE.text and self.text != HYPORADISE.text:
+            if self.named:
                 raise UserError(f"{place}: no {self.text[0]} in it (its keys: {_shown(list(value))})")
             raise UserError(f"{place}: {missing_text(list(value))}")
         named = first_of(value, self.id)
@@ -109,6 +87,8 @@ class Records:
         about = self._references(value, key, place), self._source(value, place)
         nbest = NbestList(identity, hypotheses, *about, provenance=self._provenance(hypotheses))
         if (recorded := first_of(value, self.audio)) is not None:
+            from rescore.formats.audio import entry_audio
+
             nbest.audio = entry_audio(value, recorded, identity, place)
         return (identity if named and isinstance(value[key], str) else None), nbest
 
@@ -218,11 +198,50 @@ def _shown(keys: Sequence[str]) -> str:
 
 def missing_text(keys: Sequence[str]) -> str:
     """The message about records without hypotheses: the nearest layout, and the missing keys."""
-    near = max(LAYOUTS, key=lambda layout: len({*layout.text, *layout.score, *layout.id, *layout.ref} & set(keys)))
+    layouts = [part for name in FORMATS.names if isinstance(part := FORMATS[name], Records)]
+    near = max(layouts, key=lambda layout: len({*layout.text, *layout.score, *layout.id, *layout.ref} & set(keys)))
     return (
         f"no hypotheses found in the keys {_shown(keys)}; the nearest format is {near.title}, with hypotheses in "
         f"{near.text[0]}; name your keys with --field text=KEY, --field score=KEY, --field id=KEY"
     )
+
+
+def records_of(source: Source, text_keys: Sequence[str] = ()) -> Iterator[tuple[int, Any, str]]:
+    """The records with their numbers and places; JSON Lines as a stream. `text_keys`: where they have hypotheses."""
+    peek = source.peek
+    if peek.root == "{" and peek.lines:
+        number = 0
+        for line_number, line in enumerate(source.lines(), 1):
+            if line.strip():
+                number += 1
+                place = f"{source.name}: line {line_number}"
+                value = loads(line, place, line=True)
+                for record in _by_id(value, text_keys) or [value]:
+                    yield number, record, place
+        return
+    document = loads(source.read_all(), source.name)
+    if by_id := _by_id(document, text_keys):
+        for number, value in enumerate(by_id, 1):
+            yield number, value, f"{source.name}: utterance {value['id']}"
+        return
+    values = document if isinstance(document, list) else [document]
+    for number, value in enumerate(values, 1):
+        yield number, value, f"{source.name}: entry {number}" if isinstance(document, list) else source.name
+
+
+def _by_id(document: Any, text_keys: Sequence[str]) -> list[dict[str, Any]]:
+    """The records of `{"utt": {"reference": ..., "hypotheses": [...]}}` or `{"utt": ["text", ...]}`; [] of others."""
+    if not isinstance(document, dict) or not document or set(document) & set(text_keys):
+        return []
+    if all(isinstance(value, list) and value and not isinstance(value[0], (int, float)) for value in document.values()):
+        return [{"id": name, "hyps": value} for name, value in document.items()]
+    if all(isinstance(value, dict) for value in document.values()):
+        return [{**value, "id": name} for name, value in document.items()]
+    return []
+
+
+def first_of(value: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    return next((key for key in keys if value.get(key) is not None), None)
 
 
 HUGGING_FACE = Records(
@@ -239,22 +258,6 @@ SOCKEYE = Records(
     id=("sentence_id", "id"),
     needs=("translations", "scores"),
     costs=True,
-)
-NEMO = Records(
-    "NeMo manifest",
-    text=("beams", "pred_text"),
-    score=("score", "pred_score"),
-    id=("audio_filepath", "id"),
-    ref=("text",),
-    src=(),
-    needs=("audio_filepath",),
-)
-HYPORADISE = Records(
-    "HyPoradise",
-    text=("input",),
-    score=("score", "am_score"),
-    ref=("output",),
-    needs=("input",),
 )
 GENERIC = Records(
     "a JSON record",
@@ -274,198 +277,3 @@ GENERIC = Records(
     id=("id", "utt", "utt_id", "utterance", "utterance_id", "key", "audio", "audio_filepath", "path"),
     ref=("ref", "reference", "references", "target", "sentence"),
 )
-LAYOUTS = (HUGGING_FACE, SOCKEYE, NEMO, HYPORADISE, GENERIC)
-
-
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE)
-_HOLDS = frozenset({"reference", "source", "columns"})
-_WIDTH = re.compile(r"width(\d+)")
-
-
-class DelimitedTable:
-    """Columns by name. In CSV, quotation marks stand around cells, as RFC 4180 says; TSV has no quoting (IANA's
-    text/tab-separated-values), so a text may begin with a quotation mark."""
-
-    Options = Fields
-
-    def __init__(self, delimiters: str, quoted: bool) -> None:
-        self._delimiters = delimiters
-        self._quoting: dict[str, Any] = {"strict": True} if quoted else {"quoting": csv.QUOTE_NONE, "quotechar": None}
-
-    def sniff(self, source: Source) -> bool:
-        names = self._names(source.head)
-        return len(names) > 1 and bool({name.lower() for name in names} & set(GENERIC.text))
-
-    def _names(self, head: str) -> list[str]:
-        first = head.partition("\n")[0].rstrip("\r")
-        delimiter = max(self._delimiters, key=first.count)
-        try:
-            return next(csv.reader([first], delimiter=delimiter, **self._quoting), [])
-        except csv.Error:
-            return []
-
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Lines of one id stand together. Columns of numbers that have no role become columns of scores."""
-        yield from grouped(self._rows(source, options), source.name)
-
-    def _rows(self, source: Source, options: ReadOptions) -> Iterator[tuple[str | None, NbestList]]:
-        names = self._names(source.head)
-        layout, more = _roles(GENERIC.with_fields(options.of(Fields).fields), names, source.name)
-        beginning = self._beginning(source, names)
-        has_references = bool(layout.ref) and any(row[layout.ref[0]] for row in beginning)
-        has_sources = bool(layout.src) and any(row[layout.src[0]] for row in beginning)
-        reader = self._reader((f"{line}\n" for line in source.lines(crlf=True)), source, names)
-        columns: dict[str, bool] = {}
-        for number, row in enumerate(_as_user_errors(reader, source.name)):
-            if number == 0:
-                continue  # the names
-            place = f"{source.name}: line {reader.line_num}"
-            if None in row or None in row.values():
-                raise UserError(
-                    f"{place}: expected {counted(len(names), 'column')}, as in the first line; quote fields "
-                    "that contain a comma"
-                )
-            scores: dict[str, float] = {}
-            if layout.score:
-                value = as_number(row[layout.score[0]], place, layout.score[0])
-                scores[FIRST_PASS] = -value if layout.costs else value
-            for name, (key, sign) in more.items():
-                if row[key].strip() and columns.setdefault(name, _NUMBER.fullmatch(row[key]) is not None):
-                    scores[name] = sign * as_number(row[key], place, f"column {key}, which has numbers above,")
-            references = (" ".join(row[layout.ref[0]].split()),) if has_references else ()
-            text = row[layout.src[0]].strip() if has_sources else None
-            identity = row[layout.id[0]] if layout.id else None
-            nbest = NbestList(
-                identity or str(number), [Hypothesis(strip_markup(row[layout.text[0]]), scores)], references, text
-            )
-            yield identity, nbest
-
-    def _reader(self, lines: Iterable[str], source: Source, names: list[str]) -> csv.DictReader[str]:
-        delimiter = max(self._delimiters, key=source.head.partition("\n")[0].count)
-        return csv.DictReader(lines, names, delimiter=delimiter, **self._quoting)
-
-    def _beginning(self, source: Source, names: list[str]) -> list[dict[str, str]]:
-        """The rows of the first 64 KiB that are whole: they show whether anything stands in a column."""
-        whole = source.head.rpartition("\n")[0].split("\n")
-        reader = self._reader((f"{row}\n" for row in whole), source, names)
-        try:
-            return [row for row in list(reader)[1:] if None not in row and None not in row.values()]
-        except csv.Error:  # it is reported when it is read
-            return []
-
-    def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """One hypothesis per line: id, text, score, further columns, and ref and src if present."""
-        stream = iter(check_holds(lists, _HOLDS, path))
-        first = next(stream, None)
-        if first is None:
-            return
-        columns = list(
-            dict.fromkeys(name for hypothesis in first.hypotheses for name in hypothesis.scores if name != FIRST_PASS)
-        )
-        titles = _titles(columns, path)
-        about = [*(["ref"] if first.references else []), *(["src"] if first.source is not None else [])]
-        with opened(path) as file:
-            writer = csv.writer(file, delimiter=self._delimiters[0], lineterminator="\n", **self._quoting)
-            writer.writerow(["id", "text", "score", *map(line, titles), *about])
-            for nbest in (first, *stream):
-                if (nbest.references and "ref" not in about) or (nbest.source is not None and "src" not in about):
-                    raise UserError(
-                        f"{path}: utterance {nbest.id} has a reference or source, {first.id} none; write .jsonl"
-                    )
-                known = {"ref": nbest.references[0] if nbest.references else "", "src": nbest.source or ""}
-                for hypothesis in nbest.hypotheses:
-                    if more := hypothesis.scores.keys() - {FIRST_PASS, *columns}:
-                        raise UserError(
-                            f"{path}: utterance {nbest.id} has a column {min(more)}, {first.id} none; write .jsonl"
-                        )
-                    scores = [hypothesis.scores.get(name) for name in (FIRST_PASS, *columns)]
-                    cells = ["" if score is None else repr(score) for score in scores]
-                    row = [nbest.id, line(hypothesis.text), *cells, *(line(known[name]) for name in about)]
-                    try:
-                        writer.writerow(row)
-                    except csv.Error:  # only an id can have a tab or the end of a line here
-                        raise UserError(f"{path}: a TSV cannot hold the id {nbest.id!r}; write .jsonl") from None
-
-
-def _titles(columns: list[str], path: str) -> list[str]:
-    """The names of columns in the first line; a column called `score` or another name with a meaning gets a number."""
-    titles: list[str] = []
-    for name in columns:
-        title, number = name, 2
-        while title.strip().lower() in {"", RANK, *ROLES} or title in titles or (title != name and title in columns):
-            title, number = f"{name}.{number}", number + 1
-        if title != name:
-            log.warning(
-                "%s: the column %r is written as %s, because its name has another meaning in tables", path, name, title
-            )
-        titles.append(title)
-    return titles
-
-
-def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
-    """The rows; invalid CSV is an error that names its line."""
-    try:
-        yield from reader
-    except csv.Error as error:
-        raise UserError(f"{path}: line {reader.reader.line_num}: {error}; quote a text with quotation marks") from None
-
-
-def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[str, tuple[str, int]]]:
-    """The layout with the one key of each role that the table has; and further columns with their keys and signs."""
-    lower = {name.lower().strip(): name for name in names}
-    if len(set(names)) < len(names):
-        twice = next(name for index, name in enumerate(names) if name in names[:index])
-        raise UserError(f"{path}: line 1: column {twice!r} is duplicated; give each a name of its own")
-    chosen: dict[str, Any] = {}
-    for role in ROLES:
-        keys: tuple[str, ...] = getattr(layout, role)
-        chosen[role] = tuple(lower[key.lower()] for key in keys if key.lower() in lower)[:1]
-        if not chosen[role] and keys and keys != getattr(GENERIC, role):
-            raise UserError(f"{path}: no column {keys[0]} (there are {', '.join(names)}); correct --field {role}=NAME")
-    if not chosen["text"]:
-        raise UserError(f"{path}: which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)})")
-    taken = {key for keys in chosen.values() for key in keys}
-    columns = {key.removeprefix("-"): name for name, key in layout.columns.items()}
-    for key in columns:
-        if key not in names:
-            raise UserError(
-                f"{path}: no column {key} (there are {', '.join(names)}); correct --field {columns[key]}={key}"
-            )
-    signs = {name: (key.removeprefix("-"), -1 if key.startswith("-") else 1) for name, key in layout.columns.items()}
-    left = (key for key in names if key not in taken and key not in columns and key.strip() and key != RANK)
-    more = signs | {key: (key, 1) for key in left}
-    return replace(layout, **chosen), more
-
-
-class _NemoBeams:
-    """NeMo's beams file: `text<TAB>score` lines, the same number of them for each utterance."""
-
-    Options = ListSize
-
-    def sniff(self, source: Source) -> bool:
-        lines = [line for line in source.head.split("\n")[:20] if line]
-        cells = [line.split("\t") for line in lines[: max(1, len(lines) - 1)]]
-        return bool(cells) and all(len(row) == 2 and _NUMBER.fullmatch(row[1]) is not None for row in cells)
-
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Ids are numbers from 1. The width of the beam is in the file's name, or given by --nbest-size."""
-        width = _WIDTH.search(source.path.name)
-        size = options.of(ListSize).size or (int(width[1]) if width else None)
-        if not size:
-            raise UserError(
-                f"{source.name}: how many lines has an utterance? Say it with --nbest-size N (the beam width)"
-            )
-        lines = enumerate(source.lines(), 1)
-        hypotheses = (self._hypothesis(line, f"{source.name}: line {number}") for number, line in lines)
-        yield from portions(hypotheses, size, source.name)
-
-    def _hypothesis(self, line: str, place: str) -> Hypothesis:
-        text, tab, score = line.rpartition("\t")
-        if not tab:
-            raise UserError(f"{place}: expected `text<TAB>score`")
-        return Hypothesis(strip_markup(text), {FIRST_PASS: as_number(score, place)})
-
-
-CSV = DelimitedTable(",;", quoted=True)
-TSV = DelimitedTable("\t", quoted=False)
-NEMO_BEAMS = _NemoBeams()

@@ -5,27 +5,32 @@ If either side has ids, ids must match; only lists and references without ids ar
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
 
 from rescore.errors import UserError, counted
+from rescore.formats.recordings import is_stm, stm_texts
+from rescore.formats.records import first_of, records_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
     add_once,
-    first_of,
+    are_numbers,
+    begin_with_ids,
+    first_words,
+    has_entities,
     identity_of,
-    readings,
-    records_of,
     split_id,
     undo_entities,
     undo_marks,
 )
 from rescore.nbest import NbestList
 from rescore.parts import FORMATS
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -47,10 +52,6 @@ def read_references(references: str | Path | References, ids: Sequence[str]) -> 
     N-best lists (and NeMo manifests) give their own references. A text file whose lines all end in `(id)` is trn; one
     whose fourth and fifth words are times is stm; one whose lines all begin with ids is Kaldi text; else it is plain,
     one line an utterance, in the order of `ids`.
-
-    Raises:
-        UserError: an utterance has no reference, or two in one file; a plain file has another number of lines; or the
-            lines begin with numbers that may be ids or words.
     """
     return joined(open_references(references), ids)
 
@@ -76,6 +77,27 @@ def open_references(
     return [
         ReferenceFile(text_source(path, warnings), references.format, references.segments) for path in references.paths
     ]
+
+
+def with_references(
+    lists: list[NbestList],
+    references: str | Path | References | Sequence[ReferenceFile],
+    warnings: InputWarnings,
+    allow_missing: bool,
+) -> list[NbestList]:
+    """The lists with references from files, whose utterances must be these lists."""
+    ids = [nbest.id for nbest in lists]
+    files = open_references(references, warnings)
+    # Readers undo the tokeniser's entities; if hypotheses still have entities, both sides are left as they are.
+    escaped = not any(has_entities(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
+    texts = joined(files, ids, escaped)
+    for file in files:
+        if absent := file.left_out(ids):
+            message = f"{file.path}: no list for {len(absent):,} of its {counted(len(absent) + len(ids), 'utterance')}"
+            if not allow_missing:
+                raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
+            log.warning("%s (first: %s); these utterances are not measured", message, absent[0])
+    return [replace(nbest, references=texts[nbest.id]) for nbest in lists]
 
 
 class ReferenceFile:
@@ -134,7 +156,7 @@ class ReferenceFile:
         if kind == "kaldi":
             return kaldi_texts(self.lines, self.path)
         if kind == "stm":
-            return _stm(self.lines, self.path, ids, self._segments)
+            return stm_texts(self.lines, self.path, ids, self._segments)
         if len(self.lines) != len(ids):
             raise UserError(
                 f"{self.path}: {counted(len(self.lines), 'line')} for {counted(len(ids), 'utterance')}, and no line "
@@ -191,122 +213,6 @@ def _of_records(source: Source) -> dict[str, tuple[str, ...]]:
     return by_id
 
 
-def are_numbers(ids: Sequence[str]) -> bool:
-    """Whether ids are numbers in order, as of lists that have no ids: they may be paired with others by order."""
-    if not ids or not (ids[0].isascii() and ids[0].isdecimal()) or len(ids[0]) > 9:
-        return False
-    return list(ids) == [str(number) for number in range(int(ids[0]), int(ids[0]) + len(ids))]
-
-
-def begin_with_ids(lines: Sequence[str]) -> bool:
-    """Whether all lines begin with different words that contain a digit, as ids do."""
-    first = first_words(lines)
-    return len(set(first)) == len(first) > 0 and all(set(word) & set("0123456789") for word in first)
-
-
-def first_words(lines: Sequence[str]) -> list[str]:
-    return [split_id(line)[0] for line in lines if line.strip()]
-
-
-_STM = re.compile(r"(\S+) (\S+) (\S+) (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
-_NOT_SCORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
-
-
-def _stm_line(line: str) -> re.Match[str] | None:
-    return _STM.fullmatch(" ".join(line.split()))
-
-
-def is_stm(lines: Sequence[str]) -> bool:
-    filled = [line for line in lines if line.strip() and not line.startswith(";;")]
-    return bool(filled) and all(_stm_line(line) for line in filled)
-
-
-def _stm(lines: Sequence[str], path: str, ids: Sequence[str], segments: str | None) -> dict[str, str]:
-    """Texts of the utterances: by file where each file has one segment, else by time; by order for lists without ids.
-
-    Raises:
-        UserError: segments and utterances cannot be paired.
-    """
-    spoken = [segment for segment in stm_segments(lines, path) if segment.text.upper() != _NOT_SCORED]
-    by_file = {segment.file: segment.text for segment in spoken}
-    if len(by_file) == len(spoken) and (by_file.keys() & set(ids) or not are_numbers(ids)):
-        return by_file
-    if are_numbers(ids):
-        if len(spoken) != len(ids):
-            raise UserError(
-                f"{path}: {counted(len(spoken), 'segment')} for {counted(len(ids), 'utterance')}, "
-                "and the files of the segments are not the ids of the utterances"
-            )
-        return dict(zip(ids, (segment.text for segment in spoken), strict=True))
-    # A file of recordings may be Kaldi's `segments`, or its utt2spk without times.
-    known = segments is not None and any(len(line.split()) >= 4 for _, line in Source(segments).filled())
-    for spans in [read_segments(str(segments))] if known else [_times_in(ids, unit) for unit in (1.0, 0.01, 0.001)]:
-        if (texts := _by_time({name: spans[name] for name in ids if name in spans}, spoken)) is not None:
-            return texts
-    why = f"the times in {segments} do not match" if known else f"ids such as {ids[0]} contain no times"
-    raise UserError(
-        f"{path}: has several segments of a recording, but {why}; give Kaldi's segments with --recordings FILE, or "
-        "references with ids"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _StmSegment:
-    file: str
-    channel: str
-    start: float
-    end: float
-    text: str
-
-
-def stm_segments(lines: Sequence[str], path: str) -> Iterator[_StmSegment]:
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or line.startswith(";;"):
-            continue
-        match = _stm_line(line)
-        if not match:
-            raise UserError(f"{path}: line {number}: not stm: expected `file channel speaker start end text`")
-        yield _StmSegment(match[1], match[2], float(match[4]), float(match[5]), (match[6] or "").strip())
-
-
-_TIMED_ID = re.compile(r"(.+)[-_](\d{1,9}(?:\.\d{1,6})?)[-_](\d{1,9}(?:\.\d{1,6})?)")
-
-
-def _times_in(ids: Sequence[str], unit: float) -> dict[str, RecordingSegment]:
-    """Recording, start and end as ids such as `talk-0001234-0001567` say them, in units of this many seconds."""
-    matches = ((name, match) for name in ids if (match := _TIMED_ID.fullmatch(name)))
-    return {name: RecordingSegment(match[1], unit * float(match[2]), unit * float(match[3])) for name, match in matches}
-
-
-def _by_time(spans: Mapping[str, RecordingSegment], spoken: Sequence[_StmSegment]) -> dict[str, str] | None:
-    """The text of the stm's segment at the same time, for each utterance; None for utterances without times."""
-    channels: dict[str, set[str]] = {}
-    for segment in spoken:
-        channels.setdefault(segment.file, set()).add(segment.channel)
-    recordings: dict[str, list[_StmSegment]] = {}
-    for segment in spoken:
-        several = len(channels[segment.file]) > 1
-        for name in [f"{segment.file}{mark}{segment.channel}" for mark in "-_"] if several else [segment.file]:
-            recordings.setdefault(name, []).append(segment)
-    texts, taken = {}, set()
-    for utterance, span in spans.items():
-        # An id may have the speaker behind the recording.
-        name = max((name for name in recordings if span.recording.startswith(name)), key=len, default="")
-        nearest = max(recordings.get(name, ()), key=partial(_shared, span), default=None)
-        if nearest is None or nearest in taken or _shared(span, nearest) <= 0.5:
-            return None
-        taken.add(nearest)
-        texts[utterance] = nearest.text
-    return texts or None
-
-
-def _shared(span: RecordingSegment, segment: _StmSegment) -> float:
-    """The time that both have, as a part of the time that either has."""
-    both = min(span.end, segment.end) - max(span.start, segment.start)
-    either = max(span.end, segment.end) - min(span.start, segment.start)
-    return both / either if either > 0 else 0.0
-
-
 def text_source(path: str | Path | Source, warnings: InputWarnings | None = None) -> Source:
     source = path if isinstance(path, Source) else Source(path, warnings)
     if source.is_folder:
@@ -323,11 +229,7 @@ def all_lines(source: Source) -> list[str]:
 
 
 def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
-    """Texts by id; `;;` begins a comment. None if a line does not end in an id in brackets.
-
-    Raises:
-        UserError: an utterance is duplicated.
-    """
+    """Texts by id; `;;` begins a comment. None if a line does not end in an id in brackets."""
     texts: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         line = line.strip()
@@ -363,11 +265,7 @@ def is_manifest(source: Source) -> bool:
 
 
 def references_of(source: Source) -> dict[str, tuple[str, ...]]:
-    """The texts of a manifest, called after their audio files.
-
-    Raises:
-        UserError: an utterance is duplicated, or has no text.
-    """
+    """The texts of a manifest, called after their audio files."""
     texts: dict[str, tuple[str, ...]] = {}
     for _, value, place in records_of(source):
         key = first_of(value, ("audio_filepath", "audio", "path")) if isinstance(value, dict) else None
@@ -378,48 +276,39 @@ def references_of(source: Source) -> dict[str, tuple[str, ...]]:
     return texts
 
 
-def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestList]:
-    """The lists with their recordings: of each line of a file, the first field is an utterance, and the second its
-    recording.
+MOST_READINGS = 1024
+DEEPEST = 20
 
-    Raises:
-        UserError: a line has only one field, an utterance is duplicated, or the file does not name an utterance of the
-            lists.
+
+def readings(text: str, place: str) -> tuple[str, ...]:
+    """All texts that a reference of sclite such as `the { cat / cats } sat { @ / down }` stands for; @ is no word.
+
+    Brackets that are not closed are words.
+
+    Example:
+        >>> readings("a { b / @ } c", "ref.trn")
+        ('a b c', 'a c')
     """
-    recordings: dict[str, str] = {}
-    for place, line in Source(path).filled():
-        name, *more = line.split(maxsplit=2)
-        if not more:
-            raise UserError(f"{place}: no recording behind {name!r}; expected UTTERANCE RECORDING")
-        if recordings.setdefault(name, more[0]) != more[0]:
-            raise UserError(f"{place}: utterance {name} is duplicated; give each utterance one recording")
-    for nbest in lists:
-        if nbest.id not in recordings:
-            raise UserError(f"{path}: utterance {nbest.id} is not in it")
-        yield replace(nbest, recording=recordings[nbest.id])
+    words = text.split()
+    depths = list(accumulate((word == "{") - (word == "}") for word in words))
+    if "{" not in words or min(depths) < 0 or depths[-1] or max(depths) > DEEPEST:
+        return (text,)
+    sequences, _ = _sequence(words, 0, place, 0)
+    return tuple(dict.fromkeys(" ".join(words) for words in sequences))
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingSegment:
-    """Where in a recording an utterance is, as a line of Kaldi's `segments` says it."""
-
-    recording: str
-    start: float
-    end: float
-
-
-def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
-    """Kaldi's `segments`: `utterance recording start end`, in seconds.
-
-    Raises:
-        UserError: a line is not of this form, or an utterance is duplicated.
-    """
-    segments: dict[str, RecordingSegment] = {}
-    for place, line in Source(path).filled():
-        cells = line.split()
-        try:
-            name, recording, start, end = cells[0], cells[1], float(cells[2]), float(cells[3])
-        except (IndexError, ValueError):
-            raise UserError(f"{place}: expected `utterance recording start end`") from None
-        add_once(segments, name, RecordingSegment(recording, start, end), place)
-    return segments
+def _sequence(words: list[str], at: int, place: str, depth: int) -> tuple[list[tuple[str, ...]], int]:
+    """The texts of the words from `at` on, until a closing slash or bracket; and its place."""
+    sequences: list[tuple[str, ...]] = [()]
+    while at < len(words) and not (depth and words[at] in ("}", "/")):
+        new: list[tuple[str, ...]] = [() if depth and words[at] == "@" else (words[at],)]
+        if words[at] == "{":
+            new = []
+            while words[at] != "}":
+                more, at = _sequence(words, at + 1, place, depth + 1)
+                new += more
+        at += 1
+        if len(sequences) * len(new) > MOST_READINGS:
+            raise UserError(f"{place}: its alternatives make more than {MOST_READINGS:,} readings; leave some out")
+        sequences = [sequence + more for sequence in sequences for more in new]
+    return sequences, at

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import logging
 import lzma
 import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
 from rescore.errors import UserError, counted
+from rescore.formats.peek import JsonPeek
 from rescore.options import Declared, OptionValues, option
 
 log = logging.getLogger(__name__)
@@ -59,13 +59,7 @@ class InputWarnings:
         self._found: dict[tuple[str, InputProblem], tuple[int, str]] = {}
 
     def add(self, unit: str, problem: InputProblem, place: str) -> None:
-        """
-        Args:
-            unit: line, file or list. place: file and line of the problem.
-
-        Raises:
-            UserError: warnings are errors.
-        """
+        """Count a problem at a place (file and line); `unit` is line, file or list."""
         if problem == self._refused:
             raise UserError(f"{place}: {problem.single}; convert the file with iconv")
         if self._strict:
@@ -90,11 +84,7 @@ UNPACKED_FREELY, LARGEST_RATIO = 1 << 20, 100
 
 @contextmanager
 def as_user_errors(name: str) -> Iterator[None]:
-    """Turn errors of reading into user errors.
-
-    Raises:
-        UserError: the body raises an error of the file system or of packed data.
-    """
+    """Turn errors of the file system and of packed data into user errors."""
     try:
         yield
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
@@ -104,11 +94,7 @@ def as_user_errors(name: str) -> Iterator[None]:
 
 
 def open_remote(address: str) -> IO[bytes]:
-    """A remote file (s3://, gs://, hdfs://, file://), through pyarrow's file systems; to read once.
-
-    Raises:
-        UserError: pyarrow is not installed or does not know the address, or the file does not exist.
-    """
+    """A remote file (s3://, gs://, hdfs://, file://), through pyarrow's file systems; to read once."""
     try:
         from pyarrow import ArrowException, fs
     except ImportError:
@@ -121,35 +107,6 @@ def open_remote(address: str) -> IO[bytes]:
         raise UserError(f"{address}: cannot be read ({str(error).splitlines()[0]})") from None
 
 
-def open_once(path: Path, name: str) -> IO[bytes]:
-    """Open an input that can be read only once: standard input (`-`), an address, a pipe."""
-    if "://" in name:
-        return open_remote(name)
-    if str(path) == "-" and (sys.stdin is None or sys.stdin.closed):
-        raise UserError("<stdin>: is closed; give a file")
-    return sys.stdin.buffer if str(path) == "-" else open(path, "rb")
-
-
-def head_of_lines(raw: IO[bytes], any_line: bool = False) -> bytes:
-    """The beginning of an input that can be read only once: 64 KiB, or less if the first line is a whole JSON object.
-
-    So a list is answered when it arrives, not after 64 KiB. `any_line`: every first line is enough.
-    """
-    head = b""
-    while len(head) < HEAD and (part := _available(raw, HEAD - len(head))):
-        head += part
-        first_line, newline, _ = head.partition(b"\n")
-        if newline and (any_line or (first_line.startswith(b"{") and first_line.rstrip().endswith(b"}"))):
-            break
-    return head
-
-
-def _available(raw: IO[bytes], size: int) -> bytes:
-    """At most `size` bytes; only the available bytes if the stream supports this."""
-    read: Callable[[int], bytes] = getattr(raw, "read1", raw.read)
-    return read(size)
-
-
 def unpacked_head(start: bytes) -> bytes:
     """The beginning of the text whose file begins with `start`."""
     if start.startswith(GZIP):
@@ -159,146 +116,53 @@ def unpacked_head(start: bytes) -> bytes:
     return start
 
 
-def unpacked(raw: IO[bytes], name: str) -> IO[bytes]:
-    """A stream of bytes, unpacked if its first bytes show compression; `name` is for errors.
+class _Bytes(io.RawIOBase):
+    """A stream of bytes read ahead, then of another stream; counts the bytes that it gave."""
 
-    Too many unpacked bytes for the packed bytes are an error, before they fill the memory.
-    """
-    start = raw.read(len(XZ))
-    whole, read, written = joined(start, raw), 0, 0
-
-    def take_packed(size: int) -> bytes:
-        """A few bytes at a time, so that their number follows unpacking closely."""
-        nonlocal read
-        part = whole.read(min(size, io.DEFAULT_BUFFER_SIZE))
-        read += len(part)
-        return part
-
-    def take(size: int) -> bytes:
-        nonlocal written
-        part: bytes = packed.read(size)
-        written += len(part)
-        if written > max(UNPACKED_FREELY, LARGEST_RATIO * read):
-            raise UserError(
-                f"{name}: unpacks to more than {LARGEST_RATIO} times its size, unlike text; "
-                "if the file is right, unpack it first"
-            )
-        return part
-
-    counted_bytes = cast(IO[bytes], _Stream(take_packed))
-    if start.startswith(GZIP):
-        packed: Any = gzip.GzipFile(fileobj=counted_bytes)
-    elif start.startswith(XZ):
-        packed = lzma.LZMAFile(counted_bytes)  # noqa: SIM115 (the stream below reads it)
-    else:
-        return whole
-    return io.BufferedReader(_Stream(take), HEAD)
-
-
-def joined(head: bytes, rest: IO[bytes]) -> IO[bytes]:
-    """A stream of the bytes read ahead, then the rest."""
-
-    def take(size: int) -> bytes:
-        nonlocal head
-        part, head = head[:size], head[size:]
-        return part or _available(rest, size)
-
-    return cast(IO[bytes], io.BufferedReader(_Stream(take), HEAD))
-
-
-class _Stream(io.RawIOBase):
-    """The bytes that a function gives: at most as many as its argument says, and none at the end."""
-
-    def __init__(self, take: Callable[[int], bytes]) -> None:
-        self._take = take
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head, self._rest, self.given = head, rest, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        part = self._take(len(buffer))
+        size = len(buffer)
+        part, self._head = self._head[:size], self._head[size:]
+        part = part or self._rest.read(size)
         buffer[: len(part)] = part
+        self.given += len(part)
         return len(part)
 
 
-_JSON = re.compile(r"""\{(?:\S|\s*(?:["}]|$))|\[\s*(?:["\[{\]\d-]|$)""")
-"""The beginning of JSON, unlike texts of sclite with alternatives such as `{ uh / @ }` or a `[noise]`."""
+class _Unpacked(io.RawIOBase):
+    """The bytes of a packed stream. Too many for the packed bytes are an error, before they fill the memory."""
+
+    def __init__(self, file: gzip.GzipFile | lzma.LZMAFile, packed: _Bytes, name: str) -> None:
+        self._file, self._packed, self._name, self._given = file, packed, name, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        number = self._file.readinto(buffer)
+        self._given += number
+        if self._given > max(UNPACKED_FREELY, LARGEST_RATIO * self._packed.given):
+            raise UserError(
+                f"{self._name}: unpacks to more than {LARGEST_RATIO} times its size, unlike text; "
+                "if the file is right, unpack it first"
+            )
+        return number
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPeek:
-    """The first object of a JSON text."""
-
-    root: str
-    """`{` or `[`, the first character of the text; empty if it is not JSON."""
-    keys: tuple[str, ...]
-    """Of the root object, or of the first object in the root list."""
-    inner: tuple[str, ...]
-    """Of the first object within that object."""
-    plain_lists: tuple[str, ...]
-    """The keys whose value is a list that begins with a text or a list, not with an object."""
-    lines: bool
-    """Whether further documents follow, or the first is whole on the first line."""
-
-    @classmethod
-    def of(cls, head: str) -> JsonPeek:
-        """The peek of the first 64 KiB or so of a text; the rest is not seen."""
-        start = head.lstrip()
-        if not _JSON.match(start):
-            return cls("", (), (), (), False)
-        root = start[0]
-        keys, inner, plain_lists, end = _scan(start, root)
-        first_line, newline, _ = start.partition("\n")
-        if end is None:  # cut: a line that goes on beyond the head is one record, and not an indented document
-            return cls(root, keys, inner, plain_lists, not newline and root == "{")
-        return cls(root, keys, inner, plain_lists, end == len(first_line.rstrip()) and root == "{")
-
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:"]', re.DOTALL)
-"""A string or a mark of JSON; a quotation mark alone is a string that is cut. No token is read twice."""
-
-
-def _scan(text: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int | None]:
-    """Keys of the first object, of the first within it, of plain lists, and where the first document ends, if seen.
-
-    Strict parsers would not do: the text may be cut, damaged, or hold `-Infinity`.
-    """
-    depth, level = 0, 1 if root == "{" else 2
-    list_at: int = 0
-    keys: list[str] = []
-    inner: list[str] = []
-    plain_lists: list[str] = []
-    outer_open = inner_open = True
-    last = ""
-    for match in _TOKEN.finditer(text):
-        token, before, last = match[0], last, match[0]
-        if token == '"':
-            break
-        begins = before == "[" and not text[list_at : match.start()].strip()
-        if begins and depth == level + 1 and outer_open and keys and token[0] in '"[':
-            plain_lists.append(keys[-1])
-        if token in ("{", "["):
-            depth += 1
-            list_at = match.end()
-        elif token in ("}", "]"):
-            outer_open &= token != "}" or depth != level
-            inner_open &= token != "}" or depth != level + 1 or not inner
-            depth -= 1
-            if depth == 0:
-                return tuple(keys), tuple(inner), tuple(plain_lists), match.end()
-        elif token == ":" and before[:1] == '"' and outer_open:
-            if depth == level:
-                keys.append(_unquoted(before))
-            elif depth == level + 1 and inner_open:
-                inner.append(_unquoted(before))
-    return tuple(keys), tuple(inner), tuple(plain_lists), None
-
-
-def _unquoted(token: str) -> str:
-    try:
-        return str(json.loads(token))
-    except ValueError:
-        return token.strip('"')
+def unpacked(head: bytes, rest: IO[bytes], name: str) -> io.BufferedReader:
+    """The bytes of `head` and `rest`, unpacked if they begin as gzip or xz; `name` is for errors."""
+    raw = _Bytes(head, rest)
+    stream: io.RawIOBase = raw
+    if head.startswith(GZIP):
+        stream = _Unpacked(gzip.GzipFile(fileobj=cast(IO[bytes], raw)), raw, name)
+    elif head.startswith(XZ):
+        stream = _Unpacked(lzma.LZMAFile(cast(IO[bytes], raw)), raw, name)  # noqa: SIM115 (its reader closes it)
+    return io.BufferedReader(stream, HEAD)
 
 
 _ESCAPED = re.compile("[\udc80-\udcff]+")
@@ -411,8 +275,10 @@ class Source:
     @cached_property
     def _once(self) -> tuple[bytes, IO[bytes]]:
         """The beginning of an input that can be read only once, and the rest."""
-        raw = open_once(self.path, self.name)
-        return head_of_lines(raw), raw
+        if self.is_stdin and (sys.stdin is None or sys.stdin.closed):
+            raise UserError("<stdin>: is closed; give a file")
+        raw = open_remote(self.name) if self.is_remote else sys.stdin.buffer if self.is_stdin else self.path.open("rb")
+        return raw.read(HEAD), raw
 
     @cached_property
     def head(self) -> str:
@@ -444,21 +310,17 @@ class Source:
     @contextmanager
     def _open(self, silent: bool = False) -> Iterator[IO[str]]:
         """The text, decompressed and decoded; lines end where a newline is, nowhere else."""
-        with as_user_errors(self.name), open(self.path, "rb") if self.is_regular else joined(*self._once) as raw:
+        with as_user_errors(self.name), open(self.path, "rb") if self.is_regular else nullcontext() as file:
+            head, rest = self._once if file is None else (file.read(len(XZ)), file)
             # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
-            stream = unpacked(raw, self.name)
+            stream = unpacked(head, rest, self.name)
             with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:
                 yield text
         if self._alone and not silent:
             self.warnings.report()
 
     def lines(self, crlf: bool = False) -> Iterator[str]:
-        """The lines without their ends; with `crlf`, a carriage return before the end is part of the format.
-
-        Raises:
-            UserError: the file cannot be read, is damaged, or has a line of more than `LONGEST_LINE` characters; or has
-                a warning where these are errors.
-        """
+        """The lines without their ends; with `crlf`, a carriage return before the end is part of the format."""
         with self._open() as file:
             number = 0
             while line := file.readline(LONGEST_LINE + 1):
@@ -475,11 +337,7 @@ class Source:
                 yield f"{self.name}: line {number}", line
 
     def read_all(self) -> str:
-        """The whole text.
-
-        Raises:
-            UserError: as `lines`; or there are more than `LARGEST_DOCUMENT` characters.
-        """
+        """The whole text, of at most `LARGEST_DOCUMENT` characters."""
         with self._open() as file:
             text = file.read(LARGEST_DOCUMENT + 1)
         if len(text) > LARGEST_DOCUMENT:
@@ -510,10 +368,8 @@ def read_lines(path: Path, empty: bool = False, warnings: InputWarnings | None =
     Args:
         path: a file, plain, gzip or xz; `-` is standard input.
         empty: whether empty lines are wanted, too.
-        warnings: collects repairs; None for training, which reads a text repeatedly.
-
-    Raises:
-        UserError: the file cannot be read, or (with None) is not UTF-8: invalid characters must not be learnt.
+        warnings: collects repairs. With None, for training, a text that is not UTF-8 is an error: invalid characters
+            must not be learnt.
     """
     for line in Source(path, warnings or InputWarnings(refused=UTF8)).lines():
         if (line := line.strip()) or empty:

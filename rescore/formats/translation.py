@@ -194,11 +194,7 @@ def _features(text: str, place: str) -> dict[str, float]:
 
 
 def _feature(name: str, path: str) -> str:
-    """The name of a feature.
-
-    Raises:
-        UserError: the reader would take it for something else.
-    """
+    """The name of a feature."""
     if not name or name.split() != [name] or "|||" in name or f"{name}=".startswith(_OF_WORDS):
         raise UserError(f"{path}: column {name!r} cannot be the name of a feature; rename it, or write .jsonl")
     return name

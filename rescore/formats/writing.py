@@ -57,10 +57,6 @@ def _text(stream: IO[bytes] | gzip.GzipFile) -> io.TextIOWrapper:
 def new_folder(path: str) -> Iterator[Path]:
     """A folder to write files to: a temporary folder, which takes its place when all is written and is removed on
     failure.
-
-    Raises:
-        UserError: it cannot be made, is a file or standard output, or holds files already: old hypotheses would be read
-            beside the new ones.
     """
     if path == "-":
         raise UserError("this format is a folder; give one with -o")
@@ -146,22 +142,14 @@ def check_holds(
 
 
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:
-    """The id of a list for a format with a blank between id and text.
-
-    Raises:
-        UserError: the id is empty, or has white space or a `forbidden` character.
-    """
+    """The id of a list for a format with a blank between id and text."""
     if not nbest.id or len(nbest.id.split()) != 1 or set(nbest.id) & set(forbidden):
         raise UserError(f"{path}: the id {nbest.id!r} cannot be written in this format; write .txt or .jsonl")
     return nbest.id
 
 
 def checked_number(nbest: NbestList, path: str) -> str:
-    """The id of a list for a format that numbers its lists.
-
-    Raises:
-        UserError: the id is not a whole number.
-    """
+    """The id of a list for a format that numbers its lists."""
     if not (nbest.id.isascii() and nbest.id.isdecimal()):
         raise UserError(f"{path}: this format numbers its lists, and {nbest.id!r} is not a number; write .jsonl")
     if nbest.id != str(int(nbest.id)):

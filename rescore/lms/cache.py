@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.formats.audio import digest
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
 from rescore.nbest import same_model, split_fingerprint
 
@@ -194,6 +193,8 @@ def _key(question: Question) -> bytes:
         return hashlib.blake2b(question.text.encode(), digest_size=16).digest()
     parts = [question.text, question.source, question.before, question.after]
     if question.audio is not None:
+        from rescore.formats.audio import digest
+
         parts.append(digest(question.audio))
     whole = json.dumps(parts)
     return hashlib.blake2b(whole.encode(), digest_size=16, person=b"question").digest()

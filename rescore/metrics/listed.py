@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.formats.references import begin_with_ids
 from rescore.formats.source import read_lines
+from rescore.formats.text import begin_with_ids
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, Spoken, Values
 from rescore.metrics.normalise import Normaliser

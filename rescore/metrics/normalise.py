@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 from rescore.errors import UserError
-from rescore.formats.text import UNSPACED_LETTERS
+from rescore.formats.times import UNSPACED_LETTERS
 from rescore.metrics.alignment import error_counts
 from rescore.options import Declared, option
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from rescore import decision
 from rescore.errors import counted
-from rescore.metrics import Metric, Normaliser, list_statistics, value
-from rescore.metrics.significance import ScoredText, spearman
+from rescore.metrics import Metric, Normaliser, value
+from rescore.metrics.correlation import spearman
+from rescore.metrics.significance import ScoredText
 from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
+from rescore.reports.figures import Figures, sign
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
-from rescore.reports.results import choose, measured, sign
 from rescore.reports.words import (
     Confusion,
     Position,
@@ -112,13 +113,12 @@ def analyse(
     in_folds = texts if dev is lists else None
     if texts is None:
         texts = weights.decision.texts(metric, lists, weights.of)
-    statistics = list_statistics(metric, lists)
-    best = decision.best(lists, {FIRST_PASS: 1.0})
-    first, reranked = choose(lists, statistics, best), measured(metric, lists, texts)
+    figures = Figures(metric, lists)
+    first, reranked = figures.first, figures.of(texts)
     result = Analysis(
         metric.name,
         str(sign(metric, lists, weights)),
-        by_depth(metric, statistics, lists),
+        by_depth(metric, figures.statistics, lists),
         _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
         outlook(metric, dev or lists, weights, in_folds, on_dev=bool(dev) and dev is not lists),
@@ -134,7 +134,7 @@ def analyse(
         result.by_position = by_position(metric.words, references, *outputs)
         result.corrected = pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
         result.broken = pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
-        result.correlations = _correlations(metric, lists, best, first)
+        result.correlations = _correlations(metric, lists, first)
     return result
 
 
@@ -162,11 +162,9 @@ def _moves(metric: Metric, first: Sequence[ScoredText], reranked: Sequence[Score
     return Changes(len(changes), changes.count(1), changes.count(-1), changes.count(0))
 
 
-def _correlations(
-    metric: Metric, lists: Sequence[NbestList], best: Sequence[int], first: Sequence[ScoredText]
-) -> list[Correlation]:
+def _correlations(metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText]) -> list[Correlation]:
     errors = metric.sentence_values(np.stack([output.counts for output in first]))
-    count = metric.words or Normaliser()
+    count, best = metric.words or Normaliser(), decision.best(lists, {FIRST_PASS: 1.0})
     correlations = []
     for column in score_columns(lists[0]):
         scores = []

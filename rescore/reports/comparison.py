@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import IO, Any
 
-from rescore import decision
 from rescore.errors import UserError, counted
-from rescore.metrics import Metric, list_statistics, total, value
+from rescore.metrics import Metric
 from rescore.metrics.base import is_better, warn_of_unspaced
-from rescore.metrics.significance import BY_SPEAKER, PairedTest, ScoredText, confidence_interval
+from rescore.metrics.significance import BY_SPEAKER, PairedTest
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
-from rescore.reports.results import FIRST, ORACLE, SHORT, choose, figure_of, measured, oracle_places, sign, summed
+from rescore.reports.figures import FIRST, ORACLE, SHORT, Figures, Row, figure_of, sign
 from rescore.styles import as_frame, as_json, html, latex_note, mark_best, marked_worse, p_value, signature_lines, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
@@ -23,22 +22,15 @@ JSON = "json"
 
 
 @dataclass(slots=True)
-class Row:
-    """One model, or several together."""
+class Compared(Row):
+    """One model, or several together, on test lists."""
 
-    name: str
-    weights: dict[str, float]
-    dev: float
+    dev: float = 0.0
     """The metric on dev, in percent."""
-    value: float
-    """The metric on test, in percent."""
-    gain: float
+    gain: float = 0.0
     """The improvement of the first pass on test, in percent of it; a loss is negative, for every metric."""
-    p_value: float
-    """Two-sided, against the row `against`."""
-    speed: float | None
+    speed: float | None = None
     """Hypotheses scored a second; None where scores were looked up."""
-    signature: str
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics on test, in percent, by name."""
     against: str = FIRST
@@ -71,7 +63,7 @@ class Comparison:
     """Of the first pass."""
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics of the first pass on test, in percent, by name."""
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Compared] = field(default_factory=list)
 
     @property
     def names(self) -> list[str]:
@@ -126,8 +118,8 @@ def compare(
     """
     warn_of_unspaced(metric, lists)
     test.warn_of_few(metric, lists)
-    first, first_pass, best = _baseline(metric, lists)
-    _, dev_first_pass, dev_best = _baseline(metric, dev)
+    figures, dev_figures = Figures(metric, lists, test), Figures(metric, dev)
+    first = figures.first
     result = Comparison(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
@@ -135,44 +127,36 @@ def compare(
         dev_source=sources[1],
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
-        oracle=best,
-        dev_oracle=dev_best,
-        first_pass=first_pass,
-        dev_first_pass=dev_first_pass,
+        oracle=figures.oracle,
+        dev_oracle=dev_figures.oracle,
+        first_pass=figures.value(first),
+        dev_first_pass=dev_figures.value(dev_figures.first),
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
-        others={each.name: figure_of(each, lists, [chosen.text for chosen in first]) for each in also},
+        others={each.name: figure_of(each, lists, [text.text for text in first]) for each in also},
     )
     together, name = first, FIRST
     sign_of_gain = 1 if metric.higher_is_better else -1
     for entry in entries:
         texts = entry.weights.decision.texts(metric, entry.lists, entry.weights.of)
-        chosen = measured(metric, entry.lists, texts)
-        reranked = value(metric, summed(chosen))
-        row = Row(
-            name=entry.name,
-            weights=entry.weights.weights,
-            dev=entry.dev,
-            value=reranked,
-            gain=100 * sign_of_gain * (reranked / result.first_pass - 1) if result.first_pass else 0.0,
-            p_value=test.p_value(metric, entry.lists, together if entry.ablation else first, chosen),
-            speed=entry.speed,
-            signature=str(sign(metric, entry.lists, entry.weights, test=test)),
-            others={each.name: figure_of(each, entry.lists, texts) for each in also},
-            against=name if entry.ablation else FIRST,
-            excluded=entry.weights.exclusions,
+        chosen = figures.of(texts)
+        row = figures.row(entry.name, chosen, together if entry.ablation else first, interval=False)
+        compared = Compared(
+            **asdict(row)
+            | {
+                "weights": entry.weights.weights,
+                "signature": str(sign(metric, entry.lists, entry.weights, test=test)),
+                "dev": entry.dev,
+                "gain": 100 * sign_of_gain * (row.value / result.first_pass - 1) if result.first_pass else 0.0,
+                "speed": entry.speed,
+                "others": {each.name: figure_of(each, entry.lists, texts) for each in also},
+                "against": name if entry.ablation else FIRST,
+                "excluded": entry.weights.exclusions,
+            }
         )
-        result.rows.append(row)
+        result.rows.append(compared)
         if not entry.ablation:
             together, name = chosen, entry.name
     return result
-
-
-def _baseline(metric: Metric, lists: Sequence[NbestList]) -> tuple[list[ScoredText], float, float]:
-    """The hypotheses that the first pass likes best, their figure, and the oracle."""
-    statistics = list_statistics(metric, lists)
-    first = choose(lists, statistics, decision.best(lists, FIRST_PASS_ALONE.weights))
-    best = total(statistics, oracle_places(metric, lists, statistics))
-    return first, value(metric, summed(first)), value(metric, best)
 
 
 def render(comparison: Comparison, style: str, names: Mapping[str, str] | None = None) -> str:
@@ -197,9 +181,8 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
     if style == "latex":
         return f"{table}\n{latex_note(about.partition('; ')[2])}"
     signatures = signature_lines([(row.name, row.signature) for row in comparison.rows], style)
-    if style == "markdown":
-        return "\n".join([table, "", f"{about}.", "", *signatures])
-    return "\n".join([table, "", about, *signatures])
+    below = [f"{about}.", ""] if style == "markdown" else [about]
+    return "\n".join([table, "", *below, *signatures])
 
 
 def _about(comparison: Comparison) -> str:
@@ -215,7 +198,7 @@ def _head(comparison: Comparison) -> list[str]:
     return ["", "weight", f"dev {comparison.metric}", comparison.metric, *comparison.others, "gain %", "p", "hyp/s"]
 
 
-def _weights(row: Row) -> str:
+def _weights(row: Compared) -> str:
     weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
     return ", ".join([*weights, *bonus_phrases(row.weights, "+.2f", row.excluded)])
 
@@ -246,35 +229,18 @@ def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
 
 
 @dataclass(slots=True)
-class System:
-    """One output."""
-
-    name: str
-    """Its file."""
-    value: float
-    """The metric, in percent."""
-    counts: dict[str, int | float]
-    """What the value was computed from."""
-    utterances: int
-    low: float
-    """Lower end of the 95 % confidence interval (bootstrap over utterances, or speakers), in percent."""
-    high: float
-    """Upper end, in percent."""
-    oracle: float | None = None
-    """The metric of the best hypothesis of each list, in percent; None where lists have one hypothesis."""
-    p_value: float | None = None
-    """Two-sided, against the first output."""
-
-
-@dataclass(slots=True)
 class Systems:
     """Outputs under one metric."""
 
     metric: str
-    signature: str
-    test: str | None = None
+    test: str | None
     """The significance test and its settings; of a single output what intervals draw, None for utterances."""
-    systems: list[System] = field(default_factory=list)
+    signature: str
+    utterances: int
+    rows: list[Row] = field(default_factory=list)
+    """Each output; p-values are against the first output."""
+    oracles: list[float | None] = field(default_factory=list)
+    """The metric of the best hypothesis of each list; None for an output whose lists have one hypothesis."""
 
 
 def compare_outputs(
@@ -286,74 +252,71 @@ def compare_outputs(
         UserError: an output lacks an utterance that the first has, or has one more, or has another reference of one.
     """
     test = test or PairedTest()
-    several = len(outputs) > 1
-    warn_of_unspaced(metric, outputs[0][1])
+    several, (base, base_lists) = len(outputs) > 1, outputs[0]
+    warn_of_unspaced(metric, base_lists)
     # Nobody knows how a text was chosen: weights are those of lists alone.
     chosen_here = all(any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs)
     weights = FIRST_PASS_ALONE if chosen_here else Weights({}, "", tuned="")
     used = test.signature if several else BY_SPEAKER if test.by_speaker else None
-    signature = replace(sign(metric, outputs[0][1], weights), test=used)
-    systems = Systems(metric.name, str(signature), used)
-    base: dict[str, ScoredText] = {}
-    references: dict[str, tuple[str, ...]] = {}
+    signature = replace(sign(metric, base_lists, weights), test=used)
+    systems = Systems(metric.name, used, str(signature), len(base_lists))
+    first = None
     for name, lists in outputs:
-        statistics = list_statistics(metric, lists)
-        first = decision.best(lists, {FIRST_PASS: 1.0})
-        chosen = dict(zip((nbest.id for nbest in lists), choose(lists, statistics, first), strict=True))
-        if base and base.keys() != chosen.keys():
-            differing = sorted(base.keys() ^ chosen.keys())[0]
-            raise UserError(
-                f"{name}: utterance {differing} is in one of {outputs[0][0]} and {name} only; compare the same set"
-            )
-        references |= {nbest.id: nbest.references for nbest in lists if not base}
-        for nbest in lists:
-            if nbest.references != references[nbest.id]:
-                raise UserError(
-                    f"{name}: utterance {nbest.id} has another reference than in {outputs[0][0]}; "
-                    "compare outputs for the same references, such as one --ref FILE"
-                )
-        sums = total(statistics, first)
-        low, high = confidence_interval(
-            metric, test.by_unit(lists, [chosen_text.counts for chosen_text in chosen.values()])
-        )
-        system = System(name, value(metric, sums), metric.details(sums), len(lists), low, high)
-        if any(len(nbest.hypotheses) > 1 for nbest in lists):
-            system.oracle = value(metric, total(statistics, oracle_places(metric, lists, statistics)))
-        if base:
-            same_order = [chosen[key] for key in base]
-            system.p_value = test.p_value(metric, outputs[0][1], list(base.values()), same_order)
-        base = base or chosen
-        systems.systems.append(system)
+        figures = Figures(metric, _in_order(name, lists, base, base_lists), test)
+        first, against = first or figures.first, first
+        systems.rows.append(figures.row(name, figures.first, against))
+        systems.oracles.append(figures.oracle if any(len(nbest.hypotheses) > 1 for nbest in lists) else None)
     if several or test.by_speaker:
-        test.warn_of_few(metric, outputs[0][1])
+        test.warn_of_few(metric, base_lists)
     return systems
 
 
-def write(systems: Sequence[Systems], file: IO[str]) -> None:
+def _in_order(name: str, lists: Sequence[NbestList], base: str, base_lists: Sequence[NbestList]) -> list[NbestList]:
+    """The lists of an output in the order of those of the first output, `base`."""
+    of_id = {nbest.id: nbest for nbest in lists}
+    if differing := sorted(of_id.keys() ^ {nbest.id for nbest in base_lists}):
+        raise UserError(f"{name}: utterance {differing[0]} is in one of {base} and {name} only; compare the same set")
+    for expected in base_lists:
+        if of_id[expected.id].references != expected.references:
+            raise UserError(
+                f"{name}: utterance {expected.id} has another reference than in {base}; "
+                "compare outputs for the same references, such as one --ref FILE"
+            )
+    return [of_id[expected.id] for expected in base_lists]
+
+
+def write(every: Sequence[Systems], file: IO[str]) -> None:
     """Write one JSON object; of several metrics a list of them."""
-    file.write(as_json(systems[0] if len(systems) == 1 else systems) + "\n")
+    records = []
+    for systems in every:
+        record = {"metric": systems.metric, "signature": systems.signature, "test": systems.test}
+        rows = [
+            {
+                "name": row.name,
+                "value": row.value,
+                "counts": row.counts,
+                "utterances": systems.utterances,
+                **dict(zip(("low", "high"), row.interval or (), strict=True)),
+                "oracle": oracle,
+                "p_value": row.p_value,
+            }
+            for row, oracle in zip(systems.rows, systems.oracles, strict=True)
+        ]
+        records.append(record | {"systems": rows})
+    file.write(as_json(records[0] if len(records) == 1 else records) + "\n")
 
 
 def render_systems(systems: Systems) -> str:
     """A row an output, then the signature."""
-    names = list(systems.systems[0].counts)
-    oracle = any(system.oracle is not None for system in systems.systems)
-    several = len(systems.systems) > 1
-    head = [
-        "",
-        systems.metric,
-        "95 % CI",
-        *(["oracle"] if oracle else []),
-        *(SHORT.get(name, name) for name in names),
-        "utterances",
-    ]
-    rows = [[*head, *(["p"] if several else [])]]
-    for system in systems.systems:
-        row = [system.name, f"{system.value:.2f}", f"{system.low:.2f}-{system.high:.2f}"]
-        if oracle:
-            row.append("" if system.oracle is None else f"{system.oracle:.2f}")
-        row += [*(f"{system.counts[name]:,}" for name in names), f"{system.utterances:,}"]
-        if several:
-            row.append(p_value(system.p_value))
-        rows.append(row)
+    names = list(systems.rows[0].counts)
+    rows = [["", systems.metric, "95 % CI", *(SHORT.get(name, name) for name in names), "utterances"]]
+    rows += [[*row.cells(names), f"{systems.utterances:,}"] for row in systems.rows]
+    if any(oracle is not None for oracle in systems.oracles):
+        for row, cell in zip(
+            rows, ["oracle", *("" if o is None else f"{o:.2f}" for o in systems.oracles)], strict=True
+        ):
+            row.insert(3, cell)
+    if len(systems.rows) > 1:
+        for row, cell in zip(rows, ["p", *(p_value(row.p_value) for row in systems.rows)], strict=True):
+            row.append(cell)
     return f"{text(rows)}\n{systems.signature}"

@@ -7,21 +7,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rescore import decision
 from rescore.decision.rules import candidates
 from rescore.errors import UserError
-from rescore.metrics import Metric, list_statistics, total, value
+from rescore.metrics import Metric, value
 from rescore.metrics.base import Counts
-from rescore.metrics.significance import PairedTest, paired_interval, split
+from rescore.metrics.significance import paired_interval, split
 from rescore.nbest import FIRST_PASS, NbestList, columns_for, content_hash, first_pass_indices, ranking
-from rescore.reports.results import choose, measured, oracle_places, summed
+from rescore.reports.figures import SIGNIFICANT, Figures
 from rescore.styles import p_phrase
 from rescore.tuning.folds import tuned_in_folds
 from rescore.tuning.weights import FORCED, TuningOptions, Weights
 
 FOLDS = 5
-CERTAIN = 0.05
-"""The p-value below which a gain is called certain."""
 LOW_SHARE = 1 / 3
 """The share of the possible gain below which another LM is the next step."""
 
@@ -80,7 +77,7 @@ class Outlook:
     @property
     def certain(self) -> bool:
         """Whether the gain is more than chance."""
-        return self.gain > 0 and self.p_value < CERTAIN
+        return self.gain > 0 and self.p_value < SIGNIFICANT
 
 
 def outlook(
@@ -106,13 +103,12 @@ def outlook(
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
         left = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
         options = options and replace(options, bonuses=tuple(columns_for(options.bonuses, left)))
-    statistics = list_statistics(metric, lists)
+    figures = Figures(metric, lists)
     if texts is None and options:
         texts = _held_out(metric, lists, weights.language_models, options, folds)
     held_out = bool(folds and texts is not None)
-    chosen = measured(metric, lists, texts or weights.decision.texts(metric, lists, weights.of))
-    first = choose(lists, statistics, decision.best(lists, {FIRST_PASS: 1.0}))
-    before, after = (value(metric, summed(choice)) for choice in (first, chosen))
+    chosen, first = figures.of(texts or weights.decision.texts(metric, lists, weights.of)), figures.first
+    before, after = figures.value(first), figures.value(chosen)
     sign = 1.0 if metric.higher_is_better else -1.0
     ends = paired_interval(metric, [text.counts for text in first], [text.counts for text in chosen])
     result = Outlook(
@@ -125,8 +121,8 @@ def outlook(
         flatters=own and not held_out,
         gain=sign * (after - before) + 0.0,  # never minus nothing
         interval=(min(sign * end for end in ends) + 0.0, max(sign * end for end in ends) + 0.0),
-        p_value=PairedTest().p_value(metric, lists, first, chosen),
-        oracle=value(metric, total(statistics, oracle_places(metric, lists, statistics))),
+        p_value=figures.p_value(first, chosen),
+        oracle=figures.oracle,
     )
     return replace(result, next=_next_step(result))
 

@@ -22,7 +22,8 @@ from rescore.nbest import FIRST_PASS
 from rescore.reports import outlook
 from rescore.reports.analysis import Analysis
 from rescore.reports.details import Details, SpeakerErrors
-from rescore.reports.results import SIGNIFICANT, MetricResult, Results, cells, overview, worse
+from rescore.reports.figures import SIGNIFICANT
+from rescore.reports.results import MetricResult, Results, cells, overview, worse
 from rescore.reports.words import POSITIONS
 from rescore.styles import html, marked_worse
 from rescore.tuning.tune import Step

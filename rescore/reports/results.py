@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated, Any
 
-import numpy as np
 from msgspec import Meta
 
 from rescore import decision
 from rescore.decision import Decision
-from rescore.errors import UserError, counted
-from rescore.files import parsed, read_json
-from rescore.metrics import Metric, list_statistics, oracle, total, value
-from rescore.metrics.base import Counts, is_better, metric_input, settings_on, warn_of_unspaced
-from rescore.metrics.significance import PairedTest, ScoredText, confidence_interval
-from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, first_pass_indices, tie_order
+from rescore.errors import counted
+from rescore.metrics import Metric
+from rescore.metrics.base import is_better, warn_of_unspaced
+from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
+from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, figure_of, sign
 from rescore.signature import Signature, origins
-from rescore.styles import as_frame, as_json, html, marked_worse, p_phrase, p_value, text
+from rescore.styles import as_frame, html, marked_worse, p_phrase, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
-from rescore.version import VERSION
-
-CountsByName = dict[str, int | float]
-SHORT = {
-    "substitutions": "sub",
-    "deletions": "del",
-    "insertions": "ins",
-    "hyp_words": "hyp words",
-    "ref_words": "ref words",
-    "listed_words": "listed words",
-    "other_words": "other words",
-}
 
 
 def described(text: str) -> Any:
@@ -44,8 +28,6 @@ def described(text: str) -> Any:
 
 CHOICES = ("first_pass", "oracle", "reranked")
 """What is measured of each list: the first pass's best, the best of all, and the text that was chosen."""
-FIRST, ORACLE = "first pass", "oracle"
-"""The names of rows that tables have beside those of systems."""
 
 
 @dataclass(slots=True)
@@ -58,7 +40,9 @@ class MetricResult:
     oracle: Annotated[float, described("Of the best hypothesis of each list under this metric, in percent.")]
     reranked: Annotated[float, described("Of the texts that were chosen, in percent.")]
     p_value: Annotated[float | None, described("Two-sided, of the difference between reranked and first pass.")]
-    counts: Annotated[dict[str, CountsByName], described("The counts behind first_pass, oracle and reranked.")]
+    counts: Annotated[
+        dict[str, dict[str, int | float]], described("The counts behind first_pass, oracle and reranked.")
+    ]
     sentence_errors: Annotated[dict[str, int], described("Utterances with an error, of each; WER and CER only.")]
     intervals: Annotated[
         dict[str, tuple[float, float]],
@@ -78,125 +62,55 @@ class MetricResult:
         """Whether the reranked texts are worse than the first pass, by chance or not."""
         return is_better(self.first_pass, self.reranked, self.higher_is_better)
 
+    def row(self, choice: str) -> Row:
+        """One of `CHOICES`."""
+        return Row(
+            name=choice.replace("_", " "),
+            metric=self.metric,
+            value=getattr(self, choice),
+            counts=self.counts[choice],
+            interval=self.intervals.get(choice),
+            p_value=self.p_value if choice == "reranked" else None,
+            signature=self.signature,
+            wrong=self.sentence_errors.get(choice),
+        )
 
-def measure(
-    metric: Metric,
-    lists: Sequence[NbestList],
-    weights: Weights,
-    decide: Decision,
-    first: Sequence[int],
-    texts: Sequence[str],
-) -> MetricResult:
+
+def measure(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str], signature: Signature) -> MetricResult:
     """One metric of the first pass, the oracle, and the texts that were chosen."""
     warn_of_unspaced(metric, lists)
-    statistics = list_statistics(metric, lists)
-    best, best_own = (oracle_places(metric, lists, statistics, own) for own in (False, True))
-    chosen = {
-        "first_pass": choose(lists, statistics, first),
-        "oracle": choose(lists, statistics, best),
-        "reranked": measured(metric, lists, texts),
+    figures = Figures(metric, lists)
+    chosen = figures.of(texts)
+    best, best_own = figures.oracle_places(), figures.oracle_places(own=True)
+    changed = any(old.text != new.text for old, new in zip(figures.first, chosen, strict=True))
+    rows = {
+        "first_pass": figures.row(FIRST, figures.first),
+        "oracle": figures.row(ORACLE, figures.at(best), interval=False),
+        "reranked": figures.row("reranked", chosen, figures.first if changed else None),
     }
-    sums = {name: summed(choice) for name, choice in chosen.items()}
-    values = {name: value(metric, counts) for name, counts in sums.items()}
-    changed = any(old.text != new.text for old, new in zip(chosen["first_pass"], chosen["reranked"], strict=True))
     return MetricResult(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
-        **values,
-        p_value=PairedTest().p_value(metric, lists, chosen["first_pass"], chosen["reranked"]) if changed else None,
-        counts={name: metric.details(counts) for name, counts in sums.items()},
-        sentence_errors={
-            name: int((metric.losses(np.stack([output.counts for output in choice])) > 0).sum())
-            for name, choice in chosen.items()
-            if metric.words is not None
-        },
-        intervals={
-            name: confidence_interval(metric, [output.counts for output in chosen[name]])
-            for name in ("first_pass", "reranked")
-        },
-        signature=str(sign(metric, lists, weights, decide)),
-        own_oracle=None if best == best_own else value(metric, total(statistics, best_own)),
+        **{name: row.value for name, row in rows.items()},
+        p_value=rows["reranked"].p_value,
+        counts={name: row.counts for name, row in rows.items()},
+        sentence_errors={name: row.wrong for name, row in rows.items() if row.wrong is not None},
+        intervals={name: row.interval for name, row in rows.items() if row.interval is not None},
+        signature=str(signature),
+        own_oracle=None if best == best_own else figures.value(figures.at(best_own)),
     )
-
-
-def oracle_places(
-    metric: Metric, lists: Sequence[NbestList], statistics: Sequence[Counts], own: bool = False
-) -> list[int]:
-    """The place of the best hypothesis of each list; of equally good ones as `rescore.nbest.ranking` has it.
-
-    Args:
-        own: only of the toolkit's own hypotheses.
-    """
-    places = [first_pass_indices(nbest) if own else tie_order(nbest) for nbest in lists]
-    best = oracle(metric, [rows[order] for rows, order in zip(statistics, places, strict=True)])
-    return [order[index] for order, index in zip(places, best, strict=True)]
-
-
-def sign(
-    metric: Metric | None,
-    lists: Sequence[NbestList],
-    weights: Weights,
-    decide: Decision | None = None,
-    test: PairedTest | None = None,
-) -> Signature:
-    """The signature of the figures of lists under weights.
-
-    Raises:
-        UserError: a column comes from one model in some lists and from another one in others.
-    """
-    decide = decide or weights.decision
-    return Signature(
-        metric=metric.name if metric else "none",
-        settings=settings_on(metric, lists) if metric else {},
-        weights=weights.weights,
-        columns=origins(lists, weights.weights),
-        excluded=weights.exclusions,
-        decision=decide.name,
-        scale=decide.scale,
-        tuned=weights.tuned,
-        test=test.signature if test else None,
-        versions={"rescore": VERSION, **(metric.versions if metric else {})},
-    )
-
-
-def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[ScoredText]:
-    """Texts chosen for lists, with their statistics."""
-    shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
-    rows = metric.statistics(shown, [nbest.references for nbest in lists])
-    return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
-
-
-def summed(texts: Sequence[ScoredText]) -> Counts:
-    """(k,) the statistics of a set."""
-    return np.asarray(np.sum([chosen.counts for chosen in texts], axis=0))
-
-
-def figure_of(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
-    """The metric of texts chosen for lists, in percent."""
-    return value(metric, summed(measured(metric, lists, texts)))
-
-
-def choose(lists: Sequence[NbestList], statistics: Sequence[Counts], choice: Sequence[int]) -> list[ScoredText]:
-    """The hypotheses chosen from lists, with their statistics."""
-    return [
-        ScoredText(nbest.hypotheses[index].text, rows[index])
-        for nbest, rows, index in zip(lists, statistics, choice, strict=True)
-    ]
 
 
 def cells(measured: MetricResult) -> list[list[str]]:
     """The rows of a table: the three figures with their confidence intervals and counts."""
     names = [name for name in measured.counts["first_pass"] if name not in ("ref_words", "ref_characters")]
-    rows = [["", measured.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]]
-    for choice in CHOICES:
-        bounds = "{:.2f}-{:.2f}".format(*measured.intervals[choice]) if choice in measured.intervals else ""
-        counts = (f"{measured.counts[choice][name]:,}" for name in names)
-        rows.append([choice.replace("_", " "), f"{getattr(measured, choice):.2f}", bounds, *counts])
-        others = (("oracle of the toolkit's own", measured.own_oracle), ("lattice oracle", measured.lattice_oracle))
-        for name, figure in others if choice == "oracle" else ():
-            if figure is not None:
-                rows.append([name, f"{figure:.2f}", *[""] * (len(names) + 1)])
-    return rows
+    rows = [measured.row(choice) for choice in CHOICES]
+    others = (("oracle of the toolkit's own", measured.own_oracle), ("lattice oracle", measured.lattice_oracle))
+    rows[2:2] = [Row(name, measured.metric, figure) for name, figure in others if figure is not None]
+    return [
+        ["", measured.metric, "95 % CI", *(SHORT.get(name, name) for name in names)],
+        *(row.cells(names) for row in rows),
+    ]
 
 
 def overview(results: Results) -> list[list[str]]:
@@ -219,10 +133,6 @@ def gain(measured: MetricResult) -> str:
     relative = f", {100 * difference / measured.first_pass:+.1f} % relative" if measured.first_pass else ""
     p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
     return f"{measured.metric} {difference:+.2f}{relative}{p}"
-
-
-SIGNIFICANT = 0.05
-"""The p-value below which a difference is called significant."""
 
 
 def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
@@ -396,7 +306,6 @@ def evaluate(
     before = [nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)]
     if not any(nbest.references for nbest in lists):
         metric = None
-    signature = sign(metric, lists, weights, decide)
     results = Results(
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
@@ -404,17 +313,18 @@ def evaluate(
         columns=origins(lists, weights.weights),
         excluded=list(weights.exclusions),
         origin=weights.origin,
-        signature=str(signature),
+        signature=str(sign(metric, lists, weights, decide)),
         decision=decide.name,
         scale=decide.scale,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
     )
     if metric is None:
         return results, texts
-    results.metrics = [measure(reported, lists, weights, decide, first, texts) for reported in (metric, *also)]
+    every = metric, *also
+    results.metrics = [measure(each, lists, texts, sign(each, lists, weights, decide)) for each in every]
     if boosted:
         plain = decide.texts(metric, lists, weights.without(LISTED).of)
-        results.unboosted = {each.name: figure_of(each, lists, plain) for each in (metric, *also)}
+        results.unboosted = {each.name: figure_of(each, lists, plain) for each in every}
     words = results.metrics[0].counts["first_pass"].get("ref_words")
     results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
     return results, texts
@@ -477,81 +387,3 @@ def _weights(results: Results) -> str:
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
         return gain
     return f"{gain}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
-
-
-ERRORS = {"substitutions", "deletions", "insertions"}
-"""What error rates count beside the words or characters of the references."""
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of a results file, made from the fields of `Results`."""
-    import msgspec
-
-    _, parts = msgspec.json.schema_components([Results], ref_template="#/$defs/{name}")
-    body = parts.pop("Results")
-    properties = body["properties"] | {"schema": {"const": SCHEMA, "description": "Format and version of this file."}}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **body,
-        "properties": properties,
-        "additionalProperties": False,
-        "$defs": parts,
-    }
-
-
-def write(results: Results, file: IO[str]) -> None:
-    """Write a results file: one JSON object, keys as the fields of `Results`."""
-    file.write(as_json(results) + "\n")
-
-
-def read(path: Path) -> Results:
-    """Read a results file.
-
-    Raises:
-        UserError: it is absent, not JSON, of another schema, has a field of the wrong kind, or lacks a figure.
-    """
-    values = read_json(path)
-    if (known := values.get("schema") if isinstance(values, dict) else None) != SCHEMA:
-        raise UserError(f"{path}: schema is {known!r}, not {SCHEMA!r}; write it with `rescore run --report`")
-    results = parsed(values, Results, str(path))
-    if not results.metrics:
-        raise UserError(f"{path}: has no figures; the lists had no references")
-    for fault in _faults(results):
-        raise UserError(f"{path}: {fault}; write it again with --report")
-    try:
-        for signature in (results.signature, *(measured.signature for measured in results.metrics)):
-            Signature.parse(signature)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
-    return results
-
-
-def _faults(results: Results) -> Iterator[str]:
-    """What a table or a check would miss, or could not show."""
-    for measured in results.metrics:
-        for choice in CHOICES:
-            if not math.isfinite(getattr(measured, choice)):
-                yield f"{measured.metric}: {choice} is {getattr(measured, choice)}, not a number"
-            if choice not in measured.counts:
-                yield f"{measured.metric}: no counts of {choice}"
-        yield from _unequal(measured)
-        if not all(math.isfinite(bound) for interval in measured.intervals.values() for bound in interval):
-            yield f"{measured.metric}: a confidence interval without end"
-    if results.utterances < 1:
-        yield f"utterances is {results.utterances}"
-
-
-def _unequal(measured: MetricResult) -> Iterator[str]:
-    names = set(measured.counts.get("first_pass", ()))
-    if names & ERRORS:
-        names |= ERRORS if names - ERRORS else {*ERRORS, "ref_words"}
-        if set(measured.sentence_errors) != set(CHOICES):
-            lacking = sorted(set(CHOICES) - set(measured.sentence_errors))
-            yield f"{measured.metric}: sentence_errors lacks {', '.join(lacking)}"
-    for choice, counts in measured.counts.items():
-        rate = 100 * sum(counts.get(name, 0) for name in ERRORS)
-        rate /= max(1, sum(counts.get(name, 0) for name in names - ERRORS))
-        if choice not in CHOICES or set(counts) != names:
-            yield f"{measured.metric}: the counts of {choice} differ from the counts of the first pass"
-        elif names > ERRORS and abs(rate - getattr(measured, choice)) > 0.005:
-            yield f"{measured.metric}: {choice} is {getattr(measured, choice):.2f}, but its counts give {rate:.2f}"

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from rescore.errors import UserError, counted
 from rescore.formats.source import Source
 from rescore.lms import LanguageModel, origin, without_context
-from rescore.metrics.significance import SEED, pearson, spearman
+from rescore.metrics.correlation import pearson, spearman
+from rescore.metrics.significance import SEED
 from rescore.signature import Signature
 from rescore.styles import text
 

@@ -18,7 +18,7 @@ from rescore.asr.combine import LONGEST, combine
 from rescore.asr.formats.whole import Recording, measured_recordings, read_recordings
 from rescore.decision import Decision
 from rescore.errors import UserError
-from rescore.formats.text import timed_pieces
+from rescore.formats.times import timed_pieces
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import EMPTY, FIRST_PASS, NbestList

@@ -1,27 +1,10 @@
-"""`rescore correct`: formats, pipes, explanations and errors."""
+"""`rescore correct`: formats, explanations and errors."""
 
 from __future__ import annotations
 
-import os
-import select
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.conftest import Run, assert_one_line_error
-
-WAIT = 60.0
-
-
-def start(folder: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "rescore", *arguments],
-        cwd=folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        bufsize=0,
-    )
 
 
 def test_the_format_stays(rescore: Run, tmp_path: Path) -> None:
@@ -34,17 +17,6 @@ def test_the_format_stays(rescore: Run, tmp_path: Path) -> None:
     assert heard[:3] == ["a-1", "gold man sacks", "Goldman Sachs"] and 0.5 < float(heard[3]) < 1
     shown = rescore("correct", "talk.trn", "--words", "terms.txt", "--explain", "-")
     assert shown.stdout == done.stdout and shown.stderr == (tmp_path / "why.txt").read_text(encoding="utf-8")
-
-
-def test_a_line_of_a_pipe_is_answered_when_it_comes(tmp_path: Path) -> None:
-    (tmp_path / "terms.txt").write_text("Goldman Sachs\n", encoding="utf-8")
-    with start(tmp_path, "correct", "-", "--words", "terms.txt") as process:
-        assert process.stdin is not None and process.stdout is not None
-        for heard, said in ((b"ask gold man sacks\n", b"ask Goldman Sachs\n"), (b"thanks\n", b"thanks\n")):
-            process.stdin.write(heard)
-            assert select.select([process.stdout], [], [], WAIT)[0], "no answer while the input is open"
-            assert os.read(process.stdout.fileno(), 1 << 16) == said
-        process.stdin.close()
 
 
 def test_eval_prints_the_terms(rescore: Run, tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rescore.asr.formats.documents import LiveSource, Replacement, kind_of, parts, replaced
+from rescore.asr.formats.documents import Replacement, kind_of, parts, replaced
 from rescore.errors import UserError
+from rescore.formats.source import Source
 
 SRT = "1\n00:00:00,000 --> 00:00:02,000\nask gold\nman sacks\n\n2\n00:00:03,000 --> 00:00:04,000\nthanks\n"
 DOCUMENTS = {
@@ -23,13 +24,13 @@ DOCUMENTS = {
 }
 
 
-def document(folder: Path, text: str) -> LiveSource:
+def document(folder: Path, text: str) -> Source:
     path = folder / "talk"
     path.write_text(text, encoding="utf-8")
-    return LiveSource(path)
+    return Source(path)
 
 
-def written(source: LiveSource, kind: str, old: str = "", new: str = "") -> str:
+def written(source: Source, kind: str, old: str = "", new: str = "") -> str:
     """The document, with a text replaced at its first place in each text."""
     pieces = []
     for part in parts(source, kind):

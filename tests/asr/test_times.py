@@ -13,7 +13,7 @@ import pytest
 from rescore import formats
 from rescore.asr.merge import merge
 from rescore.formats.best import word_times
-from rescore.formats.text import timed_pieces
+from rescore.formats.times import timed_pieces
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from rescore.lms import checkpoint
-from rescore.reports.results import schema
+from rescore.reports.files import schema
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists, write_json
 from tests.lms.test_ngram import ARPA
 

@@ -19,8 +19,9 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import CHANNEL, EDITS, Column, Hypothesis, NbestList, Origin
 from rescore.reports.analysis import analyse
 from rescore.reports.check import compare
+from rescore.reports.figures import measured
 from rescore.reports.outlook import outlook
-from rescore.reports.results import Dev, MetricResult, evaluate, measured, render, worse
+from rescore.reports.results import Dev, MetricResult, evaluate, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune, tuned_in_folds
 from rescore.tuning.weights import FoldWeights, Unproven
 from tests.conftest import Run, assert_one_line_error
@@ -313,7 +314,7 @@ def test_the_scale_of_confidences(rescore: Run, tmp_path: Path) -> None:
     column = Column("ngram", "ab" * 32, "sum", "float32")
     Weights({"s2s": 0.5, "ngram": 0.5}, "given", "given", {"ngram": column}).save(tmp_path / "w.json")
     done = rescore("confidence", "l.jsonl", "--weights", "w.json", "-o", "c.jsonl")
-    assert_one_line_error(done, "no score 'ngram'", "`rescore score`", "rescore run NBEST", "--confidence FILE")
+    assert_one_line_error(done, "no score 'ngram'", "`rescore score`")
 
 
 FAIRSEQ = "S-0\tq\nT-0\tx y\nH-0\t-0.5\tx y\nP-0\t-0.5 -0.5\nH-0\t-0.7\tx z\nP-0\t-0.5 -0.5\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rescore.parts import STYLES
-from rescore.reports.comparison import Comparison, Row, render
+from rescore.reports.comparison import Compared, Comparison, render
 from rescore.signature import Signature
 from tests.conftest import SENTENCES, Run, assert_one_line_error, read_report, write_json
 from tests.lms.test_ngram import ARPA
@@ -160,7 +160,7 @@ def test_rows_of_compare_are_renamed(rescore: Run, lists: Path, arpa: str, tmp_p
 
 
 def test_compare_says_which_rows_are_worse() -> None:
-    rows = [Row(f"lm{value}", {}, value, value, 10 * value - 100, 0.5, None, "") for value in (9.0, 11.0)]
+    rows = [Compared(f"lm{value}", "WER", value, p_value=0.5, gain=10 * value - 100) for value in (9.0, 11.0)]
     found = Comparison("WER", False, "t", "d", 1, 2, 5.0, 5.0, 10.0, 10.0, "", rows=rows)
     table = render(found, "text")
     assert "-10.0  0.5000" in table and "+10.0 worse  0.5000" in table and "t: 1 utterance, 2 hypotheses" in table

@@ -9,7 +9,7 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.text import MOST_READINGS, readings
+from rescore.formats.references import MOST_READINGS, readings
 from tests.conftest import Run, assert_one_line_error
 
 IDS = ["spk1-1", "spk1-2", "spk2-1"]

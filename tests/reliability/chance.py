@@ -19,9 +19,9 @@ import numpy.typing as npt
 from rescore import decision
 from rescore.decision import Decision
 from rescore.metrics import list_statistics, total, value
+from rescore.metrics.mapsswe import matched_pairs
 from rescore.metrics.significance import (
     confidence_interval,
-    matched_pairs,
     paired_bootstrap,
     paired_interval,
     paired_randomisation,

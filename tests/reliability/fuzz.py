@@ -33,7 +33,8 @@ from rescore.formats import read_references
 from rescore.lms.base import length_power
 from rescore.lms.config import NetworkConfig
 from rescore.lms.folders import card_value
-from rescore.reports import results
+from rescore.reports import files
+from rescore.reports.results import SCHEMA
 from rescore.signature import Signature
 from rescore.tuning import Weights
 from tests.formats.samples import SAMPLES
@@ -66,7 +67,7 @@ RUN = {
 }  # fmt: skip
 SENTENCES = {"first_pass": 1, "oracle": 1, "reranked": 1}
 RESULTS = {
-    "schema": results.SCHEMA, **RUN,
+    "schema": SCHEMA, **RUN,
     "metrics": [{**FIGURES, "sentence_errors": SENTENCES, "signature": SIGNATURE}],
 }  # fmt: skip
 LINES = {
@@ -232,8 +233,8 @@ def cases() -> list[Case]:
         ("output", of_text("a b (u1)\nc (u2)\n", lambda path: formats.read_output(str(path), str(path)))),
         ("weights", of_text(json.dumps(WEIGHTS), Weights.load)),
         ("weights values", of_json(WEIGHTS, Weights.load)),
-        ("results", of_text(json.dumps(RESULTS), results.read)),
-        ("results values", of_json(RESULTS, results.read)),
+        ("results", of_text(json.dumps(RESULTS), files.read)),
+        ("results values", of_json(RESULTS, files.read)),
         ("signature", of_text(SIGNATURE, lambda path: Signature.parse(path.read_text("utf-8", "replace")))),
         ("config", of_json({"kind": "tta", "layers": 3, "d_model": 16, "heads": 2}, NetworkConfig.load)),
         ("norm", of_text("length^0.5", lambda path: length_power(path.read_text("utf-8", "replace")))),

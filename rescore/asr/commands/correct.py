@@ -62,16 +62,16 @@ def command(own: Correction) -> None:
     rescore correct test.trn --words terms.txt --dev dev.trn --dev-ref ref.trn
 
     TEXT is a 1-best text: plain lines, Kaldi text, trn, STM, CTM, SRT, VTT, or JSON of Whisper, Azure, Google, Vosk or
-    sherpa. The output has the same format, and new words have the times of those that they replace. Lines of a pipe
-    are corrected when they come.
+    sherpa. The output has the same format, and new words have the times of those that they replace.
     """
     from contextlib import ExitStack
     from pathlib import Path
 
     from rescore import formats
     from rescore.asr.correct import Corrector
-    from rescore.asr.formats.documents import LiveSource, kind_of, parts
+    from rescore.asr.formats.documents import kind_of, parts
     from rescore.asr.thresholds import language_model, tuned
+    from rescore.formats.source import Source
     from rescore.metrics.listed import WordList
     from rescore.metrics.normalise import Normaliser
 
@@ -84,12 +84,12 @@ def command(own: Correction) -> None:
     corrector = Corrector(listed, own.threshold, language_model(own.lm) if own.lm else None)
     if dev and dev_ref:
         click.echo(f"rescore: {tuned(corrector, listed, dev, dev_ref, Normaliser(drop_punctuation=True))}", err=True)
-    source = LiveSource(own.text)
+    source = Source(own.text)
     document = parts(source, own.kind or kind_of(source))
     with ExitStack() as stack:
         file = stack.enter_context(formats.opened(own.output))
         shown = stack.enter_context(formats.opened(explain)) if explain and explain != "-" else None
-        for written, changes in corrector.document(document, live=not source.is_regular):
+        for written, changes in corrector.document(document):
             file.write(written)
             for line in map(_line, changes if explain else ()):
                 click.echo(line, file=shown, err=shown is None)

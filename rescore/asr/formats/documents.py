@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import accumulate
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.references import begin_with_ids, is_stm
-from rescore.formats.source import Source, head_of_lines, open_once
-from rescore.formats.text import TIMES, WORD_LISTS, spread
+from rescore.formats.recordings import is_stm
+from rescore.formats.source import Source
+from rescore.formats.text import begin_with_ids
+from rescore.formats.times import TIMES, WORD_LISTS, spread
 
 KINDS = ("plain", "kaldi", "trn", "ctm", "stm", "srt", "vtt", "json")
 """Formats that can be read and written back."""
@@ -50,15 +50,6 @@ class Part(NamedTuple):
     render: Callable[[Sequence[Sequence[Replacement]]], str]
 
 
-class LiveSource(Source):
-    """A source whose first line is enough to tell the format, so that a pipe's lines are answered as they come."""
-
-    @cached_property
-    def _once(self) -> tuple[bytes, IO[bytes]]:
-        raw = open_once(self.path, self.name)
-        return head_of_lines(raw, any_line=True), raw
-
-
 def replaced(text: str, replacements: Iterable[Replacement]) -> str:
     """The text with replacements, which are in order and do not overlap."""
     pieces, last = [], 0
@@ -69,11 +60,7 @@ def replaced(text: str, replacements: Iterable[Replacement]) -> str:
 
 
 def kind_of(source: Source) -> str:
-    """The format of a document, from its beginning.
-
-    Raises:
-        UserError: the source is a folder.
-    """
+    """The format of a document, from its beginning."""
     if source.is_folder:
         raise UserError(f"{source.name}: is a folder; give a file with texts")
     head = source.head
@@ -106,11 +93,7 @@ _ID = re.compile(r"\s*(\S+)\s*")
 
 
 def parts(source: Source, kind: str) -> Iterator[Part]:
-    """The parts of a document, which make up the document again when they are written.
-
-    Raises:
-        UserError: the source cannot be read, or is not of this format.
-    """
+    """The parts of a document, which make up the document again when they are written."""
     readers = {"json": _json_parts, "ctm": _ctm_parts, "srt": _subtitle_parts, "vtt": _subtitle_parts}
     if kind in readers:
         return readers[kind](source)

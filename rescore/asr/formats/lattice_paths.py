@@ -48,11 +48,7 @@ def state_number(text: str, place: str) -> int:
 
 
 def as_score(text: str, place: str, factor: float = 1.0) -> float:
-    """A number times a factor; a score may be minus infinity.
-
-    Raises:
-        UserError: the text is no number; or the score is NaN or plus infinity.
-    """
+    """A number times a factor; a score may be minus infinity."""
     score = factor * as_number(text, place)
     if math.isnan(score) or score == math.inf:
         raise UserError(f"{place}: score is {text}; decode it again or remove it")
@@ -116,9 +112,6 @@ class Lattice:
         Args:
             place: the name of the lattice in errors. arcs: arcs with an infinite cost are left out. start, end: states.
             scales: the weight of each column in the score; word_score: added to it for each word.
-
-        Raises:
-            UserError: the lattice has a cycle, or no path from start to end.
         """
         words = np.asarray(arcs.words)
         scores = np.where(words == NO_WORD, 0.0, word_score)

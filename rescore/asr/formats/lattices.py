@@ -132,11 +132,7 @@ def fewest_errors(
 
 
 def lattices(source: Source, options: ReadOptions) -> Iterator[tuple[str, Lattice]]:
-    """The lattices of a file or a folder, each with the id of its utterance.
-
-    Raises:
-        UserError: a file is no lattice, or is damaged; a lattice has a cycle, or no path to a final state.
-    """
+    """The lattices of a file or a folder, each with the id of its utterance."""
     own = options.of(Options)
     for file in _files(source):
         lines = _filled(file.head)
@@ -160,11 +156,7 @@ class _Symbols:
         self._table: dict[str, str] | None = None
 
     def words(self, labels: set[str], place: str) -> dict[str, str]:
-        """The word of each label; empty for epsilon and silence.
-
-        Raises:
-            UserError: the symbol table is missing, or lacks a label.
-        """
+        """The word of each label; empty for epsilon and silence."""
         if self._required or all(map(str.isdecimal, labels)):
             words = {label: self._word(label, place) for label in labels}
         else:

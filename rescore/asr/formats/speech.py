@@ -17,15 +17,13 @@ from rescore.errors import UserError
 from rescore.files import loads
 from rescore.formats.source import ReadOptions, Source, utterance_of
 from rescore.formats.text import (
-    TIMES,
-    WORD_LISTS,
     as_number,
     grouped,
     json_number,
     literal_words,
-    piece_times,
     strip_markup,
 )
+from rescore.formats.times import TIMES, WORD_LISTS, piece_times
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 _Word = tuple[str, float, float]

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.references import stm_segments
+from rescore.formats.recordings import stm_segments
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import as_number, spread, undo_entities
+from rescore.formats.text import as_number, undo_entities
+from rescore.formats.times import spread
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
 log = logging.getLogger(__name__)
@@ -54,9 +55,6 @@ def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recordi
 
     A folder has one file per recording. CTM, STM and N-best lists say which recording a line belongs to; any other file
     is one recording, called after the file without its ending.
-
-    Raises:
-        UserError: the path is missing or empty, a file is damaged, or two files have the same recording.
     """
     warnings = InputWarnings(strict)
     recordings: dict[str, Recording] = {}
@@ -96,11 +94,7 @@ _PIECE = re.compile(r"(\S+)-\d{5,9}(?=\s|$)")
 
 
 def measured_recordings(path: str, references: str, strict: bool = False) -> list[NbestList]:
-    """Each recording of the references as a list with one hypothesis; empty where the output lacks it, with a warning.
-
-    Raises:
-        UserError: as `read_recordings`; or the output has a recording that the references lack.
-    """
+    """Each recording of the references as a list with one hypothesis; empty, with a warning, if the output lacks it."""
     outputs, expected = read_recordings(path, strict), read_recordings(references, strict)
     if unknown := sorted(outputs.keys() - expected.keys()):
         raise UserError(f"{references}: no reference for recording {unknown[0]} of {path}")

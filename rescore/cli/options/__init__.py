@@ -96,7 +96,7 @@ class ReportOptions(Declared):
     def write(self, results: Results, path: str) -> None:
         """Name the results after the options or the path of the lists, and write them where asked for."""
         from rescore import formats
-        from rescore.reports import results as files
+        from rescore.reports import files
 
         name = "stdin" if path == "-" else shown(resolved(Path(path)).name).partition(".")[0]
         results.dataset = self.dataset or name
@@ -105,14 +105,14 @@ class ReportOptions(Declared):
             with formats.opened(self.report) as file:
                 files.write(results, file)
         if self.table:
-            from rescore.reports import check
+            from rescore.reports import overview
             from rescore.styles import style_of
 
             for place in self.table:
                 style = str(style_of(place))
-                about = check.environment() if style == "markdown" else ""
+                about = overview.environment() if style == "markdown" else ""
                 with formats.opened(place) as file:
-                    file.write(check.render_overview([results], "espnet", style, about) + "\n")
+                    file.write(overview.render_overview([results], "espnet", style, about) + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from rescore.options import Declared, option
 from rescore.parts import CONFIDENCES, resolve
 
 if TYPE_CHECKING:
-    from rescore.formats.references import RecordingSegment
+    from rescore.formats.recordings import RecordingSegment
     from rescore.nbest import NbestList
     from rescore.pipeline import Outcome
 
@@ -88,7 +88,7 @@ class RunOutputs(RerankedOutputs, CurveOption):
         """
         from rescore.formats import check_output
         from rescore.formats.best import TIMED, check
-        from rescore.formats.references import read_segments
+        from rescore.formats.recordings import read_segments
         from rescore.styles import endings, style_of
 
         check_output(self.output or "-")

@@ -1,0 +1,181 @@
+"""CSV and TSV: one hypothesis a line, in columns that the first line names."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from rescore.errors import UserError, counted
+from rescore.formats.records import GENERIC, ROLES, Records
+from rescore.formats.source import Fields, ReadOptions, Source
+from rescore.formats.text import as_number, grouped, strip_markup
+from rescore.formats.writing import check_holds, line, opened
+from rescore.nbest import FIRST_PASS, RANK, Hypothesis, NbestList
+
+log = logging.getLogger(__name__)
+
+NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE)
+_HOLDS = frozenset({"reference", "source", "columns"})
+
+
+class DelimitedTable:
+    """Columns by name. In CSV, quotation marks stand around cells, as RFC 4180 says; TSV has no quoting (IANA's
+    text/tab-separated-values), so a text may begin with a quotation mark."""
+
+    Options = Fields
+
+    def __init__(self, delimiters: str, quoted: bool) -> None:
+        self._delimiters = delimiters
+        self._quoting: dict[str, Any] = {"strict": True} if quoted else {"quoting": csv.QUOTE_NONE, "quotechar": None}
+
+    def sniff(self, source: Source) -> bool:
+        names = self._names(source.head)
+        return len(names) > 1 and bool({name.lower() for name in names} & set(GENERIC.text))
+
+    def _names(self, head: str) -> list[str]:
+        first = head.partition("\n")[0].rstrip("\r")
+        delimiter = max(self._delimiters, key=first.count)
+        try:
+            return next(csv.reader([first], delimiter=delimiter, **self._quoting), [])
+        except csv.Error:
+            return []
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Lines of one id stand together. Columns of numbers that have no role become columns of scores."""
+        yield from grouped(self._rows(source, options), source.name)
+
+    def _rows(self, source: Source, options: ReadOptions) -> Iterator[tuple[str | None, NbestList]]:
+        names = self._names(source.head)
+        layout, more = _roles(GENERIC.with_fields(options.of(Fields).fields), names, source.name)
+        beginning = self._beginning(source, names)
+        has_references = bool(layout.ref) and any(row[layout.ref[0]] for row in beginning)
+        has_sources = bool(layout.src) and any(row[layout.src[0]] for row in beginning)
+        reader = self._reader((f"{line}\n" for line in source.lines(crlf=True)), source, names)
+        columns: dict[str, bool] = {}
+        for number, row in enumerate(_as_user_errors(reader, source.name)):
+            if number == 0:
+                continue  # the names
+            place = f"{source.name}: line {reader.line_num}"
+            if None in row or None in row.values():
+                raise UserError(
+                    f"{place}: expected {counted(len(names), 'column')}, as in the first line; quote fields "
+                    "that contain a comma"
+                )
+            scores: dict[str, float] = {}
+            if layout.score:
+                value = as_number(row[layout.score[0]], place, layout.score[0])
+                scores[FIRST_PASS] = -value if layout.costs else value
+            for name, (key, sign) in more.items():
+                if row[key].strip() and columns.setdefault(name, NUMBER.fullmatch(row[key]) is not None):
+                    scores[name] = sign * as_number(row[key], place, f"column {key}, which has numbers above,")
+            references = (" ".join(row[layout.ref[0]].split()),) if has_references else ()
+            text = row[layout.src[0]].strip() if has_sources else None
+            identity = row[layout.id[0]] if layout.id else None
+            nbest = NbestList(
+                identity or str(number), [Hypothesis(strip_markup(row[layout.text[0]]), scores)], references, text
+            )
+            yield identity, nbest
+
+    def _reader(self, lines: Iterable[str], source: Source, names: list[str]) -> csv.DictReader[str]:
+        delimiter = max(self._delimiters, key=source.head.partition("\n")[0].count)
+        return csv.DictReader(lines, names, delimiter=delimiter, **self._quoting)
+
+    def _beginning(self, source: Source, names: list[str]) -> list[dict[str, str]]:
+        """The rows of the first 64 KiB that are whole: they show whether anything stands in a column."""
+        whole = source.head.rpartition("\n")[0].split("\n")
+        reader = self._reader((f"{row}\n" for row in whole), source, names)
+        try:
+            return [row for row in list(reader)[1:] if None not in row and None not in row.values()]
+        except csv.Error:  # it is reported when it is read
+            return []
+
+    def write(self, lists: Iterable[NbestList], path: str) -> None:
+        """One hypothesis per line: id, text, score, further columns, and ref and src if present."""
+        stream = iter(check_holds(lists, _HOLDS, path))
+        first = next(stream, None)
+        if first is None:
+            return
+        columns = list(
+            dict.fromkeys(name for hypothesis in first.hypotheses for name in hypothesis.scores if name != FIRST_PASS)
+        )
+        titles = _titles(columns, path)
+        about = [*(["ref"] if first.references else []), *(["src"] if first.source is not None else [])]
+        with opened(path) as file:
+            writer = csv.writer(file, delimiter=self._delimiters[0], lineterminator="\n", **self._quoting)
+            writer.writerow(["id", "text", "score", *map(line, titles), *about])
+            for nbest in (first, *stream):
+                if (nbest.references and "ref" not in about) or (nbest.source is not None and "src" not in about):
+                    raise UserError(
+                        f"{path}: utterance {nbest.id} has a reference or source, {first.id} none; write .jsonl"
+                    )
+                known = {"ref": nbest.references[0] if nbest.references else "", "src": nbest.source or ""}
+                for hypothesis in nbest.hypotheses:
+                    if more := hypothesis.scores.keys() - {FIRST_PASS, *columns}:
+                        raise UserError(
+                            f"{path}: utterance {nbest.id} has a column {min(more)}, {first.id} none; write .jsonl"
+                        )
+                    scores = [hypothesis.scores.get(name) for name in (FIRST_PASS, *columns)]
+                    cells = ["" if score is None else repr(score) for score in scores]
+                    row = [nbest.id, line(hypothesis.text), *cells, *(line(known[name]) for name in about)]
+                    try:
+                        writer.writerow(row)
+                    except csv.Error:  # only an id can have a tab or the end of a line here
+                        raise UserError(f"{path}: a TSV cannot hold the id {nbest.id!r}; write .jsonl") from None
+
+
+def _titles(columns: list[str], path: str) -> list[str]:
+    """The names of columns in the first line; a column called `score` or another name with a meaning gets a number."""
+    titles: list[str] = []
+    for name in columns:
+        title, number = name, 2
+        while title.strip().lower() in {"", RANK, *ROLES} or title in titles or (title != name and title in columns):
+            title, number = f"{name}.{number}", number + 1
+        if title != name:
+            log.warning(
+                "%s: the column %r is written as %s, because its name has another meaning in tables", path, name, title
+            )
+        titles.append(title)
+    return titles
+
+
+def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
+    """The rows; invalid CSV is an error that names its line."""
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise UserError(f"{path}: line {reader.reader.line_num}: {error}; quote a text with quotation marks") from None
+
+
+def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[str, tuple[str, int]]]:
+    """The layout with the one key of each role that the table has; and further columns with their keys and signs."""
+    lower = {name.lower().strip(): name for name in names}
+    if len(set(names)) < len(names):
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        raise UserError(f"{path}: line 1: column {twice!r} is duplicated; give each a name of its own")
+    chosen: dict[str, Any] = {}
+    for role in ROLES:
+        keys: tuple[str, ...] = getattr(layout, role)
+        chosen[role] = tuple(lower[key.lower()] for key in keys if key.lower() in lower)[:1]
+        if not chosen[role] and keys and keys != getattr(GENERIC, role):
+            raise UserError(f"{path}: no column {keys[0]} (there are {', '.join(names)}); correct --field {role}=NAME")
+    if not chosen["text"]:
+        raise UserError(f"{path}: which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)})")
+    taken = {key for keys in chosen.values() for key in keys}
+    columns = {key.removeprefix("-"): name for name, key in layout.columns.items()}
+    for key in columns:
+        if key not in names:
+            raise UserError(
+                f"{path}: no column {key} (there are {', '.join(names)}); correct --field {columns[key]}={key}"
+            )
+    signs = {name: (key.removeprefix("-"), -1 if key.startswith("-") else 1) for name, key in layout.columns.items()}
+    left = (key for key in names if key not in taken and key not in columns and key.strip() and key != RANK)
+    more = signs | {key: (key, 1) for key in left}
+    return replace(layout, **chosen), more
+
+
+CSV = DelimitedTable(",;", quoted=True)
+TSV = DelimitedTable("\t", quoted=False)
