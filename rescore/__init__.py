@@ -3,25 +3,25 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rescore.api import (
-    cer,
-    compare,
-    evaluate,
-    load,
-    load_weights,
-    read,
-    rerank,
-    save_weights,
-    score,
-    to_frame,
-    tune,
-    wer,
-)
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.version import VERSION
 
 if TYPE_CHECKING:
+    from rescore.api import (
+        cer,
+        compare,
+        evaluate,
+        load,
+        load_weights,
+        read,
+        rerank,
+        save_weights,
+        score,
+        to_frame,
+        tune,
+        wer,
+    )
     from rescore.config import RunConfig
     from rescore.lms.base import LanguageModel, Question, TokenScores
     from rescore.metrics import Normaliser
@@ -47,7 +47,7 @@ _LATER = {
     "recombine": "rescore.asr.api",
     "respell": "rescore.asr.api",
 }
-"""What is imported when it is used: `import rescore` costs nothing."""
+"""What is imported when it is used, beside the functions of `rescore.api`: `import rescore` costs nothing."""
 
 __all__ = [
     "Choice",
@@ -84,9 +84,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in __all__:
         raise AttributeError(f"module 'rescore' has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    return getattr(import_module(_LATER.get(name, "rescore.api")), name)
 
 
 def __dir__() -> list[str]:

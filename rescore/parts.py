@@ -106,16 +106,6 @@ class BleuTokenizer:
     """The package to install for it; None if it comes with sacreBLEU."""
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
-    """A task for a linear classifier."""
-
-    read: str
-    """Makes `rescore.research.probe.Examples` of a file, the answers' file and a number; "module:function"."""
-    takes: tuple[str, ...] = ()
-    """Which of `gold` and `examples` it reads beside the file."""
-
-
 FORMATS: Registry[Any] = Registry(
     "format",
     {
@@ -260,7 +250,7 @@ DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
         "mbr": ("rescore.decision.rules:MinimumBayesRisk", "minimum Bayes risk"),
-        "rover": ("rescore.asr.rover:Rover", "a vote on each word"),
+        "rover": ("rescore.asr.votes:Rover", "a vote on each word"),
     },
 )
 """How a text is chosen from a list: subclasses of `rescore.decision.DecisionRule`."""
@@ -286,24 +276,5 @@ STYLES: Registry[Any] = Registry(
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
 
-CONFIDENCES = "rescore.asr.confidences:for_page"
+CONFIDENCES = "rescore.asr.confidences"
 """Gives each word of decided texts the probability that it is right."""
-
-EMBEDDER = "rescore.research.vectors:Embedder"
-"""Makes vectors of sentences with language models."""
-
-PROBES: Registry[Probe] = Registry(
-    "task",
-    {
-        "sick": (Probe("rescore.research.probe:sick"), "entailment of sentence pairs in SICK.txt"),
-        "wic": (
-            Probe("rescore.research.probe:wic", ("gold",)),
-            "whether a word means the same in two sentences (WiC)",
-        ),
-        "order": (
-            Probe("rescore.research.probe:order", ("examples",)),
-            "which of two consecutive lines of a text comes first",
-        ),
-    },
-)
-"""The probing tasks of linear classifiers on vectors."""

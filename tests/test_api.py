@@ -463,7 +463,7 @@ def test_merged_lists_are_those_of_the_command(run_in: Run, tmp_path: Path) -> N
 
 
 def test_sizes_inside_a_configuration_have_limits(tmp_path: Path) -> None:
-    from rescore.lms.folders import check_sizes
+    from rescore.large.hub import check_sizes
 
     inner = {"text_config": {"num_hidden_layers": 10**9}}
     (tmp_path / "config.json").write_text(json.dumps(inner), encoding="utf-8")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, Spec
+from rescore.large import hub
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Spec, Wrapped
 from rescore.lms.kinds import MASKED
 
 if TYPE_CHECKING:
@@ -13,39 +15,52 @@ if TYPE_CHECKING:
     from rescore.lms.scorers import NetworkScorer
 
 
-class MaskedKind(Kind):
+class HubKind(Kind):
+    """A kind whose models are folders in Hugging Face's layout, or names on its hub."""
+
+    on_hub = uses_torch = True
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
+        folder, revision = hub.find(spec.path)
+        lm = self.load_folder(replace(spec, path=folder), computing)
+        return Wrapped(lm, model=f"{lm.model}:{revision}") if revision else lm
+
+    def load_folder(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
+        """The model of a local folder."""
+        raise NotImplementedError
+
+
+class MaskedKind(HubKind):
     """The pseudo-log-likelihood."""
 
     capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
     options = MASKED
-    on_hub = uses_torch = True
 
-    def load(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
         from rescore.large.network import masked
 
         return masked(spec, computing)
 
 
-class CausalKind(Kind):
+class CausalKind(HubKind):
     """log p of each token given [BOS] and those before."""
 
     capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
-    on_hub = uses_torch = prompted = True
+    prompted = True
 
-    def load(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
+    def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
         from rescore.large.network import causal
 
         return causal(spec, computing)
 
 
-class Seq2SeqKind(Kind):
+class Seq2SeqKind(HubKind):
     """log p of each token of the target, its end with them, given the other side."""
 
     capabilities = Capabilities(source=True)
     options = ("channel", "src=", "tgt=")
-    on_hub = uses_torch = True
 
-    def load(self, spec: Spec, computing: ComputeOptions) -> Seq2SeqLM:
+    def load_folder(self, spec: Spec, computing: ComputeOptions) -> Seq2SeqLM:
         """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes name languages of the tokenizer."""
         from rescore.large.seq2seq import Seq2SeqLM
 
@@ -53,28 +68,26 @@ class Seq2SeqKind(Kind):
         return Seq2SeqLM(spec.name, spec.path, computing, channel, codes.get("src"), codes.get("tgt"))
 
 
-class CtcKind(Kind):
+class CtcKind(HubKind):
     """log p of the hypothesis given its recording, of a CTC model."""
 
     capabilities = Capabilities(audio=True, writes=True)
     options = ("language=",)
-    on_hub = uses_torch = True
 
-    def load(self, spec: Spec, computing: ComputeOptions) -> CtcModel:
+    def load_folder(self, spec: Spec, computing: ComputeOptions) -> CtcModel:
         """`hf-ctc[:language=CODE]:DIR`; the code names an adapter of MMS."""
         from rescore.large.speech import CtcModel
 
         return CtcModel(spec.name, spec.path, computing, _values(spec).get("language"))
 
 
-class SpeechKind(Kind):
+class SpeechKind(HubKind):
     """log p of the hypothesis given its recording, of a sequence-to-sequence model."""
 
     capabilities = Capabilities(audio=True, writes=True)
     options = ("language=", "task=")
-    on_hub = uses_torch = True
 
-    def load(self, spec: Spec, computing: ComputeOptions) -> SpeechModel:
+    def load_folder(self, spec: Spec, computing: ComputeOptions) -> SpeechModel:
         """`hf-speech[:language=CODE][:task=transcribe|translate]:DIR`."""
         from rescore.large.speech import SpeechModel
 

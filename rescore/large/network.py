@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError, counted
+from rescore.large.hub import check_files, load_model
 from rescore.large.placement import LOGITS, Placement
-from rescore.lms.base import ComputeOptions, Question, Spec, Template
+from rescore.large.template import Template
+from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.causal import CausalScorer
 from rescore.lms.fast import Batch, Tree, quantised
-from rescore.lms.folders import check_files, content_digest, load_model
+from rescore.lms.folders import content_digest
 from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, masked_scorer
 
 log = logging.getLogger(__name__)

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
+from rescore.large.hub import check_files, load_model
 from rescore.large.placement import LOGITS, Placement
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
-from rescore.lms.folders import check_files, content_digest, load_model
+from rescore.lms.folders import content_digest
 from rescore.lms.scorers import batches
 
 IGNORED = -100

@@ -23,6 +23,7 @@ import numpy as np
 from rescore.errors import UserError, counted
 from rescore.files import parsed
 from rescore.large.client import Client, RefusedError, api_key
+from rescore.large.template import Template
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,
@@ -30,7 +31,6 @@ from rescore.lms.base import (
     Question,
     Spec,
     Streamed,
-    Template,
     TokenScores,
     report,
 )

@@ -26,10 +26,11 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.formats.audio import digest, samples
+from rescore.large.hub import load_model
 from rescore.large.placement import LOGITS, Placement
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
-from rescore.lms.folders import content_digest, load_model
+from rescore.lms.folders import content_digest
 from rescore.lms.scorers import batches
 from rescore.nbest import NO_AUDIO, Audio
 

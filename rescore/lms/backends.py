@@ -8,18 +8,15 @@ import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import read_json
-from rescore.lms import folders
 from rescore.lms.base import (
     DEFAULT,
     ComputeOptions,
     LanguageModel,
-    Renamed,
     Spec,
     column_name,
     kind_of,
@@ -122,13 +119,7 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     cases = [option for option in parsed.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    kind, revision = kind_of(parsed.kind), None
-    if kind.on_hub:
-        folder, revision = folders.find(parsed.path)
-        parsed = replace(parsed, path=folder)
-    lm = kind.load(parsed, computing)
-    if revision:
-        lm = Renamed(lm, model=f"{lm.model}:{revision}")
+    lm = kind_of(parsed.kind).load(parsed, computing)
     return Recased(lm, cases[0]) if cases else lm
 
 

@@ -158,31 +158,6 @@ def bound_kernels() -> None:
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
 
 
-SOURCE, TEXT = "{src}", "{text}"
-
-
-class Template:
-    """What a causal model reads around a text that is scored."""
-
-    def __init__(self, template: str) -> None:
-        """
-        Args:
-            template: ends with {text}, and may have {src}; \\n is a new line, \\t a tab.
-
-        Raises:
-            UserError: it does not end with {text}.
-        """
-        self.text = template.replace("\\n", "\n").replace("\\t", "\t")
-        if self.text.count(TEXT) != 1 or not self.text.endswith(TEXT):
-            raise UserError(f"--prompt {template!r}: expected a template that ends with {TEXT}, and may have {SOURCE}")
-        self.reads_source = SOURCE in self.text
-
-    def before(self, question: Question) -> str:
-        """What is read before the text, with the source in its place."""
-        source = question.pair(channel=False)[0] if self.reads_source else ""
-        return self.text.removesuffix(TEXT).replace(SOURCE, source)
-
-
 BEFORE, BOTH_SIDES = (99, 0), (99, 99)
 """The most neighbours that a kind of model can read: before the text, or on both sides."""
 
@@ -317,12 +292,8 @@ class Wrapped:
         """One result per question, in their order."""
         return self._lm.score(questions)
 
-
-class Renamed(Wrapped):
-    """A language model under another name. Its scores are the other's, and so are its fingerprint and its cache."""
-
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with their results, as the model gives them."""
+        """Places of questions with their results, in the order of the other model."""
         return as_scored(self._lm, questions)
 
 

@@ -88,6 +88,10 @@ class Cached(Wrapped):
         except DamagedCacheError as error:
             raise UserError(f"{self.path}: cannot be used ({error}); give another --cache") from None
 
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """Places of questions with their results, once all are there."""
+        yield from enumerate(self.score(questions))
+
     def _score(self, questions: Sequence[Question]) -> list[TokenScores]:
         keys = {question: _key(question) for question in questions}
         results = self._found_read_only(list(keys.values())) if self._read_only else self._found(list(keys.values()))

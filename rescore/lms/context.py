@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
 from rescore.errors import UserError
-from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored, capabilities_of
+from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, capabilities_of
 from rescore.nbest import FIRST_PASS, NbestList, ranking, split_fingerprint
 
 log = logging.getLogger(__name__)
@@ -42,11 +42,11 @@ class Recased(Wrapped):
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
-        return self._lm.score([self._recased(question) for question in questions])
+        return super().score([self._recased(question) for question in questions])
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with their results, in the model's order."""
-        return as_scored(self._lm, [self._recased(question) for question in questions])
+        """Places of questions with their results, in the order of the model."""
+        return super().as_scored([self._recased(question) for question in questions])
 
     def _recased(self, question: Question) -> Question:
         case = CASES[self._case]

@@ -1,4 +1,4 @@
-"""Folders of models: their cards, the layout of Hugging Face's, and names on its hub."""
+"""Folders of models: their cards, and the digest of their files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import read_json
-from rescore.lms.config import LIMITS
 
 log = logging.getLogger(__name__)
 
@@ -70,94 +68,6 @@ def card_problems(folder: Path) -> list[str]:
     return problems
 
 
-_MANY = (
-    "vocab_size",
-    "_size",
-    "d_model",
-    "n_embd",
-    "n_inner",
-    "ffn_dim",
-    "_embeddings",
-    "n_positions",
-    "heads",
-    "n_head",
-)
-SIZES = {"layers": LIMITS["layers"], "n_layer": LIMITS["layers"], **dict.fromkeys(_MANY, LIMITS["vocab_size"])}
-"""Endings of names in the library's configurations, with the largest allowed values."""
-
-
-def check_sizes(folder: Path) -> None:
-    """Refuse sizes in a damaged or hostile config.json, which the library would allocate before it reads any weights;
-    also in the configurations inside, such as `text_config`.
-
-    Raises:
-        UserError: the number of layers or another size exceeds that of any real network.
-    """
-    path = folder / "config.json"
-    values = read_json(path) if path.is_file() else {}
-    for name, value in _values(values):
-        most = next((number for ending, number in SIZES.items() if name.endswith(ending)), None)
-        if isinstance(value, int) and most is not None and value > most:
-            raise UserError(f"{path}: {name} is {value}; at most {most:,} are allowed")
-
-
-def _values(values: Any) -> Iterator[tuple[str, Any]]:
-    """The names and values of a JSON document, at any depth."""
-    if isinstance(values, dict):
-        yield from values.items()
-    for value in values.values() if isinstance(values, dict) else values if isinstance(values, list) else ():
-        yield from _values(value)
-
-
-def check_files(folder: Path) -> None:
-    """See that a model is there whose weights can be read without executing anything.
-
-    Raises:
-        UserError: a file is missing.
-    """
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected config.json, *.safetensors and a tokenizer in it")
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{folder}: no config.json in it; expected a model in Hugging Face's layout")
-    if not any(folder.glob("*.safetensors")):
-        pickled = sorted([*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.ckpt")])
-        hint = f" ({pickled[0].name} is pickled, and loading it could execute code)" if pickled else ""
-        raise UserError(f"{folder}: no *.safetensors in it{hint}; save the model with safe_serialization=True")
-
-
-def load_model(folder: Path, kind: str, about: str, loading: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
-    """A model of transformers, ready to score, and its tokenizer; nothing in the folder is executed.
-
-    Args:
-        kind: the library's class. about: its description, for messages. loading: further arguments of
-            `from_pretrained`.
-
-    Raises:
-        UserError: transformers is not installed, or the folder holds another kind of model or only pickled weights.
-    """
-    check_files(folder)
-    check_sizes(folder)
-    try:
-        import transformers
-    except ImportError:
-        raise UserError("models of Hugging Face need transformers; install it: pip install 'rescore[hf]'") from None
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-    safely = {"local_files_only": True, "trust_remote_code": False}
-    read: Any = getattr(transformers, kind)
-    try:
-        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
-        options = {"use_safetensors": True, "output_loading_info": True, **safely, **(loading or {})}
-        model, loaded = read.from_pretrained(str(folder), **options)
-    except Exception as error:  # the library raises many kinds of errors for an unreadable folder
-        raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
-    if loaded["missing_keys"]:
-        missing = sorted(loaded["missing_keys"])[0]
-        raise UserError(f"{folder}: no weights for {missing}; the model was not trained as {about}")
-    return model.eval(), tokenizer
-
-
 def content_digest(folder: Path, settings: bytes = b"") -> bytes:
     """The digest of all files and settings that affect a model's scores."""
     digest = hashlib.sha256()
@@ -189,49 +99,3 @@ def claimed(out: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
-
-
-NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", re.ASCII)
-"""`OWNER/MODEL`, or `OWNER/MODEL@REVISION`; the oldest models have no owner."""
-FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
-"""Files to download: configuration, tokenizer and weights; neither pickled weights nor code."""
-
-
-def find(path: Path) -> tuple[Path, str | None]:
-    """The folder of a model, and `OWNER/MODEL@COMMIT` for a model of the hub.
-
-    A local folder comes first, then the hub's cache (HF_HOME, HF_HUB_CACHE), then, unless HF_HUB_OFFLINE is set, the
-    hub. Other paths are returned as they are.
-
-    Raises:
-        UserError: the hub has no such model, or cannot be reached.
-    """
-    name = path.as_posix()
-    if path.exists() or not NAME.fullmatch(name) or ".." in name:
-        return path, None
-    try:
-        from huggingface_hub import try_to_load_from_cache
-    except ImportError:
-        return path, None
-    model, _, revision = name.partition("@")
-    cached = try_to_load_from_cache(model, "config.json", revision=revision or None)
-    folder = Path(cached).parent if isinstance(cached, str) else None
-    if folder is None or not any(folder.glob("*.safetensors")):  # others read a configuration alone, too
-        folder = _download(model, revision or None)
-    return folder, f"{model}@{folder.name[:12]}"
-
-
-def _download(model: str, revision: str | None) -> Path:
-    from huggingface_hub import constants, snapshot_download
-
-    nowhere = f"{model}: no such folder, and not in the Hugging Face cache ({constants.HF_HUB_CACHE})"
-    if constants.is_offline_mode():
-        raise UserError(f"{nowhere}; HF_HUB_OFFLINE is set, so that it is not downloaded")
-    log.info("%s: downloading from the Hugging Face Hub", model)
-    # Without this, a machine without network waits for minutes until the last attempt.
-    os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "10")
-    try:
-        return Path(snapshot_download(model, revision=revision, allow_patterns=FILES))
-    except Exception as error:  # of the library, of two HTTP libraries, and of the system
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(f"{nowhere}; downloading it failed: {type(error).__name__}: {reason}") from None

@@ -12,59 +12,23 @@ import click
 
 from rescore.cli import options
 from rescore.options import Declared, option
-from rescore.parts import PROBES
+from rescore.parts import Registry
+from rescore.research.options import VectorOptions
 
 if TYPE_CHECKING:
-    from rescore.research.vectors import Embedder, VectorOptions, Vectors
-
-
-def _layers(text: str) -> int | dict[int, float]:
-    """A layer, such as 2, or a mix of layers: 1,2,3 in equal parts, 1:0.2,3:0.8 with their weights."""
-    parts = [part.partition(":") for part in text.split(",")]
-    try:
-        mix = {int(layer): float(weight) if colon else 1.0 for layer, colon, weight in parts}
-    except ValueError:
-        mix = {}
-    if len(mix) < len(parts) or min(mix) < 0:
-        raise ValueError(f"{text}: expected a layer, layers such as 1,2,3, or weights such as 1:0.2,3:0.8")
-    return next(iter(mix)) if len(mix) == 1 else mix
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorsOptions(Declared):
-    """Which vectors of a network are wanted."""
-
-    title = "Vectors"
-
-    kind: str = option(
-        "context",
-        "context: hidden vectors that predict the tokens; hidden: hidden vectors at the tokens; embed: token "
-        "embeddings with positions; token: token embeddings without positions.",
-        choices=("context", "hidden", "embed", "token"),
-    )
-    layer: int | dict[int, float] | None = option(
-        None,
-        "Use the hidden vectors of layer N, or the mean of several layers (ELMo), with weights if given.  [default: "
-        "the last layer]",
-        "--layer",
-        "--layers",
-        metavar="N[:WEIGHT],...",
-        parse=_layers,
-    )
-    pooling: str = option(
-        "mean",
-        "How the vectors of the tokens become the vector of a sentence.",
-        choices=("mean", "max", "sum", "first", "last"),
-    )
-    special_tokens: bool = option(False, "Also pool the vectors of [BOS], [EOS], [CLS] and [SEP].")
-
-    def options(self) -> VectorOptions:
-        from rescore.research.vectors import VectorOptions
-
-        return VectorOptions(self.kind, self.layer, self.pooling, self.special_tokens)
+    from rescore.research.vectors import Embedder, Vectors
 
 
 CHUNK = 1_000
+"""Sentences whose vectors are made together."""
+TASKS: Registry[str] = Registry(
+    "task",
+    {
+        "sick": ("sick", "entailment of sentence pairs in SICK.txt"),
+        "wic": ("wic", "whether a word means the same in two sentences (WiC)"),
+    },
+)
+"""The tasks of `probe`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +38,7 @@ class Embedding(Declared):
     file: str = option("", metavar="FILE", argument=True, required=True, reads=True)
     output: str = option(
         "",
-        "Write the vectors: .npy, .jsonl (also .gz) or .safetensors.",
+        "Write the vectors: .npy or .jsonl (also .gz).",
         "-o",
         "--output",
         metavar="FILE",
@@ -84,8 +48,8 @@ class Embedding(Declared):
     tokens: bool = option(False, "Write one vector per token instead of one per sentence; .jsonl only.")
 
 
-@options.command("embed", own=Embedding, lms=options.PLAIN, vectors=VectorsOptions)
-def embed_command(own: Embedding, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
+@options.command("embed", own=Embedding, lms=options.PLAIN, vectors=VectorOptions)
+def embed_command(own: Embedding, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Write one vector for each sentence of FILE, which has one sentence per line.
 
     \b
@@ -93,20 +57,20 @@ def embed_command(own: Embedding, lms: options.LanguageModelOptions, vectors: Ve
     rescore embed sentences.txt --lm unilm --lm unilm-bw -o vectors.jsonl
 
     Hidden vectors come from the last layer, or from --layer. The vectors of several --lm are concatenated. An empty
-    line gets a vector of zeros. .npy and .jsonl are written as a stream; .safetensors keeps all vectors in memory.
+    line gets a vector of zeros.
     """
     from rescore import formats
     from rescore.formats.source import Source
     from rescore.research.vectors import Embedder
 
     file, output, tokens = own.file, own.output, own.tokens
-    ending = next((name for name in (".npy", ".safetensors", ".jsonl", ".jsonl.gz") if output.endswith(name)), None)
+    ending = next((name for name in (".npy", ".jsonl", ".jsonl.gz") if output.endswith(name)), None)
     if ending is None or (tokens and not ending.startswith(".jsonl")):
-        raise click.UsageError(f"--output {output}: expected {'.jsonl' if tokens else '.npy, .jsonl or .safetensors'}")
+        raise click.UsageError(f"--output {output}: expected {'.jsonl' if tokens else '.npy or .jsonl'}")
     sentences = [line.strip() for line in Source(file).lines()]
     if not sentences:
         raise click.UsageError(f"{file}: no text in it")
-    embedder = Embedder(lms.load(), vectors.options())
+    embedder = Embedder(lms.load(), vectors)
     with options.progress_bar(len(sentences), "embed", unit="sent") as bar:
 
         def parts() -> Iterator[list[str]]:
@@ -135,18 +99,14 @@ def _sentences(embedder: Embedder, sentences: Sequence[str]) -> Iterator[dict[st
 
 
 def _write_array(path: Path, rows: int, parts: Iterator[Vectors]) -> None:
-    """Write the (rows, d) vectors that come in parts: .npy as a stream, .safetensors at once."""
+    """Write the (rows, d) vectors that come in parts as .npy."""
     import numpy as np
-    from safetensors.numpy import save
 
     from rescore.errors import UserError
     from rescore.files import replacing
 
     try:
         with replacing(path) as temporary, open(temporary, "wb") as file:
-            if path.suffix == ".safetensors":
-                file.write(save({"vectors": np.concatenate(list(parts))}))
-                return
             for rank, part in enumerate(parts):
                 if rank == 0:
                     about = {"descr": "<f4", "fortran_order": False, "shape": (rows, part.shape[1])}
@@ -158,15 +118,15 @@ def _write_array(path: Path, rows: int, parts: Iterator[Vectors]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class FiguresFile(Declared):
+    common = True
+
     output: str | None = option(
-        None, "Write the figures as JSON; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout", common=True
+        None, "Write the figures as JSON; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Similarity(FiguresFile):
-    common = True
-
     pairs: str = option("", metavar="PAIRS", argument=True, required=True, reads=True)
     centre: bool = option(False, "Subtract the mean vector of all sentences before taking cosines.")
     joined: bool = option(False, "Concatenate the vectors of all --lm instead of printing one row per --lm.")
@@ -175,8 +135,8 @@ class Similarity(FiguresFile):
     )
 
 
-@options.command("similarity", own=Similarity, lms=options.PLAIN, vectors=VectorsOptions)
-def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
+@options.command("similarity", own=Similarity, lms=options.PLAIN, vectors=VectorOptions)
+def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Correlate the cosines of sentence vectors with human similarity scores. PAIRS is an STS-B csv, SICK.txt, or lines
     with a score and two sentences, separated by tabs. With --gold, print the accuracy on words in context (WiC).
 
@@ -190,15 +150,15 @@ def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vecto
     gold, centre, output = own.gold, own.centre, own.output
     if own.joined and gold:
         raise click.UsageError("--joined does not apply to --gold: tokens of several models may differ")
-    models, wanted = lms.load(), vectors.options()
+    models = lms.load()
     if gold:
         words = similarity.read_words(own.pairs, gold)
-        accuracies = [similarity.measure_words(words, lm, wanted, centre) for lm in models]
+        accuracies = [similarity.measure_words(words, lm, vectors, centre) for lm in models]
         shown, figures = similarity.render_word_accuracies(accuracies), [asdict(accuracy) for accuracy in accuracies]
     else:
         read = similarity.read_pairs(own.pairs)
         groups = [models] if own.joined else [[lm] for lm in models]
-        correlations = [similarity.measure_pairs(read, group, wanted, centre) for group in groups]
+        correlations = [similarity.measure_pairs(read, group, vectors, centre) for group in groups]
         shown, figures = similarity.render(correlations), [asdict(correlation) for correlation in correlations]
     if output:
         with formats.opened(output) as file:
@@ -209,16 +169,9 @@ def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vecto
 
 @dataclass(frozen=True, kw_only=True)
 class Probing(FiguresFile):
-    common = True
-
-    name: str = option("", argument=True, required=True, choices=PROBES)
+    name: str = option("", argument=True, required=True, choices=TASKS)
     file: str = option("", metavar="FILE", argument=True, required=True, reads=True)
     gold: str | None = option(None, "wic: the answers, T or F, one per line.", metavar="FILE", reads=True)
-    examples: int | None = option(
-        None,
-        "Task order: number of examples that are made from the text.  [default: 5,000]",
-        low=10,
-    )
     fine_tune: bool = option(False, "Also fine-tune the network with the classifier, and print both accuracies.")
     epochs: int | None = option(None, "--fine-tune: passes over the training examples.  [default: 3]", low=1)
     learning_rate: float | None = option(
@@ -230,41 +183,37 @@ class Probing(FiguresFile):
     )
 
 
-@options.command("probe", own=Probing, lms=options.PLAIN, vectors=VectorsOptions)
-def probe_command(own: Probing, lms: options.LanguageModelOptions, vectors: VectorsOptions) -> None:
+@options.command("probe", own=Probing, lms=options.PLAIN, vectors=VectorOptions)
+def probe_command(own: Probing, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Train a linear classifier on vectors and print its accuracy. Needs scikit-learn.
 
-    sick: entailment in SICK.txt; wic: words in context; order: which of two lines of a text comes first.
+    sick: entailment in SICK.txt; wic: words in context.
 
     \b
     rescore probe sick SICK.txt --lm tta --lm unilm
     rescore probe wic dev.data.txt --gold dev.gold.txt --lm tta
-    rescore probe order novels.txt --lm tta
     rescore probe sick SICK.txt --lm tta --fine-tune --epochs 5
     """
     from rescore import formats
     from rescore.research import probe
 
-    name, gold, examples, output = own.name, own.gold, own.examples, own.output
+    name, gold, output = own.name, own.gold, own.output
     fine_tune, epochs, learning_rate = own.fine_tune, own.epochs, own.learning_rate
-    for file_option, value in (("gold", gold), ("examples", examples)):
-        if value is not None and file_option not in PROBES[name].takes:
-            raise click.UsageError(f"--{file_option} does not apply to {name}")
     if not fine_tune and (epochs or learning_rate):
         raise click.UsageError(f"--{'epochs' if epochs else 'learning-rate'} goes with --fine-tune")
-    read = probe.read(name, Path(own.file), Path(gold) if gold else None, examples or probe.EXAMPLES)
+    read = probe.read(name, Path(own.file), Path(gold) if gold else None)
     loaded = lms.load()
     if fine_tune:
-        from rescore.research.vectors import FineTuning, trainable
+        from rescore.research.fine_tuning import FineTuning, trainable
 
         usual = FineTuning()
         how = FineTuning(epochs or usual.epochs, learning_rate or usual.learning_rate)
         for lm in loaded:
             trainable(lm)  # what cannot be is refused before anything is measured
-    results = [probe.probe(name, read, lm, vectors.options()) for lm in loaded]
+    results = [probe.probe(name, read, lm, vectors) for lm in loaded]
     if fine_tune:
         with options.progress_bar(how.epochs * probe.trained_on(read) * len(loaded), "fine-tune", "pairs") as bar:
-            results += [probe.fine_tuned(name, read, lm, vectors.options(), how, bar.update) for lm in loaded]
+            results += [probe.fine_tuned(name, read, lm, vectors, how, bar.update) for lm in loaded]
     if output:
         with formats.opened(output) as lines:
             lines.write(json.dumps([asdict(result) for result in results], indent=2) + "\n")

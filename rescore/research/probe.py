@@ -1,4 +1,4 @@
-"""What a linear classifier learns from vectors (dissertation, section 5.4): entailment, words in context, order.
+"""What a linear classifier learns from vectors (dissertation, section 5.4): entailment, and words in context.
 
 A pair of vectors u, v is classified by u, v, |u - v| and u * v (Conneau et al. 2017), each scaled to mean 0 and
 variance 1 on the training part, by multinomial logistic regression (scikit-learn). Its penalty is the best of
@@ -12,42 +12,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
-from rescore.formats.source import Source, read_lines
+from rescore.formats.source import Source
 from rescore.lms import LanguageModel
 from rescore.metrics.significance import SEED
-from rescore.parts import PROBES, resolve
-from rescore.research.similarity import FOLDS, TRIALS, read_words, signed, word_poolings, words_vectors
+from rescore.research.fine_tuning import FineTuning, Flags, Side, fine_tune, trainable
+from rescore.research.options import VectorOptions
+from rescore.research.similarity import FOLDS, TRIALS, interval, read_words, signed
+from rescore.research.vectors import Embedder
 from rescore.styles import text
-
-if TYPE_CHECKING:
-    from rescore.research.vectors import FineTuning, VectorOptions
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1)
 """Of the data against the penalty: scikit-learn's C."""
-EXAMPLES = 5_000
-"""Default number of examples from a text."""
 TRAINING_SETS = ("TRAIN", "TRIAL")
-Flags = npt.NDArray[np.bool_]
 Matrix = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Pairs of sentences, and their classes."""
+    """Pairs of texts, and their classes."""
 
-    first: list[str]
-    second: list[str]
+    sides: tuple[Side, Side]
     labels: list[str]
     tested: Flags | None = None
     """Flags of the test examples, the other examples are trained on; None for ten folds."""
-    places: tuple[list[int], list[int]] | None = None
-    """The places, from 0, of the words whose vectors are used; None for sentence vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +60,7 @@ class Probed:
     signature: str
 
 
-def sick(path: Path, gold: Path | None, number: int) -> Examples:
+def sick(path: Path) -> Examples:
     """SICK.txt: entailment, neutral or contradiction; tested on its test part, or in folds if it has no parts.
 
     Raises:
@@ -84,59 +77,33 @@ def sick(path: Path, gold: Path | None, number: int) -> Examples:
     first, second, labels = ([line[columns[name]] for line in lines] for name in wanted)
     part = columns.get("SemEval_set")
     tested = None if part is None else np.array([line[part] not in TRAINING_SETS for line in lines])
-    return Examples(first, second, labels, tested if tested is not None and 0 < tested.sum() < len(lines) else None)
+    has_parts = tested is not None and 0 < tested.sum() < len(lines)
+    return Examples((Side(first), Side(second)), labels, tested if has_parts else None)
 
 
-def wic(path: Path, gold: Path | None, number: int) -> Examples:
+def wic(path: Path, gold: Path) -> Examples:
     """WiC: does a word mean the same in two sentences? Tested in folds.
 
     Raises:
-        UserError: the answers are missing, or a line has another form.
+        UserError: a line has another form.
     """
-    if gold is None:
-        raise UserError(f"{path}: has no answers (T or F); give their file with --gold FILE")
     pairs = read_words(path, gold)
-    return Examples(
-        [pair.first for pair in pairs],
-        [pair.second for pair in pairs],
-        ["T" if pair.same else "F" for pair in pairs],
-        places=([pair.places[0] for pair in pairs], [pair.places[1] for pair in pairs]),
-    )
+    first = Side([pair.first for pair in pairs], [pair.places[0] for pair in pairs])
+    second = Side([pair.second for pair in pairs], [pair.places[1] for pair in pairs])
+    return Examples((first, second), ["T" if pair.same else "F" for pair in pairs])
 
 
-def order(path: Path, gold: Path | None, number: int) -> Examples:
-    """Two consecutive lines of a text, every second pair swapped: which one was first? (SOP; with mean pooling the
-    dissertation's SRP.) No line is in two pairs; tested on the last fifth of the text.
-
-    Args:
-        number: of pairs, spread over the text.
-
-    Raises:
-        UserError: the text has too few lines.
-    """
-    before, pairs = "", []
-    for line in read_lines(path, empty=True):  # an empty line ends a document
-        if before and line:
-            pairs.append((before, line))
-            line = ""
-        before = line
-    if len(pairs) < FOLDS:
-        raise UserError(f"{path}: {counted(len(pairs), 'pair')} of consecutive lines; at least {FOLDS} are needed")
-    pairs = [pairs[place] for place in np.linspace(0, len(pairs) - 1, min(number, len(pairs))).astype(int)]
-    swapped = np.random.default_rng(SEED).permutation(len(pairs)) % 2 == 1
-    shown = [pair[::-1] if swap else pair for pair, swap in zip(pairs, swapped, strict=True)]
-    tested = np.arange(len(pairs)) >= len(pairs) * 4 // 5
-    labels = ["swapped" if swap else "in order" for swap in swapped]
-    return Examples([first for first, _ in shown], [second for _, second in shown], labels, tested)
-
-
-def read(task: str, path: Path, gold: Path | None = None, number: int = EXAMPLES) -> Examples:
-    """The examples of a task (`PROBES`).
+def read(task: str, path: Path, gold: Path | None = None) -> Examples:
+    """The examples of a task: `sick`, or `wic` with its answers in `gold`.
 
     Raises:
         UserError: the files do not fit the task, or examples are too few, or all of one class.
     """
-    examples: Examples = resolve(PROBES[task].read)(path, gold, number)
+    if task == "sick" and gold is not None:
+        raise UserError("--gold does not apply to sick")
+    if task == "wic" and gold is None:
+        raise UserError(f"{path}: has no answers (T or F); give their file with --gold FILE")
+    examples = sick(path) if gold is None else wic(path, gold)
     if examples.tested is None and len(examples.labels) < FOLDS:
         raise UserError(
             f"{path}: {counted(len(examples.labels), 'pair')}, and no test part; "
@@ -154,16 +121,12 @@ def probe(task: str, examples: Examples, lm: LanguageModel, options: VectorOptio
     Raises:
         UserError: scikit-learn is not installed, or the model has no vectors.
     """
-    from rescore.research.vectors import Embedder  # torch, where it is used
-
     embedder = Embedder([lm], options)
-    sides: list[Matrix] = []
-    for side, sentences in enumerate((examples.first, examples.second)):
-        if examples.places is None:
-            sides.append(embedder.sentences(sentences).astype(np.float64))
-        else:
-            sides.append(words_vectors(embedder, sentences, examples.places[side]))
-    right = classify(features(*sides), examples)
+    first, second = (
+        embedder.sentences(side.texts) if side.places is None else embedder.words(side.texts, side.places)
+        for side in examples.sides
+    )
+    right = classify(features(first.astype(np.float64), second.astype(np.float64)), examples)
     return _probed(task, right, examples, lm, options, {}, "scikit-learn")
 
 
@@ -180,22 +143,13 @@ def fine_tuned(
     Raises:
         UserError: `rescore train` does not make such networks, or the loss is not finite.
     """
-    from rescore.research.vectors import POOLINGS, Embedder, Side, fine_tune, trainable
-
     classes = np.unique(examples.labels, return_inverse=True)[1]
-    right = []
-    for tested in _parts(examples):
-        embedder = Embedder([trainable(lm)], options)
-        sides = []
-        for side, texts in enumerate((examples.first, examples.second)):
-            if examples.places is None:
-                poolings = [POOLINGS[options.pooling]] * len(texts)
-            else:
-                poolings = word_poolings(embedder, texts, examples.places[side])
-            sides.append(Side(texts, poolings))
-        right.append(fine_tune(embedder, (sides[0], sides[1]), classes, tested, how, report) == classes[tested])
+    right = [
+        fine_tune(Embedder([trainable(lm)], options), examples.sides, classes, tested, how, report) == classes[tested]
+        for tested in _parts(examples)
+    ]
     settings = {"fine-tuned": f"{how.epochs} epochs", "rate": f"{how.learning_rate:g}"}
-    return _probed(task, np.concatenate(right), examples, embedder.lms[0], options, settings, "torch")
+    return _probed(task, np.concatenate(right), examples, trainable(lm), options, settings, "torch")
 
 
 def _probed(
@@ -210,7 +164,6 @@ def _probed(
     """The accuracy from the flags of right answers; `settings` of a fine-tuning, `program` that trained."""
     labels = [label for part in _parts(examples) for label, test in zip(examples.labels, part, strict=True) if test]
     draws = np.random.default_rng(SEED).integers(0, len(right), (TRIALS, len(right)))
-    accuracies = np.sort(right[draws].mean(axis=1))
     signature = signed(f"acc:{task}", [lm], options, centre=False)
     signature = replace(
         signature,
@@ -222,7 +175,7 @@ def _probed(
         bool(settings),
         len(right),
         100 * float(right.mean()),
-        (100 * float(accuracies[25]), 100 * float(accuracies[-26])),
+        interval(right[draws].mean(axis=1)),
         100 * max(map(labels.count, set(labels))) / len(labels),
         str(signature),
     )

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
 from rescore.formats.source import Source
-from rescore.lms import LanguageModel, origin, without_context
+from rescore.lms import LanguageModel, origin
 from rescore.metrics.correlation import pearson, spearman
 from rescore.metrics.significance import SEED
+from rescore.research.options import VectorOptions
+from rescore.research.vectors import Embedder
 from rescore.signature import Signature
 from rescore.styles import text
 
-if TYPE_CHECKING:
-    from rescore.research.vectors import Embedder, VectorOptions
-
 TRIALS = 1_000
+FOLDS = 10
 Floats = npt.NDArray[np.float64]
 
 
@@ -59,16 +58,15 @@ def read_pairs(path: str | Path) -> list[RatedPair]:
     Raises:
         UserError: a line has another form.
     """
-    source = Source(path)
-    lines = [line.split("\t") for line in source.lines() if line.strip()]
+    lines = [line.split("\t") for line in Source(path).lines() if line.strip()]
     if not lines:
         raise UserError(f"{path}: no pair in it")
-    places = (0, 1, 2)
+    places = [0, 1, 2]
     if "sentence_A" in lines[0]:
         head = lines.pop(0)
-        places = tuple(head.index(name) for name in ("relatedness_score", "sentence_A", "sentence_B"))  # type: ignore[assignment]
+        places = [head.index(name) for name in ("relatedness_score", "sentence_A", "sentence_B")]
     elif len(lines[0]) >= 7:
-        places = (4, 5, 6)
+        places = [4, 5, 6]
     pairs = []
     for number, fields in enumerate(lines, 1):
         try:
@@ -97,59 +95,43 @@ def measure_pairs(
     pairs: Sequence[RatedPair], lms: Sequence[LanguageModel], options: VectorOptions, centre: bool = False
 ) -> Correlations:
     """Correlations of cosines of sentence vectors with people's scores; vectors of several models are joined."""
-    from rescore.research.vectors import Embedder  # torch, where it is used
-
     embedder = Embedder(lms, options)
     first, second = (embedder.sentences(texts) for texts in ([p.first for p in pairs], [p.second for p in pairs]))
-    signature = str(signed("r", lms, options, centre))
-    return correlate(_name(lms), cosines(first, second, centre), [pair.score for pair in pairs], signature)
+    values, scores = cosines(first, second, centre), np.array([pair.score for pair in pairs])
+    draws = np.random.default_rng(SEED).integers(0, len(values), (TRIALS, len(values)))
+    linear, ranked = (
+        (100 * correlation(values, scores), interval([correlation(values[draw], scores[draw]) for draw in draws]))
+        for correlation in (pearson, spearman)
+    )
+    name = " + ".join(lm.name for lm in lms)
+    return Correlations(name, len(pairs), *linear, *ranked, str(signed("r", lms, options, centre)))
 
 
-def _name(lms: Sequence[LanguageModel]) -> str:
-    return " + ".join(lm.name for lm in lms)
+def interval(trials: Sequence[float] | Floats) -> tuple[float, float]:
+    """The 95 % confidence interval of a figure from its values in 1,000 trials, times 100."""
+    ordered = np.sort(trials)
+    return 100 * float(ordered[25]), 100 * float(ordered[-26])
 
 
 def signed(metric: str, lms: Sequence[LanguageModel], options: VectorOptions, centre: bool) -> Signature:
+    """The signature of a figure from vectors."""
     settings = {
         "kind": options.kind,
-        "layer": options.layers,
-        "pooling": options.pooling,
-        **({"special": "yes"} if options.special else {}),
+        "layer": "last" if options.layer is None else str(options.layer),
+        "pooling": "mean",
         **({"centre": "yes"} if centre else {}),
     }
     return Signature(metric, settings, columns={lm.name: origin(lm, "none") for lm in lms})
-
-
-def correlate(name: str, values: Floats, scores: Sequence[float], signature: str) -> Correlations:
-    """Pearson's and Spearman's correlations of cosines with scores."""
-    wanted = np.array(scores)
-    draws = np.random.default_rng(SEED).integers(0, len(values), (TRIALS, len(values)))
-    results: list[tuple[float, tuple[float, float]]] = []
-    for correlation in (pearson, spearman):
-        resampled = np.sort([correlation(values[draw], wanted[draw]) for draw in draws])
-        interval = (100 * float(resampled[25]), 100 * float(resampled[-26]))
-        results.append((100 * correlation(values, wanted), interval))
-    (linear, linear_interval), (ranked, ranked_interval) = results
-    return Correlations(name, len(values), linear, linear_interval, ranked, ranked_interval, signature)
 
 
 def render(results: Sequence[Correlations]) -> str:
     """One row per model, then the signatures."""
     rows = [["", "Pearson", "95 % CI", "Spearman", "95 % CI"]]
     for result in results:
-        bounds = ["{:.1f}-{:.1f}".format(*interval) for interval in (result.pearson_interval, result.spearman_interval)]
+        bounds = ["{:.1f}-{:.1f}".format(*ends) for ends in (result.pearson_interval, result.spearman_interval)]
         rows.append([result.name, f"{result.pearson:.1f}", bounds[0], f"{result.spearman:.1f}", bounds[1]])
-    return "\n".join(
-        [
-            text(rows),
-            "",
-            f"{counted(results[0].pairs, 'pair')}; correlations times 100",
-            *(x.signature for x in results),
-        ]
-    )
-
-
-FOLDS = 10
+    about = f"{counted(results[0].pairs, 'pair')}; correlations times 100"
+    return "\n".join([text(rows), "", about, *(result.signature for result in results)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +162,7 @@ def read_words(path: str | Path, gold: str | Path) -> list[WordPair]:
     """WiC: lines of word, part of speech, places (3-1), two sentences; and a file of T and F.
 
     Raises:
-        UserError: a line is not so, or the files do not fit each other.
+        UserError: a line has another form, or the files do not fit each other.
     """
     lines = [line.split("\t") for line in Source(path).lines() if line.strip()]
     marks = [line.strip() for line in Source(gold).lines() if line.strip()]
@@ -203,17 +185,11 @@ def measure_words(
     pairs: Sequence[WordPair], lm: LanguageModel, options: VectorOptions, centre: bool = False
 ) -> WordAccuracy:
     """The accuracy of deciding by the cosine of a word's two vectors whether its meaning is equal in both contexts."""
-    from rescore.research.vectors import Embedder
-
     embedder = Embedder([lm], options)
-    sides = [
-        words_vectors(
-            embedder, [(pair.first, pair.second)[side] for pair in pairs], [pair.places[side] for pair in pairs]
-        )
-        for side in (0, 1)
-    ]
+    first = embedder.words([pair.first for pair in pairs], [pair.places[0] for pair in pairs])
+    second = embedder.words([pair.second for pair in pairs], [pair.places[1] for pair in pairs])
     signature = str(signed("acc", [lm], options, centre))
-    return classify(lm.name, cosines(sides[0], sides[1], centre), [pair.same for pair in pairs], signature)
+    return classify(lm.name, cosines(first, second, centre), [pair.same for pair in pairs], signature)
 
 
 def classify(name: str, values: Floats, same: Sequence[bool], signature: str) -> WordAccuracy:
@@ -229,6 +205,7 @@ def classify(name: str, values: Floats, same: Sequence[bool], signature: str) ->
 
 
 def _threshold(cosine_values: Floats, same: npt.NDArray[np.bool_]) -> float:
+    """The threshold with the most right answers, half-way between two cosines."""
     order = np.argsort(cosine_values)
     values, marks = cosine_values[order], same[order]
     right = np.concatenate([[marks.sum()], marks.sum() + np.cumsum(np.where(marks, -1, 1))])  # those below are "not"
@@ -237,39 +214,6 @@ def _threshold(cosine_values: Floats, same: npt.NDArray[np.bool_]) -> float:
     if place == 0:
         return float(values[0]) - 1e-9
     return float(values[place - 1] + values[place]) / 2 if place < len(values) else float(values[-1]) + 1e-9
-
-
-def words_vectors(embedder: Embedder, sentences: Sequence[str], places: Sequence[int]) -> Floats:
-    """(sentences, d) the mean vector of the tokens of one word each; `places`: of the word, in words from 0."""
-    words = word_poolings(embedder, sentences, places)
-    word_vectors = [word(vectors) for word, (_, vectors) in zip(words, embedder.tokens(sentences), strict=True)]
-    return np.stack(word_vectors).astype(np.float64)
-
-
-def word_poolings(embedder: Embedder, sentences: Sequence[str], places: Sequence[int]) -> list[Callable[[Any], Any]]:
-    """For each sentence a function from the vectors of its tokens (tokens, d), array or tensor, to the mean vector of a
-    word; `places`: of the words, counted from 0."""
-    network = embedder.lms[0].network
-    cut = [sentence.split() for sentence in sentences]
-    until = [
-        network.encode(
-            without_context(" ".join(words[: place + more]) for words, place in zip(cut, places, strict=True))
-        )
-        for more in (0, 1)
-    ]
-    whole = network.encode(without_context(sentences))
-    return [
-        partial(_word, size=len(sentence.ids), first=len(before.ids), last=len(through.ids))
-        for sentence, before, through in zip(whole, *until, strict=True)
-    ]
-
-
-def _word(vectors: Any, size: int, first: int, last: int) -> Any:
-    """The mean of the vectors of the tokens from `first` on, before `last`, of a sentence of `size` tokens."""
-    missing = size - len(vectors)  # first tokens without a vector
-    start = max(first - missing, 0)
-    mine = vectors[start : max(last - missing, start + 1)]
-    return (mine if len(mine) else vectors).mean(0)
 
 
 def render_word_accuracies(accuracies: Sequence[WordAccuracy]) -> str:

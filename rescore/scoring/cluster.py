@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,17 @@ log = logging.getLogger(__name__)
 ATTEMPTS = 3
 """How often texts are tried whose worker died."""
 AHEAD = 2
-"""Tasks a worker has at a time: one in work, one to go on with."""
+"""Batches under way for each worker: one in work, one to go on with."""
 CONNECTING = 30.0
 """Seconds to wait for a running cluster to answer."""
-PATIENCE = 60.0
-"""Seconds to wait for a worker if none is left."""
+STARTING, RESTARTING = 600.0, 60.0
+"""Seconds to wait for the first worker, and for a new worker if all died."""
 OBJECT_STORE = 256 << 20
 """Bytes of shared memory of a cluster that is started here: only texts and scores go through it."""
 
 
 About = tuple[str, str, str, Capabilities]
-"""A model's back-end, precision and fingerprint, whether it reads the source, and how many neighbours."""
+"""A model's back-end, precision, fingerprint and capabilities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +54,14 @@ class ClusterOptions:
 
 @dataclass(slots=True, eq=False)
 class _Task:
-    number: int
-    questions: Sequence[Question]
+    """A batch of questions to the model of a rank."""
+
     rank: int
+    questions: Sequence[Question]
     attempts: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class _Worker:
-    handle: Any
-    loading: Any
-    """Ray's reference to the worker's report that its models are loaded; None when the worker is ready."""
-    tasks: list[_Task] = field(default_factory=list)
-    """The tasks of the worker, in its order of work."""
-    killer: _Task | None = None
-    """The task that the worker was doing when it died."""
+    done: bool = False
+    scores: list[TokenScores] | None = None
+    """None while the task is not done, and if the batch cannot be scored."""
 
 
 class RemoteModel:
@@ -91,7 +84,11 @@ class RemoteModel:
 
 
 class Cluster:
-    """Workers, each with all models."""
+    """Workers, each with all models.
+
+    A worker does one task at a time, so the task of a worker that dies is the suspect. All streams share the queue of
+    tasks: waiting for one result brings the tasks of other streams on, too.
+    """
 
     def __init__(
         self, specs: Sequence[str], computing: ComputeOptions, cache: str | Path | None, options: ClusterOptions
@@ -102,47 +99,49 @@ class Cluster:
             UserError: Ray is not installed, the cluster cannot be reached, or a model cannot be loaded.
         """
         self._ray = _import_ray()
-        self._options = options
-        self._started_here = self._connect()
+        self._skip = options.skip
+        self._waiting: deque[_Task] = deque()
+        self._idle: list[Any] = []
+        """Workers that are ready for a task."""
+        self._busy: dict[Any, tuple[Any, _Task | None]] = {}
+        """By Ray's reference to the result: the worker, and its task; None for a worker that loads its models."""
+        self._facts: list[tuple[str, About]] | None = None
+        self._last_alive = time.monotonic()
+        self._started_here = self._connect(options.address)
         try:
             resources = self._ray.cluster_resources()
             cores, gpus = max(1, int(resources.get("CPU", 1))), int(resources.get("GPU", 0))
             use_gpus = bool(gpus) and (computing.device or "cuda").startswith(("cuda", "auto"))
-            number = options.workers or (gpus if use_gpus else cores)
+            self._size = options.workers or (gpus if use_gpus else cores)
             largest = max(int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"])
-            self._threads = max(1, min(cores // number, largest))  # a worker must fit into one node
-            needs = {"num_cpus": self._threads, "num_gpus": min(1.0, gpus / number) if use_gpus else 0}
+            threads = max(1, min(cores // self._size, largest))  # a worker must fit into one node
+            needs = {"num_cpus": threads, "num_gpus": min(1.0, gpus / self._size) if use_gpus else 0}
             # Ray would restart a worker where it was; here it is replaced wherever there is room.
             self._actor = self._ray.remote(**needs, max_restarts=0)(_Holder)
             folder = None if cache is None else str(Path(cache).absolute())
-            self._arguments = ([_absolute(spec) for spec in specs], computing, folder, self._threads)
-            self._workers = [self._start() for _ in range(number)]
-            self.models = [RemoteModel(self, rank, name, about) for rank, (name, about) in enumerate(self._described())]
+            self._arguments = ([_absolute(spec) for spec in specs], computing, folder, threads)
+            for _ in range(self._size):
+                self._start()
+            while self._facts is None:
+                self._step(STARTING)
+            self.models = [RemoteModel(self, rank, name, about) for rank, (name, about) in enumerate(self._facts)]
         except BaseException:
             self.close()
             raise
 
-    def _connect(self) -> bool:
+    def _connect(self, address: str | None) -> bool:
         """True where a cluster was started here."""
-        quiet = {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         if self._ray.is_initialized():
             return False
-        address = self._options.address
-        begin = partial(
-            self._ray.init,
-            address=address or "local",
-            log_to_driver=False,
-            logging_level="error",
-            **({} if address else quiet),
-        )
+        begin = partial(self._ray.init, address=address or "local", log_to_driver=False, logging_level="error")
         try:
             if address:
                 _wait_for(address, CONNECTING)
                 _within(CONNECTING, begin)
             else:
-                begin()
+                begin(include_dashboard=False, object_store_memory=OBJECT_STORE)
         except TimeoutError:
             raise UserError(
                 f"--engine ray:{address}: no cluster answers within {CONNECTING:.0f} s; is its head running, and at "
@@ -152,129 +151,93 @@ class Cluster:
             raise UserError(f"--engine ray: {(str(error) or type(error).__name__).splitlines()[0]}") from None
         return True
 
-    def _start(self) -> _Worker:
-        handle = self._actor.remote(*self._arguments)
-        return _Worker(handle, handle.load.remote())
-
-    def _described(self) -> list[tuple[str, About]]:
-        """Names and facts of the models, from the first worker that is ready; those that died are replaced."""
-        until = time.monotonic() + 10 * PATIENCE
-        while (left := until - time.monotonic()) > 0:
-            loading = {worker.loading: worker for worker in self._workers}
-            ready, _ = self._ray.wait(list(loading), timeout=left)
-            if ready:
-                try:
-                    facts: list[tuple[str, About]] = self._result(ready[0])
-                    return facts
-                except self._ray.exceptions.RayActorError:
-                    self._lost(loading[ready[0]])
-        raise UserError(f"--engine ray: no worker could be started within {10 * PATIENCE:.0f} s; give fewer --workers")
-
-    def _result(self, reference: Any) -> Any:
-        """The result of a task; a `UserError` of the task is raised here."""
-        try:
-            return self._ray.get(reference)
-        except self._ray.exceptions.RayTaskError as error:
-            cause = getattr(error, "cause", None)
-            raise (cause if isinstance(cause, UserError) else UserError(f"--engine ray: {cause or error}")) from None
-
     def stream(self, rank: int, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
         """Scores by the model of that rank, in the order of the batches; at most `AHEAD` a worker are under way."""
-        source = iter(batches)
-        waiting: deque[_Task] = deque()
-        running: dict[Any, tuple[_Task, _Worker]] = {}
-        done: dict[int, list[TokenScores] | None] = {}
-        taken = yielded = 0
-        exhausted = False
-        alone_since = time.monotonic()
-        while True:
-            while not exhausted and taken - yielded < AHEAD * max(1, len(self._workers)) + 1:
-                questions = next(source, None)
-                if questions is None:
-                    exhausted = True
-                else:
-                    waiting.append(_Task(taken, questions, rank))
-                    taken += 1
-            if yielded in done:
-                yield done.pop(yielded)
-                yielded += 1
-                continue
-            if exhausted and yielded == taken:
-                return
-            alone_since = self._look_after(alone_since)
-            while waiting and (worker := self._free(waiting[0])) is not None:
-                task = waiting.popleft()
-                reference = worker.handle.score.remote(task.rank, list(task.questions))
-                worker.tasks.append(task)
-                running[reference] = task, worker
-            if not running:
-                time.sleep(0.1)
-                continue
-            ready, _ = self._ray.wait(list(running), timeout=1.0)
-            for reference in ready:
-                task, worker = running.pop(reference)
-                try:
-                    done[task.number] = self._result(reference)
-                    worker.tasks.remove(task)
-                except self._ray.exceptions.RayActorError:
-                    self._lost(worker)
-                    task.attempts += task is worker.killer  # tasks that only waited are not to blame
-                    if task.attempts < ATTEMPTS:
-                        waiting.appendleft(task)
-                    else:
-                        self._give_up(task, f"killed its worker {ATTEMPTS} times")
-                        done[task.number] = None
-                except UserError as error:
-                    worker.tasks.remove(task)
-                    self._give_up(task, str(error))
-                    done[task.number] = None
+        under_way: deque[_Task] = deque()
+        for questions in batches:
+            under_way.append(_Task(rank, questions))
+            self._waiting.append(under_way[-1])
+            if len(under_way) > AHEAD * self._size:
+                yield self._finished(under_way.popleft())
+        while under_way:
+            yield self._finished(under_way.popleft())
 
-    def _give_up(self, task: _Task, why: str) -> None:
-        """Report a batch that cannot be scored.
+    def _finished(self, task: _Task) -> list[TokenScores] | None:
+        while not task.done:
+            self._step(RESTARTING)
+        return task.scores
+
+    def _start(self) -> None:
+        worker = self._actor.remote(*self._arguments)
+        self._busy[worker.load.remote()] = worker, None
+
+    def _step(self, patience: float) -> None:
+        """Give tasks to idle workers, and wait for results a second at most.
+
+        Args:
+            patience: seconds without a worker that has loaded its models.
+        """
+        while self._waiting and self._idle:
+            task, worker = self._waiting.popleft(), self._idle.pop()
+            self._busy[worker.score.remote(task.rank, list(task.questions))] = worker, task
+        if self._idle or any(task for _, task in self._busy.values()):
+            self._last_alive = time.monotonic()
+        elif time.monotonic() - self._last_alive > patience:
+            raise UserError(f"--engine ray: no worker could be started within {patience:.0f} s; give fewer --workers")
+        ready, _ = self._ray.wait(list(self._busy), timeout=1.0)
+        for reference in ready:
+            worker, doing = self._busy.pop(reference)
+            try:
+                self._take(doing, self._ray.get(reference))
+                self._idle.append(worker)
+            except self._ray.exceptions.RayActorError:
+                self._replace(doing)
+            except self._ray.exceptions.RayTaskError as error:
+                self._idle.append(worker)
+                self._fail(doing, error)
+
+    def _take(self, task: _Task | None, result: Any) -> None:
+        """Keep the result of a task; a worker that loaded its models returns their names and facts."""
+        if task is None:
+            self._facts = result
+        else:
+            task.scores, task.done = result, True
+
+    def _replace(self, task: _Task | None) -> None:
+        """Start a new worker for a worker that died, and try its task again."""
+        log.warning("a worker died; a new worker is started, and the lists of the dead worker are scored again")
+        self._start()
+        if task is None:
+            return
+        task.attempts += 1
+        if task.attempts < ATTEMPTS:
+            self._waiting.appendleft(task)
+        else:
+            self._give_up(task, f"killed its worker {ATTEMPTS} times")
+
+    def _fail(self, task: _Task | None, error: Any) -> None:
+        """Report an error in a worker.
 
         Raises:
-            UserError: scoring is not to continue without the batch.
+            UserError: the models cannot be loaded, or the batch cannot be scored and is not to be skipped.
         """
+        cause = getattr(error, "cause", None)
+        told = cause if isinstance(cause, UserError) else UserError(f"--engine ray: {cause or error}")
+        if task is None:
+            raise told from None
+        self._give_up(task, str(told))
+
+    def _give_up(self, task: _Task, why: str) -> None:
         number, first = len(task.questions), task.questions[0].text[:60]
-        if not self._options.skip:
+        if not self._skip:
             raise UserError(f"cannot score {counted(number, 'text')}, the first is {first!r}: {why}")
         log.warning("cannot score %s, the first is %r: %s", counted(number, "text"), first, why)
-
-    def _free(self, task: _Task) -> _Worker | None:
-        """The worker with the fewest tasks; None if all workers have enough tasks.
-
-        A suspicious task has a worker for itself. A dying worker loses the result of its previous task, too, so several
-        tasks on a worker would leave the cause open.
-        """
-        able = [worker for worker in self._workers if worker.loading is None and _has_room(worker, task)]
-        return min(able, key=lambda worker: len(worker.tasks), default=None)
-
-    def _look_after(self, alone_since: float) -> float:
-        """Update which workers are ready; returns the time since when no worker is left."""
-        for worker in [worker for worker in self._workers if worker.loading is not None]:
-            ready, _ = self._ray.wait([worker.loading], timeout=0)
-            if ready:
-                try:
-                    self._result(worker.loading)
-                    worker.loading = None
-                except self._ray.exceptions.RayActorError:
-                    self._lost(worker)
-        if any(worker.loading is None for worker in self._workers):
-            return time.monotonic()
-        if time.monotonic() - alone_since > PATIENCE:
-            raise UserError(f"--engine ray: all workers died, and no new worker started within {PATIENCE:.0f} s")
-        return alone_since
-
-    def _lost(self, worker: _Worker) -> None:
-        if worker in self._workers:
-            worker.killer = next(iter(worker.tasks), None)
-            log.warning("a worker died; a new worker is started, and the lists of the dead worker are scored again")
-            self._workers[self._workers.index(worker)] = self._start()
+        task.done = True
 
     def close(self) -> None:
         """End the workers, and the cluster if it was started here."""
-        for worker in getattr(self, "_workers", []):
-            self._ray.kill(worker.handle)
+        for worker in [*self._idle, *(worker for worker, _ in self._busy.values())]:
+            self._ray.kill(worker)
         if self._started_here:
             self._ray.shutdown()
 
@@ -296,15 +259,7 @@ class _Holder:
             torch.set_num_threads(self._threads)
         self._models = load_all(*self._arguments)
         return [
-            (
-                model.name,
-                (
-                    model.model,
-                    model.precision,
-                    model.fingerprint,
-                    capabilities_of(model),
-                ),
-            )
+            (model.name, (model.model, model.precision, model.fingerprint, capabilities_of(model)))
             for model in self._models
         ]
 
@@ -314,11 +269,6 @@ class _Holder:
             TokenScores(list(scores.tokens), scores.log_probs, scores.unknown, scores.sum)
             for scores in self._models[rank].score(questions)
         ]
-
-
-def _has_room(worker: _Worker, task: _Task) -> bool:
-    alone = any(queued.attempts for queued in (task, *worker.tasks))
-    return len(worker.tasks) < (1 if alone else AHEAD)
 
 
 def _wait_for(address: str, seconds: float) -> None:

@@ -113,7 +113,7 @@ def test_a_training_says_how_long_it_is(rescore: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["./missing", "../missing", "/missing", "~/missing", "missing/", "a/b/c", "./a/b"])
 def test_a_missing_folder_is_not_looked_up_on_the_hub(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rescore.lms.folders._download", lambda *_: pytest.fail("looked up"))
+    monkeypatch.setattr("rescore.large.hub._download", lambda *_: pytest.fail("looked up"))
     for kind in ("hf-masked", "hf-causal", "hf-seq2seq"):
         with pytest.raises(UserError, match=f"--lm {kind}:{name}: .*missing|a/b.*: no such folder; models of the"):
             load(f"{kind}:{name}")
@@ -124,7 +124,7 @@ def test_names_on_the_hub_are_looked_up(name: str, monkeypatch: pytest.MonkeyPat
     def download(model: str, revision: str | None) -> Path:
         raise UserError(f"{model} {revision} looked up")
 
-    monkeypatch.setattr("rescore.lms.folders._download", download)
+    monkeypatch.setattr("rescore.large.hub._download", download)
     with pytest.raises(UserError, match="looked up"):
         load(f"hf-masked:{name}")
 

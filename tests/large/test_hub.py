@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from rescore.errors import UserError
-from rescore.lms import folders, load, without_context
+from rescore.large import hub
+from rescore.lms import load, without_context
 from tests.conftest import Run, assert_one_line_error, write_json
 from tests.large.test_huggingface import build
 
@@ -49,10 +50,10 @@ def test_the_signature_names_model_and_revision(cache: Path, rescore: Run) -> No
 
 
 def test_a_revision_can_be_asked_for(cache: Path) -> None:
-    folder, revision = folders.find(Path(f"owner/tiny-gpt@{COMMIT}"))
+    folder, revision = hub.find(Path(f"owner/tiny-gpt@{COMMIT}"))
     assert folder.name == COMMIT and revision == f"owner/tiny-gpt@{COMMIT[:12]}"
     with pytest.raises(UserError, match="not in the Hugging Face cache"):
-        folders.find(Path("owner/tiny-gpt@other"))
+        hub.find(Path("owner/tiny-gpt@other"))
 
 
 def test_unknown_and_offline_is_one_line(cache: Path, rescore: Run) -> None:
@@ -71,10 +72,10 @@ def test_only_data_is_downloaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
     with pytest.raises(UserError, match=r"owner/unknown: no such folder.* failed: OSError: no route to host"):
-        folders.find(Path("owner/unknown@v1"))
+        hub.find(Path("owner/unknown@v1"))
     assert asked["name"] == "owner/unknown" and asked["revision"] == "v1"
-    assert not any(pattern.endswith((".bin", ".py", ".pt", "*")) for pattern in folders.FILES)
-    assert asked["allow_patterns"] == folders.FILES
+    assert not any(pattern.endswith((".bin", ".py", ".pt", "*")) for pattern in hub.FILES)
+    assert asked["allow_patterns"] == hub.FILES
 
 
 def test_a_name_without_an_owner(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,4 +106,4 @@ def test_a_configuration_alone_is_no_model(cache: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("path", ["exp/model/last", "../model", "/abs/model", "a b/c", ".hidden/x"])
 def test_paths_are_no_names(cache: Path, path: str) -> None:
-    assert folders.find(Path(path)) == (Path(path), None)
+    assert hub.find(Path(path)) == (Path(path), None)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rescore.lms import Capabilities, Question, TokenScores, capabilities_of, is_pseudo, kind_of, load
-from rescore.lms.base import Public, Renamed
+from rescore.lms.base import Public, Wrapped
 from rescore.lms.cache import Cached
 from rescore.lms.context import Recased
 from rescore.parts import KINDS
@@ -51,7 +51,7 @@ def test_models_without_the_attribute() -> None:
 def test_wrappers_pass_on_what_a_model_reads(tmp_path: Path, models: dict[str, Path]) -> None:
     for lm in (Reader(), load(f"tta:{models['tta']}")):
         inner = capabilities_of(lm)
-        for wrapped in (Cached(lm, tmp_path), Recased(lm, "lower"), Renamed(lm, model="a@b"), Public(lm)):
+        for wrapped in (Cached(lm, tmp_path), Recased(lm, "lower"), Wrapped(lm, model="a@b"), Public(lm)):
             cached = isinstance(wrapped, Cached)
             expected = Capabilities(pseudo=inner.pseudo, source=inner.source, context=inner.context, cached=cached)
             assert capabilities_of(wrapped) == expected, wrapped  # type: ignore[arg-type]

@@ -14,9 +14,10 @@ import torch
 from rescore.lms import load
 from rescore.lms.networks import Network
 from rescore.research import probe
+from rescore.research.fine_tuning import FineTuning, Side, features, fine_tune, trainable
+from rescore.research.options import VectorOptions
 from rescore.research.probe import Examples
-from rescore.research.similarity import word_poolings, words_vectors
-from rescore.research.vectors import POOLINGS, Embedder, FineTuning, Side, VectorOptions, features, fine_tune, trainable
+from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.large.test_huggingface import build as causal_model
 
@@ -25,12 +26,12 @@ pytest.importorskip("sklearn")
 ONE, OTHER = [*SENTENCES[:6], ""], [*SENTENCES[20:26], " ".join(SENTENCES[:6])]
 KINDS = [
     ("tta", VectorOptions()),
-    ("tta", VectorOptions(layer={1: 0.3, 3: 0.7}, pooling="first", special=True)),
-    ("bilm", VectorOptions(pooling="max")),
+    ("tta", VectorOptions(layer=2)),
+    ("bilm", VectorOptions()),
     ("bilm:intact", VectorOptions(kind="embed")),
-    ("unilm", VectorOptions(pooling="sum")),
+    ("unilm", VectorOptions()),
     ("unilm-bw", VectorOptions()),
-    ("lstm", VectorOptions(kind="hidden", pooling="last")),
+    ("lstm", VectorOptions(kind="hidden")),
     ("electra", VectorOptions(kind="hidden")),
     ("permutation", VectorOptions(kind="token")),
     ("unified:l2r", VectorOptions()),
@@ -48,23 +49,22 @@ def test_features_are_those_of_the_probe(backend: str, options: VectorOptions, m
     frozen = Embedder([lm], options)
     expected = probe.features(*(frozen.sentences(side).astype(float) for side in (ONE, OTHER)))
     embedder = Embedder([trainable(lm)], options)
-    sides = [Side(side, [POOLINGS[options.pooling]] * len(side)) for side in (ONE, OTHER)]
+    sides = [Side(side) for side in (ONE, OTHER)]
     found = features(embedder, (sides[0], sides[1]), np.arange(len(ONE)))
     assert np.allclose(found.detach().numpy(), expected, atol=1e-4)
     found.square().sum().backward()
     network: Network = vars(embedder.lms[0].network)["network"]
     given = {name for name, value in network.named_parameters() if value.grad is not None and value.grad.any()}
     assert "token_embedding.weight" in given
-    assert options.kind in ("embed", "token") or any("2" in name for name in given)  # the last of three layers
+    assert options.kind in ("embed", "token") or any(str((options.layer or 3) - 1) in name for name in given)
 
 
 def test_words_are_pooled_as_in_the_probe(models: dict[str, Path]) -> None:
     lm = load(f"unilm:{models['unilm']}")
     embedder, places = Embedder([trainable(lm)]), [0, 1, 2, 1, 0, 2]
-    words = word_poolings(embedder, ONE[:6], places)
-    found = [word(vectors) for word, vectors in zip(words, embedder.tensors(ONE[:6]), strict=True)]
-    assert torch.stack(found).requires_grad
-    assert np.allclose(torch.stack(found).detach(), words_vectors(Embedder([lm]), ONE[:6], places), atol=1e-5)
+    found = embedder.pooled(ONE[:6], places)
+    assert found.requires_grad
+    assert np.allclose(found.detach(), Embedder([lm]).words(ONE[:6], places), atol=1e-5)
 
 
 def either(number: int) -> Examples:
@@ -74,7 +74,7 @@ def either(number: int) -> Examples:
     first, second = (lots.choices(words, k=number) for _ in range(2))
     kinds = {word: place % 2 for place, word in enumerate(words)}
     labels = ["FT"[kinds[one] == kinds[other]] for one, other in zip(first, second, strict=True)]
-    return Examples(first, second, labels, np.arange(number) >= number * 4 // 5)
+    return Examples((Side(first), Side(second)), labels, np.arange(number) >= number * 4 // 5)
 
 
 def test_the_network_learns_with_the_classifier(models: dict[str, Path]) -> None:
@@ -100,7 +100,7 @@ def test_every_fold_begins_anew(models: dict[str, Path]) -> None:
     """Had a network been trained on what is tested, it would know it: here classes are lots."""
     lots = random.Random(1)
     words = sorted({word for line in SENTENCES for word in line.split()})[:60]
-    examples = Examples(words, words, [lots.choice("TF") for _ in words])
+    examples = Examples((Side(words), Side(words)), [lots.choice("TF") for _ in words])
     lm, options = load(f"bilm:intact:{models['bilm']}"), VectorOptions(kind="token")
     found = probe.fine_tuned("sick", examples, lm, options, FineTuning(epochs=6, learning_rate=1e-2))
     assert found.tested == 60 and found.accuracy < 75, found
@@ -110,7 +110,7 @@ def test_classes_are_told_by_number(models: dict[str, Path]) -> None:
     """Of the tested ones, in their order."""
     embedder = Embedder([trainable(load(f"bilm:intact:{models['bilm']}"))], VectorOptions(kind="token"))
     words = [SENTENCES[0].split()[0], SENTENCES[1].split()[-1], SENTENCES[2].split()[1]] * 20
-    side = Side(words, [POOLINGS["mean"]] * 60)
+    side = Side(words)
     tested = np.arange(60) % 7 == 0
     classes = np.array([0, 1, 2] * 20)
     found = fine_tune(embedder, (side, side), classes, tested, FineTuning(epochs=10, learning_rate=1e-2))

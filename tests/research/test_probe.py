@@ -11,8 +11,9 @@ import pytest
 
 from rescore.lms import load
 from rescore.research import probe
+from rescore.research.fine_tuning import Side
 from rescore.research.probe import Examples
-from rescore.research.vectors import Embedder, VectorOptions
+from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 pytest.importorskip("sklearn")
@@ -44,44 +45,31 @@ def test_the_classifier_learns_what_is_there_and_nothing_else() -> None:
     )
     near = np.abs(one - other)[:, 0] < 1
     tested = np.arange(400) >= 300
-    right = probe.classify(x, Examples([], [], ["T" if same else "F" for same in near], tested))
+    right = probe.classify(x, Examples((Side([]), Side([])), ["T" if same else "F" for same in near], tested))
     assert len(right) == 100 and right.mean() > 0.9
-    noise = probe.classify(x, Examples([], [], ["TF"[lot] for lot in random.integers(0, 2, 400)]))
+    noise = probe.classify(x, Examples((Side([]), Side([])), ["TF"[lot] for lot in random.integers(0, 2, 400)]))
     assert len(noise) == 400 and 0.4 < noise.mean() < 0.6  # ten folds: each example is tested once
 
 
 def test_the_given_part_is_tested_on(tmp_path: Path) -> None:
     found = probe.read("sick", write_sick(tmp_path / "s"))
     assert found.tested is not None and found.tested.sum() == 20 and found.labels[:2] == ["ENTAILMENT", "NEUTRAL"]
-    assert found.first[0] == found.second[0] == SENTENCES[0]
+    assert found.sides[0].texts[0] == found.sides[1].texts[0] == SENTENCES[0]
     assert probe.read("sick", write_sick(tmp_path / "t", parts=False)).tested is None
-
-
-def test_pairs_are_consecutive_lines_of_a_document(tmp_path: Path) -> None:
-    lines = [*SENTENCES[:20], "", *SENTENCES[20:29], "", SENTENCES[29], "", *SENTENCES[30:60]]
-    (tmp_path / "t").write_text("\n".join(lines), encoding="utf-8")
-    found = probe.read("order", tmp_path / "t")
-    pairs = list(zip(found.first, found.second, strict=True))
-    unswapped = [pair if label == "in order" else pair[::-1] for pair, label in zip(pairs, found.labels, strict=True)]
-    starts = [*range(0, 20, 2), *range(20, 28, 2), *range(30, 60, 2)]
-    assert unswapped == [(SENTENCES[start], SENTENCES[start + 1]) for start in starts]
-    assert abs(found.labels.count("swapped") - len(starts) / 2) <= 1
-    assert found.tested is not None and not found.tested[:23].any() and found.tested[24:].all()
-    assert len(probe.read("order", tmp_path / "t", number=10).labels) == 10
 
 
 def test_the_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     write_sick(tmp_path / "s.txt")
     lms = [item for kind in ("tta", "unilm") for item in ("--lm", f"{kind}:{models[kind]}")]
-    done = rescore("probe", "sick", "s.txt", *lms, "--pooling", "last", "-o", "p.json")
+    done = rescore("probe", "sick", "s.txt", *lms, "-o", "p.json")
     assert done.returncode == 0 and "20 pairs tested" in done.stdout, done.stderr
     tta, unilm = json.loads((tmp_path / "p.json").read_text())
     assert tta["majority"] == 50 and unilm["name"] == "unilm" and tta["interval"][0] <= tta["accuracy"]
     examples = probe.read("sick", tmp_path / "s.txt")
-    embedder = Embedder([load(f"tta:{models['tta']}")], VectorOptions(pooling="last"))
-    x = probe.features(*(embedder.sentences(side).astype(float) for side in (examples.first, examples.second)))
+    embedder = Embedder([load(f"tta:{models['tta']}")])
+    x = probe.features(*(embedder.sentences(side).astype(float) for side in (s.texts for s in examples.sides)))
     assert tta["accuracy"] == pytest.approx(100 * probe.classify(x, examples).mean())
-    assert "acc:sick|examples:60|kind:context|layer:last|pooling:last|lm:tta=tta@" in done.stdout
+    assert "acc:sick|examples:60|kind:context|layer:last|pooling:mean|lm:tta=tta@" in done.stdout
     (tmp_path / "w").write_text("clock\tN\t2-1\tthe old clock\tthe clock ticked\nwall\tN\t1-0\tthe wall\twall\n" * 20)
     (tmp_path / "g").write_text("T\nF\n" * 20)
     done = rescore("probe", "wic", "w", "--gold", "g", *lms[:2])
@@ -90,10 +78,7 @@ def test_the_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> N
         and "40 pairs tested; percent; the most frequent class 50.0" in done.stdout
         and "100.0" in done.stdout
     ), done.stderr
-    (tmp_path / "text").write_text("\n".join(SENTENCES[:60]))
-    done = rescore("probe", "order", "text", *lms[:2], "--examples", "20")
-    assert done.returncode == 0 and "4 pairs tested" in done.stdout, done.stderr
-    assert "acc:order|examples:20|" in done.stdout and f"|scikit-learn:{version('scikit-learn')}" in done.stdout
+    assert f"|scikit-learn:{version('scikit-learn')}" in done.stdout
 
 
 def test_errors(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
@@ -111,11 +96,9 @@ def test_errors(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
         (("sick", "short"), "line 2: has too few columns"),
         (("sick", "one"), "have the same class"),
         (("wic", "s.txt"), "with --gold FILE"),
-        (("order", "g"), "0 pairs of consecutive lines"),
         (("sick", "s.txt", "--gold", "g"), "--gold does not apply to sick"),
-        (("sick", "s.txt", "--examples", "20"), "--examples does not apply to sick"),
         (("sick", "few"), "few: 6 pairs, and no test part; at least 10"),
         (("wic", "w", "--gold", "gs"), "w: 4 pairs"),
-        (("colour", "s.txt"), "sick, wic, order"),
+        (("colour", "s.txt"), "sick, wic"),
     ):
         assert_one_line_error(rescore("probe", *arguments, *lm), part)

@@ -12,15 +12,15 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import load_file
 
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, checkpoint, without_context
 from rescore.lms import load as load_model
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
+from rescore.research.options import VectorOptions
 from rescore.research.similarity import cosines, read_pairs, read_words
-from rescore.research.vectors import Embedder, VectorOptions
+from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.large.test_huggingface import build
 
@@ -37,10 +37,9 @@ def load(backend: str, models: dict[str, Path]) -> LanguageModel:
     [
         VectorOptions(),
         VectorOptions(layer=1),
-        VectorOptions("embed", pooling="max"),
+        VectorOptions("embed"),
         VectorOptions("token"),
         VectorOptions("hidden"),
-        VectorOptions(layer={1: 0.5, 3: 1.5}, pooling="last"),
     ],
 )
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -132,54 +131,6 @@ def test_layers_are_of_hidden_vectors() -> None:
         VectorOptions("embed", layer=1)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_a_mix_of_layers_and_one_token(backend: str, models: dict[str, Path]) -> None:
-    """ELMo: the sum of s_l h_l, whose weights sum to 1; and the vector of the first or the last token alone."""
-    lm = load(backend, models)
-    layers = {layer: Embedder([lm], VectorOptions(layer=layer)).tokens(TEXTS) for layer in (0, 1, 3)}
-    mixed = Embedder([lm], VectorOptions(layer={0: 1, 1: 2, 3: 5})).tokens(TEXTS)
-    for index, (_, found) in enumerate(mixed):
-        zeroth, one, three = (layers[layer][index][1] for layer in (0, 1, 3))
-        assert np.allclose(found, zeroth / 8 + one / 4 + three * 5 / 8, atol=1e-5)
-    for place, pooling in ((0, "first"), (-1, "last")):
-        found = Embedder([lm], VectorOptions(layer=1, pooling=pooling)).sentences(TEXTS)
-        assert np.allclose(found, [vectors[place] for _, vectors in layers[1]], atol=1e-5)
-    assert not Embedder([lm], VectorOptions(pooling="last")).sentences([""]).any()
-
-
-def test_weights_of_layers(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("\n".join(TEXTS), encoding="utf-8")
-    lm = load("tta", models)
-    for wanted, mix in (("1,3", {1: 1.0, 3: 1.0}), ("1:0.2,2:0.8", {1: 0.2, 2: 0.8}), ("2", 2)):
-        done = rescore("embed", "t.txt", "--lm", f"tta:{models['tta']}", "--layers", wanted, "-o", "v.npy")
-        assert done.returncode == 0, done.stderr
-        assert np.allclose(
-            np.load(tmp_path / "v.npy"), Embedder([lm], VectorOptions(layer=mix)).sentences(TEXTS), atol=1e-5
-        )
-    assert VectorOptions(layer={1: 0.2, 2: 0.8}).layers == "1:0.2+2:0.8"
-    for wrong in ("1,x", "1,1", "-1", ""):
-        assert_one_line_error(
-            rescore("embed", "t.txt", "--lm", f"tta:{models['tta']}", "--layers", wrong, "-o", "v.npy"),
-            "expected a layer",
-        )
-    for weights in ({1: -1.0, 2: 2.0}, {1: 0.0}, {1: float("nan"), 2: 1.0}, {1: float("inf"), 2: 1.0}, {}):
-        with pytest.raises(UserError, match="0 or more"):
-            VectorOptions(layer=weights)
-
-
-def test_the_first_vector_of_bert_is_that_of_cls(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers")
-    folder = build("bert", tmp_path)
-    model = transformers.AutoModel.from_pretrained(folder).eval()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    lm = load_model(f"hf-masked:intact:{folder}")
-    for place, pooling in ((0, "first"), (-1, "last")):
-        found = Embedder([lm], VectorOptions(pooling=pooling, special=True)).sentences(TEXTS[:3])
-        with torch.no_grad():
-            theirs = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0, place] for text in TEXTS[:3]]
-        assert found == pytest.approx(torch.stack(theirs).numpy(), abs=1e-4)
-
-
 def test_several_are_joined(models: dict[str, Path]) -> None:
     lms = [load(kind, models) for kind in ("unilm", "unilm-bw")]
     both = Embedder(lms).sentences(TEXTS)
@@ -192,12 +143,11 @@ def test_several_are_joined(models: dict[str, Path]) -> None:
 def test_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join([*TEXTS[:3], "", "the"]), encoding="utf-8")
     lm = ("--lm", f"tta:{models['tta']}")
-    for output in ("v.npy", "v.jsonl.gz", "v.safetensors", "v.jsonl"):
+    for output in ("v.npy", "v.jsonl.gz", "v.jsonl"):
         done = rescore("embed", "t.txt", *lm, "-o", output)
         assert done.returncode == 0, done.stderr
     plain = np.load(tmp_path / "v.npy")
     assert plain.shape == (5, 32) and not plain[3].any()
-    assert np.allclose(load_file(tmp_path / "v.safetensors")["vectors"], plain, atol=1e-5)
     rows = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
     assert np.allclose([row["vector"] for row in rows], plain, atol=1e-5)
     assert rescore("embed", "t.txt", *lm, "-o", "t.jsonl", "--tokens").returncode == 0
@@ -206,11 +156,9 @@ def test_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     assert np.mean(first["vectors"], axis=0) == pytest.approx(plain[0], abs=1e-6)
     assert_one_line_error(rescore("embed", "t.txt", *lm, "-o", "v.txt"), "expected .npy")
     assert_one_line_error(rescore("embed", "t.txt", *lm, "-o", "v.npy", "--layer", "9"), "not between 0 and 3")
-    unilm = ("--lm", f"unilm:{models['unilm']}")
-    assert_one_line_error(rescore("embed", "t.txt", *unilm, "-o", "v.npy", "--special-tokens"), "leave out --special")
 
 
-@pytest.mark.parametrize("ending", [".npy", ".safetensors", ".jsonl"])
+@pytest.mark.parametrize("ending", [".npy", ".jsonl"])
 def test_empty_lines_first(rescore: Run, models: dict[str, Path], tmp_path: Path, ending: str) -> None:
     """More of them than are embedded together: they are as wide as the others."""
     (tmp_path / "t.txt").write_text("\n" * 1000 + "the\n", encoding="utf-8")
@@ -220,7 +168,7 @@ def test_empty_lines_first(rescore: Run, models: dict[str, Path], tmp_path: Path
     if ending == ".jsonl":
         found = np.array([json.loads(line)["vector"] for line in (tmp_path / "v.jsonl").read_text().splitlines()])
     else:
-        found = np.load(tmp_path / "v.npy") if ending == ".npy" else load_file(tmp_path / "v.safetensors")["vectors"]
+        found = np.load(tmp_path / "v.npy")
     assert found.shape == (1001, 64) and not found[:1000].any() and found[1000].all()
 
 
@@ -250,20 +198,19 @@ def test_similarity(rescore: Run, models: dict[str, Path], tmp_path: Path) -> No
 
 
 def test_hugging_face(tmp_path: Path) -> None:
-    """Mean pooling as sentence-transformers does it: over all tokens, the special ones with them."""
+    """Mean pooling over the tokens of a sentence, without [CLS] and [SEP]."""
     transformers = pytest.importorskip("transformers")
     folder = build("bert", tmp_path)
     model = transformers.AutoModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     lm = load_model(f"hf-masked:intact:{folder}")
-    ours = Embedder([lm], VectorOptions(special=True)).sentences(TEXTS)
-    batch = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    batch = tokenizer(TEXTS, padding=True, return_tensors="pt", return_special_tokens_mask=True)
+    mask = 1 - batch.pop("special_tokens_mask")[..., None].float()
+    ours = Embedder([lm]).sentences(TEXTS)
     with torch.no_grad():
         hidden = model(**batch).last_hidden_state
-    mask = batch["attention_mask"][..., None].float()
-    theirs = (hidden * mask).sum(1) / mask.sum(1)
-    assert ours == pytest.approx(theirs.numpy(), abs=1e-4)
-    ours = Embedder([lm], VectorOptions("embed", special=True)).sentences(TEXTS)
+    assert ours == pytest.approx(((hidden * mask).sum(1) / mask.sum(1)).numpy(), abs=1e-4)
+    ours = Embedder([lm], VectorOptions("embed")).sentences(TEXTS)
     with torch.no_grad():
         hidden = model.embeddings(batch["input_ids"])
     assert ours == pytest.approx(((hidden * mask).sum(1) / mask.sum(1)).numpy(), abs=1e-4)

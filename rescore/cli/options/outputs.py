@@ -165,4 +165,5 @@ def _confidences(outcome: Outcome) -> Any:
     if not outcome.metric.words:
         return None
     dev = outcome.dev if outcome.dev is not outcome.lists else None  # folds leave no lists that are not in `lists`
-    return resolve(CONFIDENCES)(outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision, dev)
+    run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision)
+    return resolve(CONFIDENCES).for_page(*run, dev)

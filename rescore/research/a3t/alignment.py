@@ -14,8 +14,8 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.formats.source import Source
 from rescore.formats.text import as_number
+from rescore.large.hub import find
 from rescore.lms.base import ComputeOptions
-from rescore.lms.folders import find
 from rescore.nbest import Audio
 
 if TYPE_CHECKING:
