@@ -156,11 +156,6 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
     return {name: columns[name] for name in weights if name in columns}
 
 
-def _pairs(text: str) -> Iterator[tuple[str, str, str]]:
-    """What stands between commas, taken apart at the equals sign."""
-    return (pair.partition("=") for pair in text.split(",") if pair)
-
-
 def _quoted(text: str) -> str:
     return quote(text, safe=SAFE)
 

@@ -49,6 +49,7 @@ WITH_TORCH = (
     "lms/scorers.py",
     "lms/training",
     "lms/fast.py",
+    "large/ctc.py",
     "large/network.py",
     "large/placement.py",
     "large/seq2seq.py",

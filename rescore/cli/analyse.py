@@ -33,9 +33,8 @@ def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inp
     rescore analyse test.tta.jsonl --weights weights.json
 
     The analysis has the oracle by list depth, errors by position and by length, the words that reranking most often
-    corrected and broke, the number of changed choices that were better and worse, and the correlation of perplexity
-    with the error rate. It ends with the significance of the gain, the possible gain from a perfect language model, and
-    the next step.
+    corrected and broke, and the number of changed choices that were better and worse. It ends with the significance of
+    the gain, the possible gain from a perfect language model, and the next step.
     """
     from rescore import formats, pipeline
     from rescore.plan import metrics_of

@@ -10,8 +10,9 @@ from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, 
 from rescore.lms.kinds import MASKED
 
 if TYPE_CHECKING:
+    from rescore.large.ctc import CtcModel
     from rescore.large.seq2seq import Seq2SeqLM
-    from rescore.large.speech import CtcModel, SpeechModel
+    from rescore.large.speech import SpeechModel
     from rescore.lms.scorers import NetworkScorer
 
 
@@ -71,12 +72,12 @@ class Seq2SeqKind(HubKind):
 class CtcKind(HubKind):
     """log p of the hypothesis given its recording, of a CTC model."""
 
-    capabilities = Capabilities(audio=True, writes=True)
+    capabilities = Capabilities(audio=True)
     options = ("language=",)
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> CtcModel:
         """`hf-ctc[:language=CODE]:DIR`; the code names an adapter of MMS."""
-        from rescore.large.speech import CtcModel
+        from rescore.large.ctc import CtcModel
 
         return CtcModel(spec.name, spec.path, computing, _values(spec).get("language"))
 
@@ -84,7 +85,7 @@ class CtcKind(HubKind):
 class SpeechKind(HubKind):
     """log p of the hypothesis given its recording, of a sequence-to-sequence model."""
 
-    capabilities = Capabilities(audio=True, writes=True)
+    capabilities = Capabilities(audio=True)
     options = ("language=", "task=")
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> SpeechModel:

@@ -1,8 +1,8 @@
 """Models of transformers that listen: log p(hypothesis given recording).
 
 A recording is encoded once, alone, so that its scores do not depend on other recordings; all hypotheses about it are
-scored in one batch. `hf-ctc` sums over all alignments of a CTC model (Graves et al. 2006), `hf-speech` reads the
-hypotheses with the decoder of a sequence-to-sequence model.
+scored in one batch. `hf-speech` reads them with the decoder of a sequence-to-sequence model; `hf-ctc` is in
+`rescore.large.ctc`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import math
 from abc import abstractmethod
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.formats.audio import digest, samples
+from rescore.formats.audio import samples
 from rescore.large.hub import load_model
 from rescore.large.placement import LOGITS, Placement
 from rescore.lms import base
@@ -36,11 +33,6 @@ from rescore.nbest import NO_AUDIO, Audio
 
 CACHED = 2**27
 """The most numbers in the keys and values of one batch: 512 MiB in float32."""
-IMPOSSIBLE = -torch.inf
-BEAM = 16
-"""Prefixes that the search of a CTC model keeps."""
-UNLIKELY = math.log(1e-4)
-"""Tokens of a frame that are less probable are not followed."""
 
 
 class ListeningModel(Streamed):
@@ -56,9 +48,6 @@ class ListeningModel(Streamed):
         """
         Args:
             language: as the model's tokenizer names it; None for a model of one language.
-
-        Raises:
-            UserError: the folder is no such model, or has its weights in pickled files only.
         """
         self.name = self.model = name
         self._folder, self._language = folder, language
@@ -87,11 +76,7 @@ class ListeningModel(Streamed):
         return [self._language]
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with their scores, a recording after the other; 0 where the recording is `NO_AUDIO`.
-
-        Raises:
-            UserError: a question has no recording, or the recording cannot be used; all others before it were given.
-        """
+        """Places of questions with their scores, a recording after the other; 0 where the recording is `NO_AUDIO`."""
         places: dict[Audio, list[int]] = {}
         for place, question in enumerate(questions):
             if question.audio is None:
@@ -102,19 +87,19 @@ class ListeningModel(Streamed):
             if audio == NO_AUDIO:
                 yield from ((place, TokenScores([], np.zeros(0))) for place in own)
             else:
-                ids = [self._ids(questions[place].text) for place in own]
+                ids = [self.ids(questions[place].text) for place in own]
                 with torch.inference_mode():
                     yield from zip(own, self._scores(audio, ids), strict=True)
             done += len(own)
             base.report(done, len(questions))
 
-    def _ids(self, text: str) -> list[int]:
+    def ids(self, text: str) -> list[int]:
         """The tokens of a text in the model's case."""
         text = self.leading + " ".join(text.split())
         text = getattr(text, self._case)() if self._case else text
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def _names(self, ids: Sequence[int]) -> tuple[list[str], tuple[int, ...]]:
+    def names(self, ids: Sequence[int]) -> tuple[list[str], tuple[int, ...]]:
         """The tokens as texts, and the places of unknown tokens."""
         unknown = self._tokenizer.unk_token_id
         if self._tokenizer.unk_token == self._tokenizer.eos_token:  # byte-level vocabularies know every text
@@ -123,12 +108,7 @@ class ListeningModel(Streamed):
         return names, tuple(place for place, token in enumerate(ids) if token == unknown)
 
     def inputs(self, audio: Audio) -> dict[str, Tensor]:
-        """The features of a recording as the model takes them.
-
-        Raises:
-            UserError: the recording cannot be used (`rescore.formats.audio.samples`), or is longer than the model's
-                window.
-        """
+        """The features of a recording as the model takes them."""
         heard, window = samples(audio, self.rate), getattr(self._features, "n_samples", None)
         if window is not None and len(heard) > window:
             raise UserError(
@@ -141,14 +121,6 @@ class ListeningModel(Streamed):
             key: value.to(device, self._placement.dtype) if value.is_floating_point() else value.to(device)
             for key, value in features.items()
         }
-
-    @abstractmethod
-    def transcripts(self, audio: Audio, number: int) -> list[str]:
-        """At most `number` texts for a recording by beam search, the best first.
-
-        Raises:
-            UserError: as `inputs`.
-        """
 
     @abstractmethod
     def _scores(self, audio: Audio, texts: Sequence[Sequence[int]]) -> list[TokenScores]:
@@ -179,192 +151,6 @@ def _case(tokenizer: Any) -> str:
     )
     upper, lower = letters != letters.lower(), letters != letters.upper()
     return "" if upper == lower else "upper" if upper else "lower"
-
-
-class CtcModel(ListeningModel):
-    """log p of a text given a recording, summed over all alignments of a CTC model."""
-
-    library_class, about = "AutoModelForCTC", "a CTC speech model"
-    _last: tuple[Any, Tensor] = (None, torch.zeros(0, 0))
-    """A recording, and its frames."""
-
-    def _prepare(self) -> None:
-        if self._language is not None:
-            try:
-                self._tokenizer.set_target_lang(self._language)
-                self._model.load_adapter(self._language)
-            except Exception as error:  # the library raises many kinds of errors for a language that is not there
-                reason = " ".join(str(error).split())[:120]
-                raise UserError(
-                    f"{self._folder}: no adapter for language {self._language} ({reason}); it is in "
-                    f"adapter.{self._language}.safetensors of models as MMS"
-                ) from None
-        self.blank = int(self._model.config.pad_token_id)
-
-    def frames(self, audio: Audio) -> Tensor:
-        """The log-probabilities of all tokens in each frame of a recording, (frames, vocabulary), float64, on the CPU.
-
-        Raises:
-            UserError: as `inputs`.
-        """
-        inputs = self.inputs(audio)
-        kept = inputs.get("attention_mask")
-        result = self._model(**inputs)
-        log_probs: Tensor = result.logits[0].double().log_softmax(-1).cpu()
-        if kept is None or bool(kept.all()):
-            return log_probs
-        for owner in (self._model, getattr(self._model, "encoder", None)):
-            for count in ("_get_feat_extract_output_lengths", "_get_subsampling_output_length"):
-                if hasattr(owner, count):  # features are padded to a multiple of the step
-                    return log_probs[: int(getattr(owner, count)(kept.sum(-1))[0])]
-        return log_probs
-
-    def transcripts(self, audio: Audio, number: int) -> list[str]:
-        with torch.inference_mode():
-            beam = prefix_beam_search(self.frames(audio).numpy(), self.blank, max(number, BEAM))
-        texts = (" ".join(self.text(prefix).split()) for prefix, _ in beam)
-        return list(dict.fromkeys(texts))[:number]
-
-    def tokens(self, text: str) -> list[str]:
-        """The tokens of a text, as `align` places them."""
-        return self._names(self._ids(text))[0]
-
-    def text(self, ids: Sequence[int]) -> str:
-        """The text of tokens, without blanks and repeats."""
-        return str(self._tokenizer.decode(list(ids), group_tokens=False))
-
-    def align(self, audio: Audio, text: str) -> list[tuple[float, float]] | None:
-        """Start and end of each token of a text, in seconds, on the best path (Viterbi).
-
-        None if the recording has too few frames for the text. The frames of the last recording are kept: hypotheses
-        about it come one after another.
-
-        Raises:
-            UserError: as `inputs`.
-        """
-        key = (audio, digest(audio))
-        if self._last[0] != key:
-            with torch.inference_mode():
-                self._last = (key, self.frames(audio))
-        frames = self._last[1]
-        step = len(samples(audio, self.rate)) / self.rate / len(frames)
-        spans = viterbi(frames, self._ids(text), self.blank)
-        return None if spans is None else [(start * step, end * step) for start, end in spans]
-
-    def _scores(self, audio: Audio, texts: Sequence[Sequence[int]]) -> list[TokenScores]:
-        steps = ctc_forward(self.frames(audio), texts, self.blank).numpy()
-        results = []
-        for ids, row in zip(texts, steps, strict=True):
-            names, unknown = self._names(ids)
-            results.append(TokenScores([*names, "</s>"], row[: len(ids) + 1].copy(), unknown))
-        return results
-
-
-def ctc_forward(frames: Tensor, texts: Sequence[Sequence[int]], blank: int) -> Tensor:
-    """log p of each token given the recording and the tokens before it, and of the end: (texts, longest + 1).
-
-    The sum of a row is the CTC log-probability of the text. The probability of a prefix is that of all paths that
-    enter its last token at some frame (Graves 2008, section 7.4). Texts that need more frames than there are have
-    minus infinity, at their end.
-
-    Args:
-        frames: log-probabilities, (frames, vocabulary).
-    """
-    number, longest = len(texts), max((len(ids) for ids in texts), default=0)
-    labels = torch.full((number, longest), blank)
-    for row, ids in enumerate(texts):
-        labels[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
-    emitted = frames[:, labels]  # (frames, texts, longest)
-    silent = frames[:, blank, None]
-    repeats = torch.zeros(number, longest, dtype=torch.bool)
-    repeats[:, 1:] = labels[:, 1:] == labels[:, :-1]
-    # Of paths that have read the first tokens: those that end in a blank, (texts, longest + 1), and in the last token.
-    in_blank = frames.new_full((number, longest + 1), IMPOSSIBLE)
-    in_blank[:, 0] = 0.0
-    in_label = frames.new_full((number, longest), IMPOSSIBLE)
-    entered = frames.new_empty((len(frames), number, longest))
-    nothing = frames.new_full((number, 1), IMPOSSIBLE)
-    for time in range(len(frames)):
-        before = torch.cat([nothing, in_label[:, :-1]], 1).masked_fill(repeats, IMPOSSIBLE)
-        entering = torch.logaddexp(in_blank[:, :-1], before) + emitted[time]
-        entered[time] = entering
-        in_blank = torch.logaddexp(in_blank, torch.cat([nothing, in_label], 1)) + silent[time]
-        in_label = torch.logaddexp(entering, in_label + emitted[time])
-    whole = torch.logaddexp(in_blank, torch.cat([nothing, in_label], 1))
-    sums = torch.cat([frames.new_zeros((number, 1)), entered.logsumexp(0), frames.new_zeros((number, 1))], 1)
-    for row, ids in enumerate(texts):
-        sums[row, len(ids) + 1] = whole[row, len(ids)]
-        sums[row, len(ids) + 2 :] = whole[row, len(ids)]
-    steps = sums.diff(dim=1)
-    # Behind an impossible prefix everything is impossible: the end alone says so.
-    impossible = whole[torch.arange(number), torch.tensor([len(ids) for ids in texts])].isneginf()
-    for row in impossible.nonzero()[:, 0].tolist():
-        steps[row] = 0.0
-        steps[row, len(texts[row])] = IMPOSSIBLE
-    return steps
-
-
-def viterbi(frames: Tensor, ids: Sequence[int], blank: int) -> list[tuple[int, int]] | None:
-    """The frames of each token on the best CTC path, without blanks; None if no path has room.
-
-    Args:
-        frames: log-probabilities, (frames, vocabulary).
-    """
-    states = [blank]
-    for token in ids:
-        states += [token, blank]
-    labels = torch.tensor(states)
-    emitted = frames[:, labels].numpy()
-    may_skip = np.zeros(len(states), dtype=bool)
-    may_skip[3::2] = labels[3::2].numpy() != labels[1:-2:2].numpy()
-    score = np.full(len(states), -np.inf)
-    score[:2] = emitted[0, :2]
-    back = np.zeros(emitted.shape, dtype=np.int64)
-    for time in range(1, len(emitted)):
-        ways = np.full((3, len(states)), -np.inf)
-        ways[0], ways[1, 1:] = score, score[:-1]
-        ways[2, 2:] = np.where(may_skip[2:], score[:-2], -np.inf)
-        back[time] = ways.argmax(0)
-        score = ways.max(0) + emitted[time]
-    state = len(states) - 1
-    if len(states) > 1 and score[-2] > score[-1]:
-        state -= 1
-    if score[state] == -np.inf:
-        return None
-    path = [state]
-    for time in range(len(emitted) - 1, 0, -1):
-        state -= int(back[time, state])
-        path.append(state)
-    places = np.array(path[::-1])
-    frames_of = [np.flatnonzero(places == 2 * token + 1) for token in range(len(ids))]
-    return [(int(own[0]), int(own[-1]) + 1) for own in frames_of]
-
-
-def prefix_beam_search(
-    frames: npt.NDArray[np.float64], blank: int, beam: int = BEAM
-) -> list[tuple[tuple[int, ...], float]]:
-    """At most `beam` texts as tokens and their log-probabilities, the best first (Hannun et al. 2014).
-
-    Args:
-        frames: log-probabilities, (frames, vocabulary).
-    """
-    kept: dict[tuple[int, ...], tuple[float, float]] = {(): (0.0, -np.inf)}  # of paths that end in a blank, and others
-    for row in frames:
-        following: dict[tuple[int, ...], list[float]] = defaultdict(lambda: [-np.inf, -np.inf])
-        likely = [int(token) for token in np.flatnonzero(row > UNLIKELY) if token != blank]
-        for prefix, (silent, voiced) in kept.items():
-            whole = np.logaddexp(silent, voiced)
-            own = following[prefix]
-            own[0] = np.logaddexp(own[0], whole + row[blank])
-            if prefix:
-                own[1] = np.logaddexp(own[1], voiced + row[prefix[-1]])
-            for token in likely:
-                before = silent if prefix and prefix[-1] == token else whole
-                longer = following[*prefix, token]
-                longer[1] = np.logaddexp(longer[1], before + row[token])
-        ranked = sorted(following.items(), key=lambda entry: -np.logaddexp(entry[1][0], entry[1][1]))
-        kept = {prefix: (silent, voiced) for prefix, (silent, voiced) in ranked[:beam]}
-    return [(prefix, float(np.logaddexp(*both))) for prefix, both in kept.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,24 +244,6 @@ class SpeechModel(ListeningModel):
     def _settings(self) -> list[Any]:
         return [self.prompt, self.leading]
 
-    def transcripts(self, audio: Audio, number: int) -> list[str]:
-        import transformers
-
-        with torch.inference_mode():
-            heard = self._heard(self.inputs(audio))
-            # The general search: Whisper's own cuts long recordings into windows, and chooses another prompt.
-            rows = transformers.GenerationMixin.generate(
-                self._model,
-                encoder_outputs=heard,
-                decoder_input_ids=torch.tensor([self.prompt], device=heard.last_hidden_state.device),
-                num_beams=number,
-                num_return_sequences=number,
-                do_sample=False,
-                max_new_tokens=self._most_tokens() - len(self.prompt),
-            )
-        texts = self._tokenizer.batch_decode(rows[:, len(self.prompt) :], skip_special_tokens=True)
-        return list(dict.fromkeys(" ".join(text.split()) for text in texts))
-
     def _scores(self, audio: Audio, texts: Sequence[Sequence[int]]) -> list[TokenScores]:
         prompted = self._prompted(audio)
         most = self._most_tokens() - len(self.prompt)
@@ -486,7 +254,7 @@ class SpeechModel(ListeningModel):
                 results[place] = scores
         for place in range(len(texts)):
             if place not in results:  # longer than the decoder reads: the model cannot write it
-                results[place] = TokenScores(self._names(texts[place])[0], np.zeros(len(texts[place])), total=-np.inf)
+                results[place] = TokenScores(self.names(texts[place])[0], np.zeros(len(texts[place])), total=-np.inf)
         return [results[place] for place in range(len(texts))]
 
     def _most_tokens(self) -> int:
@@ -542,6 +310,6 @@ class SpeechModel(ListeningModel):
         values = log_probs.double().cpu().numpy()
         results = []
         for row, text in enumerate(texts):
-            names, unknown = self._names([*text, self._end])
+            names, unknown = self.names([*text, self._end])
             results.append(TokenScores(names, values[row, : len(names)].copy(), unknown))
         return results

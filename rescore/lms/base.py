@@ -172,8 +172,6 @@ class Capabilities:
     """It reads the source of a translation beside the text."""
     audio: bool = False
     """It listens to the recording of the utterance."""
-    writes: bool = False
-    """It is a `ListeningModel` that writes hypotheses of its own, for --propose."""
     context: tuple[int, int] = (0, 0)
     """The number of neighbours that it reads before and after the text (`rescore.lms.context` gives it these)."""
     vectors: bool = False

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, Values
@@ -18,77 +17,34 @@ CELLS = 1 << 25
 """The largest matrix of texts and n-grams that is multiplied at once: 128 MiB."""
 
 
-@dataclass(frozen=True, slots=True)
-class NgramCounts:
-    """How often each text has each n-gram of one order, where it has it at all."""
+def common_ngrams(texts: Sequence[Sequence[Hashable]], order: int) -> tuple[Counts, Counts]:
+    """(n,) the number of n-grams of each text, and (n, n) the number of common n-grams of each pair of texts.
 
-    texts: int
-    row: npt.NDArray[np.int64]
-    """(k,): the text."""
-    gram: npt.NDArray[np.int64]
-    """(k,): the n-gram, numbered from 0."""
-    count: Counts
-    """(k,)."""
-
-    @property
-    def totals(self) -> Counts:
-        """(texts,): all n-grams of each text."""
-        return np.bincount(self.row, self.count, self.texts).astype(np.int64)
-
-    def matches(self) -> Counts:
-        """(texts, texts): the number of common n-grams of each pair, with repetitions that both texts have.
-
-        An n-gram that occurs three times makes three features, "at least once", "twice", "three times"; matches are
-        then products of 0/1 vectors. An n-gram that only one text has matches only itself.
-        """
-        row, feature = self._features()
-        shared = np.bincount(feature)[feature] > 1
-        row, feature = row[shared], np.unique(feature[shared], return_inverse=True)[1]
-        common = np.zeros((self.texts, self.texts), dtype=np.int64)
-        width = max(1, CELLS // self.texts)
-        for start in range(0, int(feature.max(initial=-1)) + 1, width):
-            here = (feature >= start) & (feature < start + width)
-            has = np.zeros((self.texts, int(feature[here].max()) - start + 1), dtype=np.float32)
-            has[row[here], feature[here] - start] = 1.0
-            common += (has @ has.T).astype(np.int64)
-        np.fill_diagonal(common, self.totals)
-        return common
-
-    def _features(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        most = int(self.count.max(initial=1))
-        row = np.repeat(self.row, self.count)
-        occurrence = np.arange(len(row)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
-        return row, np.unique(np.repeat(self.gram, self.count) * most + occurrence, return_inverse=True)[1]
-
-    def expected(self, posteriors: Values) -> tuple[Values, float]:
-        """(texts,) matches of each text with the expected counts under posteriors (texts,), and their total.
-
-        The expected counts stand for all texts as references (DeNero et al. 2009; Vamvas and Sennrich 2024).
-        """
-        reference = np.bincount(self.gram, posteriors[self.row] * self.count)
-        matches = np.minimum(self.count.astype(np.float64), reference[self.gram])
-        return np.bincount(self.row, matches, self.texts).astype(np.float64), float(reference.sum())
-
-
-def ngram_counts(texts: Sequence[Sequence[Hashable]], orders: int) -> list[NgramCounts]:
-    """The n-grams of token sequences, for each order from 1 on."""
-    numbers: dict[Hashable, int] = {}
-    tokens = np.array([numbers.setdefault(token, len(numbers)) for text in texts for token in text], dtype=np.int64)
-    lengths = np.array([len(text) for text in texts], dtype=np.int64)
-    row = np.repeat(np.arange(len(texts)), lengths)
-    left = np.repeat(np.cumsum(lengths), lengths) - np.arange(len(tokens))  # tokens from here to the text's end
-    place = np.arange(len(tokens))
-    code = tokens
-    of_orders = []
-    for order in range(1, orders + 1):
-        if order > 1:
-            fits = left[place] >= order
-            place, code = place[fits], code[fits]
-            code = np.unique(code * len(numbers) + tokens[place + order - 1], return_inverse=True)[1]
-        size = int(code.max(initial=0)) + 1
-        pairs, count = np.unique(row[place] * size + code, return_counts=True)
-        of_orders.append(NgramCounts(len(texts), pairs // size, pairs % size, count))
-    return of_orders
+    An n-gram that occurs three times makes three features, "at least once", "twice", "three times"; matches are then
+    products of 0/1 vectors. A feature that only one text has matches only itself.
+    """
+    numbers: dict[tuple[Hashable, int], int] = {}
+    rows, features = [], []
+    for row, text in enumerate(texts):
+        seen: dict[Hashable, int] = {}
+        for gram in zip(*(text[start:] for start in range(order)), strict=False):
+            seen[gram] = seen.get(gram, 0) + 1
+            rows.append(row)
+            features.append(numbers.setdefault((gram, seen[gram]), len(numbers)))
+    row, feature = np.array(rows, dtype=np.int64), np.array(features, dtype=np.int64)
+    totals = np.bincount(row, minlength=len(texts))
+    shared = np.flatnonzero(np.bincount(feature, minlength=1) > 1)
+    common = np.zeros((len(texts), len(texts)), dtype=np.int64)
+    width = max(1, CELLS // len(texts))
+    for start in range(0, len(shared), width):
+        block = shared[start : start + width]
+        place = np.searchsorted(block, feature)
+        here = (place < len(block)) & (block[np.minimum(place, len(block) - 1)] == feature)
+        has = np.zeros((len(texts), len(block)), dtype=np.float32)
+        has[row[here], place[here]] = 1.0
+        common += (has @ has.T).astype(np.int64)
+    np.fill_diagonal(common, totals)
+    return totals, common
 
 
 class _Sacrebleu(Metric):
@@ -150,18 +106,16 @@ class Chrf(_Sacrebleu):
             score = 100 * (1 + factor) * precision * recall / (factor * precision + recall)
         return np.nan_to_num(score, nan=0.0)
 
-    def _ngrams(self, texts: Sequence[str]) -> list[NgramCounts]:
-        characters = ngram_counts(["".join(text.split()) for text in texts], self.tool.char_order)
-        words = [self.tool._remove_punctuation(text) for text in texts] if self.tool.word_order else []
-        return characters + (ngram_counts(words, self.tool.word_order) if words else [])
-
     def pair_losses(self, texts: Sequence[str]) -> Values:
+        characters: list[Sequence[str]] = ["".join(text.split()) for text in texts]
+        words: list[Sequence[str]] = [self.tool._remove_punctuation(text) for text in texts]
         columns = []
-        for ngrams in self._ngrams(texts):
-            totals = ngrams.totals
-            # Orders that the reference lacks are not counted, as in sacreBLEU.
-            own = np.where(totals > 0, totals[:, None], 0)
-            columns += [own, np.broadcast_to(totals, own.shape), ngrams.matches()]
+        for units, orders in ((characters, self.tool.char_order), (words, self.tool.word_order)):
+            for order in range(1, orders + 1):
+                totals, common = common_ngrams(units, order)
+                # Orders that the reference lacks are not counted, as in sacreBLEU.
+                own = np.where(totals > 0, totals[:, None], 0)
+                columns += [own, np.broadcast_to(totals, own.shape), common]
         return np.stack([self.losses(np.stack(row, axis=-1)) for row in zip(*columns, strict=True)])
 
     def details(self, sums: Counts) -> dict[str, int | float]:
@@ -206,8 +160,6 @@ class Ter(_Sacrebleu):
 
 
 ORDERS = 4
-PAIRS = 1 << 14
-"""Of texts whose losses are computed at once: as many as the cache of a core holds."""
 
 
 class Bleu(_Sacrebleu):
@@ -269,30 +221,19 @@ class Bleu(_Sacrebleu):
         return corpus_bleu(statistics, effective_order=True)
 
     def pair_losses(self, texts: Sequence[str]) -> Values:
-        words = self._words(texts)
-        counts = ngram_counts(words, ORDERS)
-        matches = np.stack([ngrams.matches() for ngrams in counts], axis=-1)
-        totals = np.stack([ngrams.totals for ngrams in counts], axis=-1)
-        lengths = np.array([len(sentence) for sentence in words])[:, None]
-        own, number = np.concatenate([totals, lengths], axis=1), len(words)
+        words = [self._sentence._preprocess_segment(text).split() for text in texts]
+        every = [common_ngrams(words, order) for order in range(1, ORDERS + 1)]
+        totals = np.stack([of_order for of_order, _ in every], axis=-1)
+        matches = np.stack([common for _, common in every], axis=-1)
+        lengths, number = np.array([len(sentence) for sentence in words])[:, None], len(words)
         losses = np.empty((number, number))
-        step = max(1, PAIRS // number)
-        for start in range(0, number, step):
-            block = slice(start, start + step)
-            here = len(own[block])
-            columns = [
-                matches[block].reshape(-1, ORDERS),
-                np.repeat(own[block], number, axis=0),
-                np.tile(lengths, (here, 1)),
-            ]
-            losses[block] = self.losses(np.concatenate(columns, axis=1)).reshape(here, number)
+        for rank in range(number):  # the rows of one text: as many as the cache of a core holds
+            own = np.broadcast_to([*totals[rank], lengths[rank, 0]], (number, ORDERS + 1))
+            losses[rank] = self.losses(np.concatenate([matches[rank], own, lengths], axis=1))
         return losses
 
     def length_ratio(self, sums: Counts) -> Values:
         return np.asarray(sums[:, 8] / np.maximum(sums[:, 9], 1), dtype=np.float64)
-
-    def _words(self, texts: Sequence[str]) -> list[list[str]]:
-        return [self._sentence._preprocess_segment(text).split() for text in texts]
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"hyp_words": int(sums[8]), "ref_words": int(sums[9])}

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
 import numpy as np
 
-from rescore import decision
-from rescore.errors import counted
 from rescore.metrics import Metric, Normaliser, value
-from rescore.metrics.correlation import spearman
 from rescore.metrics.significance import ScoredText
-from rescore.nbest import FIRST_PASS, NbestList, Origin, new_word_origins, score_columns
+from rescore.nbest import NbestList, Origin, new_word_origins
 from rescore.reports.figures import Figures, sign
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
@@ -64,20 +60,9 @@ class Changes:
     """or the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Correlation:
-    """Rank correlation between the perplexity of a first pass, by a column's score per word, and its error rate."""
-
-    column: str
-    spearman: float
-    """From -1 to 1; 1 where the least likely texts have the most errors."""
-    unscored: int = 0
-    """Utterances that are left out, because their first pass has no score in the column."""
-
-
 @dataclass(slots=True)
 class Analysis:
-    """All of it. Values are percentages; word pairs, places and correlations are for WER only."""
+    """All of it. Values are percentages; word pairs and places are for WER only."""
 
     metric: str
     signature: str
@@ -89,7 +74,6 @@ class Analysis:
     by_position: list[Position] = field(default_factory=list)
     corrected: list[Confusion] = field(default_factory=list)
     broken: list[Confusion] = field(default_factory=list)
-    correlations: list[Correlation] = field(default_factory=list)
     respelled: Changes | None = None
     """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
     lattice_oracle: float | None = None
@@ -134,7 +118,6 @@ def analyse(
         result.by_position = by_position(metric.words, references, *outputs)
         result.corrected = pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
         result.broken = pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
-        result.correlations = _correlations(metric, lists, first)
     return result
 
 
@@ -160,29 +143,6 @@ def _moves(metric: Metric, first: Sequence[ScoredText], reranked: Sequence[Score
             before, after = metric.sentence_values(np.stack([old.counts, new.counts]))
             changes.append(np.sign(after - before) * (1 if metric.higher_is_better else -1))
     return Changes(len(changes), changes.count(1), changes.count(-1), changes.count(0))
-
-
-def _correlations(metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText]) -> list[Correlation]:
-    errors = metric.sentence_values(np.stack([output.counts for output in first]))
-    count, best = metric.words or Normaliser(), decision.best(lists, {FIRST_PASS: 1.0})
-    correlations = []
-    for column in score_columns(lists[0]):
-        scores = []
-        for nbest, index in zip(lists, best, strict=True):
-            # The ranks of perplexities are those of their logarithms.
-            words = max(1, len(count(nbest.hypotheses[index].text))) if _is_sum(column, nbest) else 1
-            scores.append(-nbest.column(column)[index] / words)
-        values = np.array(scores)
-        scored = np.isfinite(values)
-        if scored.any():
-            correlations.append(Correlation(column, spearman(values[scored], errors[scored]), int((~scored).sum())))
-    return correlations
-
-
-def _is_sum(column: str, nbest: NbestList) -> bool:
-    """Whether scores are sums over tokens: as their origin says, else as the column's name does (`column_name`)."""
-    origin = nbest.provenance.get(column)
-    return origin.norm == "sum" if origin else not re.search(r"\.(mean|length\^[0-9.]+)$", column)
 
 
 def write(analysis: Analysis, file: IO[str]) -> None:
@@ -212,9 +172,4 @@ def render(analysis: Analysis) -> str:
         )
     if analysis.corrected or analysis.broken:
         lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("broken", analysis.broken, True)]
-    lines += [
-        f"perplexity of the first pass by {rank.column} and its {analysis.metric}: Spearman {rank.spearman:.3f}"
-        + (f"; left out {counted(rank.unscored, 'utterance')} without a score" if rank.unscored else "")
-        for rank in analysis.correlations
-    ]
     return "\n".join([*lines, "", outlook_lines(analysis.outlook), "", analysis.signature])

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from rescore.errors import UserError, counted
 from rescore.formats.source import Source
 from rescore.lms import LanguageModel, origin
-from rescore.metrics.correlation import pearson, spearman
 from rescore.metrics.significance import SEED
 from rescore.research.options import VectorOptions
 from rescore.research.vectors import Embedder
@@ -222,3 +221,22 @@ def render_word_accuracies(accuracies: Sequence[WordAccuracy]) -> str:
     rows += [[result.name, f"{result.accuracy:.1f}", f"{result.best:.1f}"] for result in accuracies]
     about = f"{counted(accuracies[0].pairs, 'pair')}; percent, thresholds tuned in ten folds, and on the set itself"
     return "\n".join([text(rows), "", about, *(result.signature for result in accuracies)])
+
+
+def pearson(first: Floats, second: Floats) -> float:
+    """Pearson's correlation of two columns of numbers, from -1 to 1; 0 where one does not vary."""
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
+    return float(np.corrcoef(first, second)[0, 1])
+
+
+def spearman(first: Floats, second: Floats) -> float:
+    """Pearson's correlation of ranks."""
+    return pearson(ranks(first), ranks(second))
+
+
+def ranks(values: Floats) -> Floats:
+    """(n,), the place of each value among all, from 1; equal values have the mean of their ranks."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return np.asarray((ends - (counts - 1) / 2)[inverse], dtype=np.float64)

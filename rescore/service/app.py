@@ -27,6 +27,7 @@ from typing import Any
 import uvicorn
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -56,14 +57,14 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 
 class Metrics:
-    """Counters since the start, and the length of the queue."""
+    """Counters since the start, and the length of the queue, in the registry `all`."""
 
     def __init__(self, waiting: Callable[[], int]) -> None:
         """
         Args:
             waiting: the number of requests in the queue.
         """
-        self._registry = registry = CollectorRegistry()
+        self.all = registry = CollectorRegistry()
         self.requests = Counter("rescore_requests", "Answers of POST /rescore.", ["status"], registry=registry)
         self.seconds = Histogram(
             "rescore_request_seconds", "From the first byte to the answer.", registry=registry, buckets=SECONDS
@@ -76,10 +77,6 @@ class Metrics:
         self.batch_hypotheses = Histogram(
             "rescore_batch_hypotheses", "Hypotheses of a batch.", registry=registry, buckets=SIZES
         )
-
-    def text(self) -> bytes:
-        """Prometheus' text form."""
-        return generate_latest(self._registry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,25 +213,13 @@ def lists_of(body: bytes, limits: Limits) -> tuple[list[NbestList], bool]:
     return lists, isinstance(value, list)
 
 
-class RefusedError(Exception):
-    """A request that is not answered, and the status that says why."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 class Service:
     """The handlers, and their shared state."""
 
     def __init__(self, rescorer: Rescorer, limits: Limits) -> None:
         self._rescorer, self._limits = rescorer, limits
-        self._batcher = Batcher(rescorer, limits)
-        self._metrics = self._batcher.metrics
-
-    def close(self) -> None:
-        """Answer the waiting requests, and end."""
-        self._batcher.close()
+        self.batcher = Batcher(rescorer, limits)
+        self._metrics = self.batcher.metrics
 
     async def page(self, request: Request) -> Response:
         text = (files("rescore") / "service.html").read_text(encoding="utf-8")
@@ -247,20 +232,19 @@ class Service:
             for lm in self._rescorer.lms
         ]
         about: dict[str, Any] = {"status": "ok", "version": VERSION, "models": models, "weights": weights.weights}
-        about |= {"origin": weights.origin, "calibrated": self._rescorer.calibrated, "waiting": self._batcher.waiting}
+        about |= {"origin": weights.origin, "calibrated": self._rescorer.calibrated, "waiting": self.batcher.waiting}
         return _json(about)
 
     async def metrics(self, request: Request) -> Response:
-        return PlainTextResponse(self._metrics.text(), media_type=METRICS_TYPE)
+        return PlainTextResponse(generate_latest(self._metrics.all), media_type=METRICS_TYPE)
 
     async def rescore(self, request: Request) -> Response:
         began = time.monotonic()
         try:
             response = _json(await self._answer(request))
-        except RefusedError as error:
-            response = _json({"error": str(error)}, error.status)
-            if error.status == 503:
-                response.headers["Retry-After"] = "1"
+        except HTTPException as error:
+            response = _json({"error": error.detail}, error.status_code)
+            response.headers.update(error.headers or {})
         except UserError as error:
             response = _json({"error": " ".join(str(error).split())}, 400)
         except ClientDisconnect:
@@ -281,15 +265,14 @@ class Service:
                 if not lists:
                     return []
                 try:
-                    waiting = self._batcher.submit(lists)
+                    waiting = self.batcher.submit(lists)
                 except queue.Full:
-                    raise RefusedError(
-                        503, f"{counted(self._limits.queue, 'request')} waiting; try again later"
-                    ) from None
+                    full = f"{counted(self._limits.queue, 'request')} waiting; try again later"
+                    raise HTTPException(503, full, {"Retry-After": "1"}) from None
                 answers = await asyncio.wrap_future(waiting)
                 return answers if several else answers[0]
         except TimeoutError:
-            raise RefusedError(stage[0], f"{stage[1]} {self._limits.seconds:g} s") from None
+            raise HTTPException(stage[0], f"{stage[1]} {self._limits.seconds:g} s") from None
 
     async def _body(self, request: Request) -> bytes:
         """The body. A body that is too large is read to its end, so that the client reads the answer, but not kept."""
@@ -300,7 +283,7 @@ class Service:
             if size <= most:
                 parts.append(part)
         if size > most:
-            raise RefusedError(413, f"request: more than {most:,} bytes; send fewer lists at once")
+            raise HTTPException(413, f"request: more than {most:,} bytes; send fewer lists at once")
         return b"".join(parts)
 
 
@@ -318,7 +301,7 @@ def application(rescorer: Rescorer, limits: Limits | None = None) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(service.close)
+        await asyncio.to_thread(service.batcher.close)
 
     routes = [
         Route("/", service.page, methods=["GET"]),

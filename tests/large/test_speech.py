@@ -17,9 +17,10 @@ import transformers
 import rescore as package
 from rescore.errors import UserError
 from rescore.formats.audio import samples
-from rescore.large.speech import ctc_forward, prefix_beam_search, viterbi
+from rescore.large.ctc import ctc_forward
 from rescore.lms import ComputeOptions, Question, load
 from rescore.nbest import NO_AUDIO, Audio
+from rescore.research.a3t.alignment import viterbi
 from tests.conftest import Run, assert_one_line_error
 from tests.large.speech_models import CTC, RATE, SPEECH, build_ctc, build_speech, sound
 
@@ -152,38 +153,6 @@ def test_ctc_as_torch_has_it() -> None:
     ]
     assert sums == pytest.approx([-loss for loss in losses], abs=1e-4)
     assert sums[-1] == -math.inf
-
-
-def test_the_search_of_ctc() -> None:
-    """With room for all texts of five frames, it gives each its probability, the most probable first."""
-    frames = torch.randn(5, 3, generator=torch.Generator().manual_seed(4), dtype=torch.float64).log_softmax(-1)
-    totals: dict[tuple[int, ...], float] = {}
-    for path in itertools.product(range(3), repeat=5):
-        text = tuple(token for token, _ in itertools.groupby(path) if token)
-        score = sum(float(frames[time, token]) for time, token in enumerate(path))
-        totals[text] = totals.get(text, 0.0) + math.exp(score)
-    expected = sorted(totals.items(), key=lambda entry: -entry[1])
-    heard = prefix_beam_search(frames.numpy(), 0, beam=len(expected))
-    assert [text for text, _ in heard] == [text for text, _ in expected]
-    assert [score for _, score in heard] == pytest.approx([math.log(total) for _, total in expected])
-    assert prefix_beam_search(frames.numpy(), 0, beam=4)[0][0] == heard[0][0]
-
-
-@pytest.mark.parametrize("name", SPEECH)
-def test_the_search_is_that_of_transformers(name: str, folders: dict[str, Path], sounds: list[Audio]) -> None:
-    folder = folders[name]
-    lm: Any = load(spec(name, folder))
-    model = transformers.AutoModelForSpeechSeq2Seq.from_pretrained(folder).eval()
-    features = transformers.AutoFeatureExtractor.from_pretrained(folder)
-    inputs = features(samples(sounds[0], RATE), sampling_rate=RATE, return_tensors="pt")
-    asked: dict[str, Any] = {"language": "en", "task": "transcribe"} if name == "whisper" else {}
-    room = 40 - len(lm.prompt)
-    for beams in (1,) if name == "whisper" else (1, 3):  # Whisper's own search with several beams is another
-        rows = model.generate(
-            **inputs, num_beams=beams, num_return_sequences=beams, do_sample=False, max_new_tokens=room, **asked
-        )
-        texts = transformers.AutoTokenizer.from_pretrained(folder).batch_decode(rows, skip_special_tokens=True)
-        assert lm.transcripts(sounds[0], beams) == list(dict.fromkeys(" ".join(text.split()) for text in texts))
 
 
 def test_case_and_unknown_letters(tmp_path: Path, sounds: list[Audio]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from rescore.decision import Decision
 from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Column, Hypothesis, NbestList
-from rescore.reports.analysis import Changes, Correlation, Length, analyse, render
+from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.analysis import Changes, Length, analyse
 from rescore.reports.outlook import Depth
 from rescore.reports.words import Confusion, Position
 from rescore.tuning import FIRST_PASS_ALONE, Weights
@@ -50,8 +49,6 @@ def test_counts_by_hand() -> None:
     ]
     assert found.by_position[:3] == [Position(1, 4, 1, 1), Position(2, 3, 1, 1), Position(3, 2, 0, 0)]
     assert found.corrected == [Confusion("b", "x", 1)] and found.broken == [Confusion("b", "", 1)]
-    # By perplexity a word 9/3, 9/2, 9, 1/6; by error rate 1/3, 0, 1, 0.
-    assert found.correlations == [Correlation("lm", pytest.approx(0.6325, abs=1e-3))]
 
 
 def test_lengths_are_in_words_as_the_metric_counts_them() -> None:
@@ -96,39 +93,9 @@ def test_the_texts_of_the_decision_count() -> None:
     assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE, ["x y"]).moves.better == 1
 
 
-def test_a_dot_in_a_name_does_not_mean_normalised() -> None:
-    """Sums are divided by words, whatever the column is called; means are not."""
-    lists = [
-        NbestList(name, [Hypothesis(text, {"s2s": -1, "qwen2.5": score, "lm.mean": score})], (reference,))
-        for name, text, score, reference in [
-            ("1", "a b c d e f", -6.0, "a b c d e f"),
-            ("2", "a b", -4.0, "a x"),
-            ("3", "a", -3.0, "x"),
-        ]
-    ]
-    found = {one.column: one.spearman for one in analyse(ErrorRate(), lists, FIRST_PASS_ALONE).correlations}
-    assert found == {"qwen2.5": pytest.approx(1.0), "lm.mean": pytest.approx(-1.0)}
-    as_sum = {"lm.mean": Column("x", "0", "sum", "float32"), "qwen2.5": Column("x", "0", "mean", "float32")}
-    lists = [replace(one, provenance=as_sum) for one in lists]
-    found = {one.column: one.spearman for one in analyse(ErrorRate(), lists, FIRST_PASS_ALONE).correlations}
-    assert found == {"qwen2.5": pytest.approx(-1.0), "lm.mean": pytest.approx(1.0)}  # the origin knows better
-
-
-def test_unscored_hypotheses_have_no_perplexity() -> None:
-    """A model that scored the best hypotheses only may have left out the first pass of a list."""
-    unscored = [hypothesis("a x", -1, -math.inf), hypothesis("a b", -2, -1)]
-    lists = [*LISTS, NbestList("five", unscored, ("a b",))]
-    found = analyse(ErrorRate(), lists, HALF)
-    assert found.correlations == [Correlation("lm", pytest.approx(0.6325, abs=1e-3), unscored=1)]
-    assert "Spearman 0.632; left out 1 utterance without a score" in render(found)
-    assert "left out" not in render(analyse(ErrorRate(), LISTS, HALF))
-    none = [NbestList("u", unscored, ("a b",))]
-    assert not analyse(ErrorRate(), none, FIRST_PASS_ALONE).correlations
-
-
 def test_other_metrics_have_no_words() -> None:
     found = analyse(Bleu("none"), LISTS, HALF)
-    assert found.moves.moved == 3 and not found.by_position and not found.corrected and not found.correlations
+    assert found.moves.moved == 3 and not found.by_position and not found.corrected
 
 
 def test_command(rescore: Run, tmp_path: Path) -> None:

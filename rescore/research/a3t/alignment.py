@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rescore.errors import UserError
+from rescore.formats.audio import digest, samples
 from rescore.formats.source import Source
 from rescore.formats.text import as_number
 from rescore.large.hub import find
@@ -19,7 +21,7 @@ from rescore.lms.base import ComputeOptions
 from rescore.nbest import Audio
 
 if TYPE_CHECKING:
-    from rescore.large.speech import CtcModel
+    from rescore.large.ctc import CtcModel
 
 CTC = "hf-ctc"
 EDGE = 0.25
@@ -125,10 +127,12 @@ class CtcAligner:
         Raises:
             UserError: the folder is no CTC model.
         """
-        from rescore.large.speech import CtcModel
+        from rescore.large.ctc import CtcModel
 
         self.folder = folder
         self._model: CtcModel = CtcModel(CTC, folder, ComputeOptions(device="cpu"))
+        self._last: tuple[Any, Tensor] = (None, torch.zeros(0, 0))
+        """A recording, and its frames: hypotheses about it come one after another."""
 
     def spans(self, audio: Audio, text: str) -> list[Span]:
         """The span of each letter of a text.
@@ -136,14 +140,61 @@ class CtcAligner:
         Raises:
             UserError: the recording cannot be used or is too short for the text, or the model's tokens are not letters.
         """
-        placed = self._model.align(audio, text)
+        key = (audio, digest(audio))
+        if self._last[0] != key:
+            with torch.inference_mode():
+                self._last = (key, self._model.frames(audio))
+        frames, ids = self._last[1], self._model.ids(text)
+        placed = viterbi(frames, ids, self._model.blank)
         if placed is None:
             raise TooShortError(f"utterance {audio.name}: {audio.path}: too short for {text[:60]!r}")
-        tokens = self._model.tokens(text)
-        spans = widened([span for span, token in zip(placed, tokens, strict=True) if token not in ("|", " ", "▁")])
+        seconds = len(samples(audio, self._model.rate)) / self._model.rate / len(frames)
+        spans = widened(
+            [
+                (start * seconds, end * seconds)
+                for (start, end), token in zip(placed, self._model.names(ids)[0], strict=True)
+                if token not in ("|", " ", "▁")
+            ]
+        )
         if len(spans) != len(letters_of(text)):
             raise UserError(f"{self.folder}: tokens of several letters cannot be placed; give a CTC model of letters")
         return spans
+
+
+def viterbi(frames: Tensor, ids: Sequence[int], blank: int) -> list[tuple[int, int]] | None:
+    """The frames of each token on the best CTC path, without blanks; None if no path has room.
+
+    Args:
+        frames: log-probabilities, (frames, vocabulary).
+    """
+    states = [blank]
+    for token in ids:
+        states += [token, blank]
+    labels = torch.tensor(states)
+    emitted = frames[:, labels].numpy()
+    may_skip = np.zeros(len(states), dtype=bool)
+    may_skip[3::2] = labels[3::2].numpy() != labels[1:-2:2].numpy()
+    score = np.full(len(states), -np.inf)
+    score[:2] = emitted[0, :2]
+    back = np.zeros(emitted.shape, dtype=np.int64)
+    for time in range(1, len(emitted)):
+        ways = np.full((3, len(states)), -np.inf)
+        ways[0], ways[1, 1:] = score, score[:-1]
+        ways[2, 2:] = np.where(may_skip[2:], score[:-2], -np.inf)
+        back[time] = ways.argmax(0)
+        score = ways.max(0) + emitted[time]
+    state = len(states) - 1
+    if len(states) > 1 and score[-2] > score[-1]:
+        state -= 1
+    if score[state] == -np.inf:
+        return None
+    path = [state]
+    for time in range(len(emitted) - 1, 0, -1):
+        state -= int(back[time, state])
+        path.append(state)
+    places = np.array(path[::-1])
+    frames_of = [np.flatnonzero(places == 2 * token + 1) for token in range(len(ids))]
+    return [(int(own[0]), int(own[-1]) + 1) for own in frames_of]
 
 
 def aligner(name: str) -> Ctm | CtcAligner:
