@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -137,6 +138,29 @@ def test_torch_is_imported_where_networks_are() -> None:
         and not str(place := path.relative_to(ROOT / "rescore")).startswith(WITH_TORCH)
     ]
     assert not found
+
+
+def test_help_is_quick_and_imports_no_torch() -> None:
+    program = (
+        "import sys\n"
+        "from rescore.cli.main import cli\n"
+        "cli(['--help'], standalone_mode=False)\n"
+        "assert 'numpy' not in sys.modules\n"
+        "cli(['run', '--help-all'], standalone_mode=False)\n"
+        "cli(['train', '--help-all'], standalone_mode=False)\n"  # asks the kinds of models for their options
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_eval_needs_no_torch() -> None:
+    program = (
+        "import sys\n"
+        "from rescore.cli.main import cli\n"
+        "cli(['eval', sys.argv[1]], standalone_mode=False)\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(ROOT / "data" / "test.json")], check=True, capture_output=True)
 
 
 WITHOUT_A_LINE = {"pandas", "polars", "huggingface_hub"}

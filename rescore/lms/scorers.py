@@ -409,7 +409,7 @@ def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.N
         )
         raise UserError(
             f"--accuracy: not for {lm.name}; give {able} or a folder of hf-masked or hf-causal, without --cache, "
-            "--case, --context and --engine"
+            "case, context=N and --engine"
         )
     scorer = cast(NetworkScorer, lm)
     if scorer.passes > 1:

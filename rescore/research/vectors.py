@@ -188,5 +188,5 @@ def network_of(lm: LanguageModel) -> NetworkScorer:
     if any(capabilities.context) or capabilities.source:
         raise UserError(f"{lm.name}: vectors are for single sentences; leave out context and sources")
     if not capabilities.vectors:
-        raise UserError(f"{lm.name}: has no vectors; give a network, and leave out --cache, --case and --engine ray")
+        raise UserError(f"{lm.name}: has no vectors; give a network, and leave out --cache, a case and --engine ray")
     return cast(NetworkScorer, lm)

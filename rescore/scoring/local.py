@@ -72,8 +72,8 @@ class _Tally:
             )
         if 2 * self.unknown > self.tokens:
             log.warning(
-                "%s: %s of %s tokens are unknown to the model; check its language, script and case (--case), and that "
-                "its training text was large enough",
+                "%s: %s of %s tokens are unknown to the model; check language, script and case (KIND:CASE:PATH), and "
+                "that its training text was large enough",
                 name,
                 f"{self.unknown:,}",
                 f"{self.tokens:,}",
@@ -103,7 +103,7 @@ def _warn_of_case(lm: LanguageModel, window: Scored) -> None:
     if gain > sum(len(text.split()) for text in chosen):
         log.warning(
             "%s: the lists are in upper case, which the model knows less well than lower case (%.1f nats a word); give "
-            "it as KIND:lower:PATH, or give --case lower",
+            "it as KIND:lower:PATH",
             lm.name,
             gain / sum(len(text.split()) for text in chosen),
         )

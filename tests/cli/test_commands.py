@@ -158,29 +158,6 @@ def test_models(rescore: Run) -> None:
     assert "recommended_weight" in rescore("models", "tta").stdout
 
 
-def test_help_is_quick_and_imports_no_torch() -> None:
-    program = (
-        "import sys\n"
-        "from rescore.cli.main import cli\n"
-        "cli(['--help'], standalone_mode=False)\n"
-        "assert 'numpy' not in sys.modules\n"
-        "cli(['run', '--help-all'], standalone_mode=False)\n"
-        "cli(['train', '--help-all'], standalone_mode=False)\n"  # asks the kinds of models for their options
-        "assert 'torch' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-
-
-def test_eval_and_tune_need_no_torch(lists: Path) -> None:
-    program = (
-        "import sys\n"
-        "from rescore.cli.main import cli\n"
-        "cli(['eval', sys.argv[1]], standalone_mode=False)\n"
-        "assert 'torch' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", program, str(lists)], check=True, capture_output=True)
-
-
 ENTRY = LISTS["u0"]
 
 

@@ -72,9 +72,6 @@ def test_given_weights(rescore: Run, lists: Path, arpa: str, models: dict[str, P
     assert_one_line_error(rescore(*both, "--weight", "0.7", "--weight", "0.7"), "add up to 1.4")
     assert_one_line_error(rescore(*both, "--dev", lists, "--word-bonus", "2"), "NUMBER needs --weight")
     assert_one_line_error(rescore(lists, "--lm", arpa, "--weight", "0.2", "--word-bonus", "x"), "neither tune nor off")
-    assert_one_line_error(
-        rescore(lists, "--lm", arpa, "--weight", "0.2", "--pll", "within-word-l2r"), "for masked language models"
-    )
 
 
 def test_the_same_kind_twice_gets_two_columns(rescore: Run, lists: Path, models: dict[str, Path]) -> None:

@@ -66,7 +66,7 @@ def configured(
         more: further fields.
     """
     if lms:
-        more |= lms.fields()
+        more |= {"lms": lms.lm, "cache": lms.cache}
     if weights:
         more["force_weights"] = weights.force_weights
     more["decide"] = with_options(config.decide, config.deciding.values)

@@ -68,7 +68,7 @@ class InputOptions(Declared):
     """The options of the formats."""
     recordings: str | None = option(
         None,
-        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for --context. The times in a "
+        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for context=N. The times in a "
         "segments file also pair lists with stm references.  [default: each id up to its last - _ . / or :]",
         metavar="FILE",
         reads=True,
