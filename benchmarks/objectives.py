@@ -60,7 +60,6 @@ ROWS = {
     "bilm, intact": Row("bilm", of="bilm", options="intact:"),
     "tta": Row("tta"),
     "permutation": Row("permutation"),
-    "permutation, 4 orders": Row("permutation", of="permutation", options="orders=4:"),
     "electra": Row("electra", ("--generator", "OUT/tta"), predicts=False),
     "tta, words": Row("tta", (), vocabulary=("--vocabulary", "words", "--size", "20000")),
     "unilm, hypernyms": Row("unilm", ("--hypernyms", "/usr/share/wordnet")),

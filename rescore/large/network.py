@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import takewhile
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,9 +23,12 @@ from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.causal import CausalScorer
 from rescore.lms.fast import Batch, Tree, quantised
 from rescore.lms.folders import content_digest
-from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, masked_scorer
+from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, Request, Window, masked_scorer
 
 log = logging.getLogger(__name__)
+
+SHORTEST_PAST = 32
+"""Tokens that are kept rather than read with each tree, at least."""
 
 
 def masked(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
@@ -60,9 +63,44 @@ class PromptedScorer(CausalScorer):
     def fingerprint(self) -> str:
         return hashlib.sha256(f"{self._template.text}\0{super().fingerprint}".encode()).hexdigest()
 
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        """If prompts and hypotheses together exceed a tree, a network that can keep its past reads prompts once."""
+        paths = sorted(self.windows(sentences), key=lambda path: path.tokens)
+        groups = behind_pasts(paths, self.largest) if self.network.keeps_past else [((), paths)]
+        for past, group in groups:
+            yield from self.read(group, past)
+
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
         before, texts = map(self._template.before, questions), [question.text for question in questions]
         return [self.in_order(encoded) for encoded in self.network.encode_behind(list(before), texts)]
+
+
+def behind_pasts(paths: Sequence[Window], largest: int) -> Iterator[tuple[tuple[int, ...], list[Window]]]:
+    """Sorted paths, grouped by the past tokens worth keeping, without these tokens; paths without a past come last.
+
+    Past tokens are worth keeping if they and all their continuations may exceed the largest tree.
+    """
+    others: list[Window] = []
+    for past, group in groupby(paths, key=_past):
+        same_past = list(group)
+        size = len(past) + sum(len(path.tokens) - len(past) for path in same_past)
+        if len(same_past) > 1 and len(past) >= SHORTEST_PAST and size > largest:
+            yield past, [_without_past(path) for path in same_past]
+        else:
+            others += same_past
+    if others:
+        yield (), others
+
+
+def _past(path: Window) -> tuple[int, ...]:
+    """The tokens before the first that predicts."""
+    return path.tokens[: path.scored.start - 1]
+
+
+def _without_past(path: Window) -> Window:
+    """The path from the first token that predicts on."""
+    begin = path.scored.start - 1
+    return path._replace(tokens=path.tokens[begin:], scored=slice(1, path.scored.stop - begin))
 
 
 class HuggingFaceNetwork:

@@ -38,6 +38,11 @@ LINES = 100_000
 """Lines that are written together."""
 LOWEST = 1e-99
 """Written instead of a back-off of zero, whose logarithm no ARPA file can hold."""
+GET_KENLM = (
+    "pip download --no-deps --no-binary kenlm kenlm==0.3.0 && tar xzf kenlm-0.3.0.tar.gz && "
+    "cmake -S kenlm-0.3.0 -B kenlm-build && cmake --build kenlm-build --target lmplz build_binary query && "
+    'export PATH="$PWD/kenlm-build/bin:$PATH"'
+)
 TOO_SMALL = "the text is too small to estimate Kneser-Ney discounts from; give --discount-fallback, or more text"
 
 Ints = npt.NDArray[np.int32]
@@ -71,7 +76,6 @@ def estimate(
     path: Path,
     thresholds: Sequence[int] = (),
     fallback: bool = False,
-    too_long: Callable[[], UserError] = lambda: UserError(f"the text has more than {MAX_WORDS:,} words"),
 ) -> int:
     """Write the model of a text as an ARPA file.
 
@@ -80,15 +84,11 @@ def estimate(
         thresholds: n-grams of order 1, 2, ... that occur so often or less are pruned; the last number is for all
             higher orders.
         fallback: use fixed discounts where the text is too small to estimate them.
-        too_long: makes the error for a text of more than `MAX_WORDS` words.
 
     Returns:
         The number of sentences.
-
-    Raises:
-        UserError: the text is too long, too small without `fallback`, or has one of the words <s>, </s>, <unk>.
     """
-    tokens, vocabulary, number = _read(sentences, too_long)
+    tokens, vocabulary, number = _read(sentences)
     with tqdm(total=2 * order, desc="n-grams", unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
         orders = [*_count(tokens, len(vocabulary), order, bar.update)]
         del tokens
@@ -101,7 +101,7 @@ def estimate(
     return number
 
 
-def _read(sentences: Iterable[Sequence[str]], too_long: Callable[[], UserError]) -> tuple[Ints, list[str], int]:
+def _read(sentences: Iterable[Sequence[str]]) -> tuple[Ints, list[str], int]:
     """The text as ids of words, each sentence between <s> and </s>; the words; and the number of sentences."""
     ids: defaultdict[str, int] = defaultdict(int, {UNKNOWN: 0, BEGIN: 1, END: 2})
     ids.default_factory = ids.__len__
@@ -112,7 +112,10 @@ def _read(sentences: Iterable[Sequence[str]], too_long: Callable[[], UserError])
             tokens.extend(map(ids.__getitem__, words))
             tokens.append(2)
             if len(tokens) - 2 * number > MAX_WORDS:
-                raise too_long()
+                raise UserError(
+                    f"the text has more than {MAX_WORDS:,} words, which takes KenLM's lmplz; it is not on PATH. With a "
+                    f"C++ compiler, cmake and Boost this gets it: {GET_KENLM}"
+                )
             bar.update(len(words))
     text = np.frombuffer(tokens, dtype=np.int32) if tokens else np.empty(0, np.int32)
     special = np.bincount(text, minlength=3)[:3] - (0, number, number)
@@ -185,9 +188,6 @@ def _discounts(level: _Order, adjusted: Ints, last: int | None, fallback: bool) 
 
     Args:
         last: id of an n-gram that is counted by its occurrences, as lmplz does; in a small text it makes a difference.
-
-    Raises:
-        UserError: the text is too small for them, and there is no fallback.
     """
     n = np.bincount(adjusted[adjusted < 5], minlength=5).astype(np.float64)
     if last is not None:

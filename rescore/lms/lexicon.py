@@ -109,11 +109,7 @@ class Lexicon:
 
     @classmethod
     def load(cls, path: Path) -> Lexicon:
-        """Read what `save` wrote.
-
-        Raises:
-            UserError: the file is absent or damaged.
-        """
+        """Read what `save` wrote."""
         lines = read_lines(path)
         counts: dict[str, int] = {}
         total = 0
@@ -180,11 +176,7 @@ class Sketch:
 
     @classmethod
     def load(cls, path: Path) -> Sketch:
-        """Read what `save` wrote.
-
-        Raises:
-            UserError: the file is damaged.
-        """
+        """Read what `save` wrote."""
         try:
             hashes = np.load(path, allow_pickle=False)
         except (OSError, ValueError, EOFError):
@@ -205,17 +197,26 @@ def _hash(words: Sequence[str]) -> int:
     return int.from_bytes(hashlib.blake2b(" ".join(words).encode(), digest_size=8).digest(), "little")
 
 
-def write(texts: Sequence[Path], tokenizer: Tokenizer, out: Path) -> None:
-    """Write the lexicon and the `Sketch` of training texts into a model's folder.
-
-    Words are normalised as the tokenizer does, in lower case.
-    """
+def write(sentences: Iterable[list[str]], out: Path) -> None:
+    """Write the lexicon and the `Sketch` of sentences, each given as its words, into a model's folder."""
     sketch = Sketch()
-    with tqdm(
-        _sentences(texts, tokenizer), desc="lexicon", unit="sent", leave=False, disable=not sys.stderr.isatty()
-    ) as sentences:
-        Lexicon.count(sketch.watching(sentences)).save(out / NAME)
+    lower = ([word.lower() for word in words] for words in sentences)
+    with tqdm(lower, desc="lexicon", unit="sent", leave=False, disable=not sys.stderr.isatty()) as watched:
+        Lexicon.count(sketch.watching(watched)).save(out / NAME)
     sketch.save(out / SENTENCES)
+
+
+def words_of(texts: Sequence[Path], tokenizer: Tokenizer) -> Iterator[list[str]]:
+    """The words of each line of some texts, normalised as the tokenizer does."""
+    for lines in chunks(texts):
+        yield from tokenizer.words(lines)
+
+
+def chunks(texts: Sequence[Path]) -> Iterator[list[str]]:
+    """The lines of some texts, as many as are normalised together."""
+    lines = chain.from_iterable(map(read_lines, texts))
+    while chunk := list(islice(lines, CHUNK)):
+        yield chunk
 
 
 def share_seen(folder: Path, references: Sequence[str]) -> float:
@@ -225,10 +226,3 @@ def share_seen(folder: Path, references: Sequence[str]) -> float:
         return 0.0
     words = Tokenizer.load(folder / "tokenizer.json").words(references)
     return Sketch.load(path).share_of([[word.lower() for word in sentence] for sentence in words])
-
-
-def _sentences(texts: Sequence[Path], tokenizer: Tokenizer) -> Iterator[list[str]]:
-    lines = chain.from_iterable(map(read_lines, texts))
-    while chunk := list(islice(lines, CHUNK)):
-        for words in tokenizer.words(chunk):
-            yield [word.lower() for word in words]

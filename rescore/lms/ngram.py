@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, islice
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -21,7 +20,6 @@ import numpy as np
 
 from rescore.errors import UserError, counted
 from rescore.files import write_text
-from rescore.formats.source import read_lines
 from rescore.lms import kneser_ney, lexicon
 from rescore.lms.arpa import END, LOG_10, UNKNOWN_LOG_10, ArpaModel
 from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
@@ -64,11 +62,7 @@ class NgramKind(Kind):
         @property
         def thresholds(self) -> list[int]:
             """The numbers of --prune: n-grams of order 1, 2, ... that are seen so often or less are left out. The last
-            number holds for all higher orders.
-
-            Raises:
-                UserError: these are not numbers that KenLM takes.
-            """
+            number holds for all higher orders."""
             try:
                 numbers = list(map(int, (self.prune or "").replace(",", " ").split()))
             except ValueError:
@@ -99,11 +93,7 @@ class NgramLM:
     precision = "float32"
 
     def __init__(self, name: str, path: Path) -> None:
-        """Load a model; memory mapped where it is a binary.
-
-        Raises:
-            UserError: the file is absent, or KenLM cannot read it.
-        """
+        """Load a model; memory mapped where it is a binary."""
         self.name = self.model = name
         self._path = path
         self._file, self._tokenizer, self._units = _find(path)
@@ -250,80 +240,68 @@ def reason_of(error: Exception) -> str:
     return (match[1] if match else message).rstrip(".)")
 
 
-GET_KENLM = (
-    "pip download --no-deps --no-binary kenlm kenlm==0.3.0 && tar xzf kenlm-0.3.0.tar.gz && "
-    "cmake -S kenlm-0.3.0 -B kenlm-build && cmake --build kenlm-build --target lmplz build_binary query && "
-    'export PATH="$PWD/kenlm-build/bin:$PATH"'
-)
-
-
 def train(options: NgramKind.Options, report: Report = lambda line: None) -> None:
-    """Estimate a model, with lmplz if it is on PATH, and write its folder.
-
-    Raises:
-        UserError: there is no text, or it is too small or too large; KenLM's programs fail.
-    """
-    out, texts, thresholds = options.out, options.text, options.thresholds
-    if not texts:
+    """Estimate a model, with lmplz if it is on PATH, and write its folder."""
+    out, thresholds = options.out, options.thresholds
+    if not options.text:
         raise UserError("no text to train on; give --text FILE")
     if options.unit == "subword" and options.tokenizer is None:
         raise UserError("--unit subword needs --tokenizer FILE")
     tokenizer = Tokenizer.load(options.tokenizer) if options.tokenizer else word_tokenizer(options.normalisation)
     lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
+    names = ", ".join(map(str, options.text))
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out) as folder:
-        texts = tuple(
-            text if text.is_file() else _kept(text, Path(folder) / f"{n}.txt") for n, text in enumerate(texts)
-        )
-        units = _units(texts, tokenizer.words if options.unit == "word" else tokenizer.pieces)
-        arpa, binary = Path(folder) / "lm.arpa", Path(folder) / "lm.binary"
+        text, arpa, binary = (Path(folder) / name for name in ("text", "lm.arpa", "lm.binary"))
         program = "lmplz" if lmplz else "NumPy (lmplz is not on PATH)"
-        report(f"{program}: {options.order}-grams of {options.unit}s in {', '.join(map(str, options.text))}")
-        sentences = _estimate(options, thresholds, units, arpa, lmplz)
+        report(f"{program}: {options.order}-grams of {options.unit}s in {names}")
+        sentences = _write_units(options, tokenizer, text, Path(folder))
+        if not sentences:
+            raise UserError(f"{names}: no sentence; give a text with one sentence per line")
+        if lmplz:
+            prune = ["--prune", *map(str, thresholds)] if thresholds else []
+            fallback = ["--discount_fallback"] if options.discount_fallback else []
+            limits = ["-o", str(options.order), "-S", options.memory, "-T", folder]
+            _run([lmplz, *limits, "--text", str(text), "--arpa", str(arpa), *prune, *fallback])
+        else:
+            with open(text, encoding="utf-8", newline="\n") as file:
+                units = (line.rstrip("\n").split(" ") for line in file)
+                kneser_ney.estimate(units, options.order, arpa, thresholds, options.discount_fallback)
         counts = _ngram_counts(arpa)
         if build_binary:
             report("build_binary")
-            _run_with_input([build_binary, "-T", folder, str(arpa), str(binary)], [])
+            _run([build_binary, "-T", folder, str(arpa), str(binary)])
             binary.replace(out / binary.name)
         else:
             (out / binary.name).unlink(missing_ok=True)  # of an earlier training
         if options.arpa or not build_binary:
             arpa.replace(out / arpa.name)
         tokenizer.save(out / "tokenizer.json")
-        lexicon.write(texts, tokenizer, out)
+        for name in (lexicon.NAME, lexicon.SENTENCES):
+            (Path(folder) / name).replace(out / name)
     write_text(out / "README.md", _card(options, sentences, counts, "KenLM's lmplz" if lmplz else "rescore"))
 
 
-def _estimate(
-    options: NgramKind.Options, thresholds: Sequence[int], units: Iterator[list[str]], arpa: Path, lmplz: str | None
-) -> int:
-    """Write an ARPA file of sentences, each given as its units; returns the number of sentences."""
-    first = next(units, None)
-    if first is None:
-        raise UserError(f"{', '.join(map(str, options.text))}: no sentence; give a text with one sentence per line")
-    units = chain([first], units)
-    if not lmplz:
-        return kneser_ney.estimate(units, options.order, arpa, thresholds, options.discount_fallback, _too_long)
-    command = [lmplz, "-o", str(options.order), "-S", options.memory, "-T", str(arpa.parent), "--arpa", str(arpa)]
-    if thresholds:
-        command += ["--prune", *map(str, thresholds)]
-    if options.discount_fallback:
-        command += ["--discount_fallback"]
-    return _run_with_input(command, map(" ".join, units))
+def _write_units(options: NgramKind.Options, tokenizer: Tokenizer, path: Path, folder: Path) -> int:
+    """Write the sentences in the model's units, a line each, and the lexicon of their words; returns their number.
 
+    The text is read once, because it may be a pipe.
+    """
+    number = 0
 
-def _too_long() -> UserError:
-    return UserError(
-        "the text has more than 20 million words, which takes KenLM's lmplz; it is not on PATH. With a C++ compiler, "
-        f"cmake and Boost this gets it: {GET_KENLM}"
-    )
+    def words_of_lines() -> Iterator[list[str]]:
+        nonlocal number
+        for lines in lexicon.chunks(options.text):
+            words = tokenizer.words(lines)
+            for units in words if options.unit == "word" else tokenizer.pieces(lines):
+                if units:
+                    file.write(" ".join(units) + "\n")
+                    number += 1
+            yield from words
 
-
-def _kept(text: Path, copy: Path) -> Path:
-    """A copy of a pipe's text, because a pipe can be read once."""
-    with copy.open("w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in read_lines(text))
-    return copy
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        lexicon.write(words_of_lines(), folder)
+    return number
 
 
 def find_tool(name: str) -> str | None:
@@ -331,42 +309,13 @@ def find_tool(name: str) -> str | None:
     return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
 
 
-def _units(texts: Sequence[Path], cut: Callable[[Sequence[str]], list[list[str]]]) -> Iterator[list[str]]:
-    lines = chain.from_iterable(map(read_lines, texts))
-    while chunk := list(islice(lines, 10_000)):
-        yield from (units for units in cut(chunk) if units)
-
-
-def _run_with_input(command: Sequence[str], lines: Iterable[str]) -> int:
-    """Run a program on lines of text; returns how many there were."""
-    number = 0
-    with tempfile.TemporaryFile() as messages:
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=messages, text=True, encoding="utf-8"
-        ) as process:
-            assert process.stdin is not None
-            try:
-                for line in lines:
-                    process.stdin.write(line + "\n")
-                    number += 1
-                process.stdin.close()
-            except BrokenPipeError:  # it ended early; its exit status and last words say why
-                pass
-            except BaseException:
-                process.kill()
-                raise
-        messages.seek(0)
-        printed = [line.strip() for line in messages.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    if process.returncode:
-        raise UserError(f"{Path(command[0]).name} failed: {_reason(printed)}")
-    return number
-
-
-def _reason(lines: list[str]) -> str:
-    """The line that explains the failure, of all that KenLM prints."""
-    if any("discount_fallback" in line for line in lines):
-        return kneser_ney.TOO_SMALL
-    return lines[-1][:300] if lines else "it said nothing"
+def _run(command: Sequence[str]) -> None:
+    """Run one of KenLM's programs; the line that explains a failure is the last of all that it prints."""
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
+    if done.returncode:
+        printed = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+        small = any("discount_fallback" in line for line in printed)
+        raise UserError(f"{Path(command[0]).name} failed: {kneser_ney.TOO_SMALL if small else printed[-1][:300]}")
 
 
 def _ngram_counts(arpa: Path) -> list[int]:

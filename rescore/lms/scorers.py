@@ -40,10 +40,12 @@ CONTEXT_TOKEN = -2
 
 
 class Encoded(NamedTuple):
-    """A sentence's token ids, without any frame, and the number of the word that each belongs to."""
+    """A sentence's token ids, usually without a frame, and the number of the word that each belongs to."""
 
     ids: tuple[int, ...]
     words: tuple[int, ...]
+    whole: bool = False
+    """Whether the frame is among the tokens; such a sequence fits the network and is not cut."""
 
     @property
     def scored(self) -> slice:
@@ -80,11 +82,6 @@ class Network(Protocol):
     @property
     def reads_trees(self) -> bool:
         """Whether batches may be trees."""
-        ...
-
-    @property
-    def keeps_past(self) -> bool:
-        """Whether trees may stand behind tokens that the network reads once and keeps (`Batch.past`)."""
         ...
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
@@ -124,6 +121,19 @@ class Network(Protocol):
         ...
 
 
+class Window(NamedTuple):
+    """A sentence in its frame, or a part of it."""
+
+    tokens: tuple[int, ...]
+    scored: slice
+    """Which of the tokens are scored."""
+    sentence: int
+    first: int
+    """The first scored token, counted in the sentence."""
+    stem: int = 0
+    """Leading tokens that see each other from both sides, in a causal network."""
+
+
 class Span(NamedTuple):
     """Where values go: to the tokens of a sentence from `first` on."""
 
@@ -149,14 +159,16 @@ class NetworkScorer(Streamed):
     """
 
     capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
-    passes = 1
-    """Number of predictions of each token; its score is their mean."""
     behind = 0
     """How many positions before a token the hidden vector is that predicts it."""
     backwards = False
     """Whether it reads sentences from their ends."""
     masks = False
     """Whether predicted tokens are masked."""
+    reads = ""
+    """What it reads beside a text, as its fingerprint has it."""
+    beside = ""
+    """The same in messages."""
 
     def __init__(self, name: str, network: Network) -> None:
         self.name = self._model = name
@@ -173,12 +185,19 @@ class NetworkScorer(Streamed):
 
     @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(self._model.encode() + self.network.digest()).hexdigest()
+        alone = hashlib.sha256(self._model.encode() + self.network.digest()).hexdigest()
+        return hashlib.sha256(f"{self.reads} {alone}".encode()).hexdigest() if self.reads else alone
 
     @property
-    def _frame(self) -> int:
-        """Positions that are not the sentence's."""
-        return len(self.network.before) + len(self.network.after)
+    def frame(self) -> tuple[list[int], list[int]]:
+        """The tokens before and after each sequence."""
+        return self.network.before, self.network.after
+
+    @property
+    def room(self) -> int:
+        """Tokens of a sentence in a sequence, at most."""
+        before, after = self.frame
+        return self.network.positions - len(before) - len(after)
 
     @torch.inference_mode()
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
@@ -192,7 +211,7 @@ class NetworkScorer(Streamed):
         distinct = list(places)
         self._tell_once(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
-        missing = [self.passes * len(sentence.ids[self.scored(sentence)]) for sentence in distinct]
+        missing = [len(sentence.ids[self.scored(sentence)]) for sentence in distinct]
         ready = [index for index, number in enumerate(missing) if not number]
         whole = left = sum(missing)
         for request in chain([None], self.requests(distinct)):
@@ -200,7 +219,7 @@ class NetworkScorer(Streamed):
                 values = self.network.log_probs(request.batch, request.rows, request.targets).double().cpu().numpy()
                 for index, first, which in request.spans:
                     span_values = values[which]
-                    log_probs[index][first : first + len(span_values)] += span_values / self.passes
+                    log_probs[index][first : first + len(span_values)] += span_values
                     left -= len(span_values)
                     missing[index] -= len(span_values)
                     if not missing[index]:
@@ -231,48 +250,47 @@ class NetworkScorer(Streamed):
         places = () if unknown is None else tuple(place for place, token in enumerate(ids) if token % size == unknown)
         return TokenScores(self.network.strings(ids), log_probs, places)
 
+    def windows(self, sentences: Sequence[Encoded]) -> Iterator[Window]:
+        """The sequences that are read, which are windows of sentences that are too long."""
+        before, after = self.frame
+        for number, sentence in enumerate(sentences):
+            own = self.scored(sentence)
+            if sentence.whole:
+                yield Window(sentence.ids, own, number, own.start)
+                continue
+            for start, stop, first, last in windows(len(sentence.ids), self.room):
+                first, last = max(first, own.start), min(last, own.stop)
+                if first < last:
+                    shift = len(before) - start
+                    tokens = (*before, *sentence.ids[start:stop], *after)
+                    yield Window(tokens, slice(first + shift, last + shift), number, first)
+
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         """All requests to the network."""
-        network, frame = self.network, self._frame
-        rows = [
-            (index, start, stop, max(first, own.start), min(last, own.stop))
-            for index, sentence in enumerate(sentences)
-            for own in [self.scored(sentence)]
-            for start, stop, first, last in windows(len(sentence.ids), network.positions - frame)
-            if own.start < last and first < own.stop
-        ]
-        rows.sort(key=lambda row: row[2] - row[1])
-        for batch in batches(rows, lambda row: row[2] - row[1] + frame, network.batch_tokens):
-            sequences = [
-                [*network.before, *sentences[index].ids[start:stop], *network.after] for index, start, stop, *_ in batch
-            ]
-            columns = max(map(len, sequences))
+        rows = sorted(self.windows(sentences), key=lambda window: len(window.tokens))
+        for batch in batches(rows, lambda window: len(window.tokens), self.network.batch_tokens):
+            tokens, lengths = padded([window.tokens for window in batch], self.network.pad)
             at: list[int] = []
             targets: list[int] = []
             spans = []
-            for row, (index, start, _, first, last) in enumerate(batch):
-                spans.append(Span(index, first, slice(len(at), len(at) + last - first)))
-                begin = row * columns + first - start + len(network.before)
-                at += range(begin, begin + last - first)
-                targets += sentences[index].ids[first:last]
-            yield Request(
-                Batch(*padded(sequences, network.pad), torch.tensor(at)),
-                torch.arange(len(at)),
-                torch.tensor(targets),
-                spans,
-            )
+            for row, window in enumerate(batch):
+                begin = row * tokens.shape[1]
+                at += range(begin + window.scored.start, begin + window.scored.stop)
+                spans.append(Span(window.sentence, window.first, slice(len(targets), len(at))))
+                targets += window.tokens[window.scored]
+            yield Request(Batch(tokens, lengths, torch.tensor(at)), torch.arange(len(at)), torch.tensor(targets), spans)
 
     def _tell_once(self, sentences: Sequence[Encoded]) -> None:
-        size = self.network.positions - self._frame
-        long = [len(sentence.ids) for sentence in sentences if len(sentence.ids) > size]
+        long = [len(sentence.ids) for sentence in sentences if not sentence.whole and len(sentence.ids) > self.room]
         if long and not self._reported:
             self._reported = True
+            texts = f"texts are scored without {self.beside}," if self.beside else "sentences are scored"
             log.warning(
-                "%s: a sentence has %d tokens, but the model only %d positions; long sentences are scored in "
-                "overlapping windows",
+                "%s: a sentence has %d tokens, but the model only %d positions; long %s in overlapping windows",
                 self.name,
                 long[0],
-                size,
+                self.room,
+                texts,
             )
 
 
@@ -314,20 +332,8 @@ def windows(length: int, size: int) -> list[tuple[int, int, int, int]]:
 
 TOKENS_TOGETHER = 1 << 21
 """Number of tokens of masked copies that are sorted and deduplicated together."""
-
-
-class Context(NamedTuple):
-    """A masked copy of a window, and the position in it that is predicted."""
-
-    position: int
-    tokens: tuple[int, ...]
-
-
-class Wanted(NamedTuple):
-    """A token of a sentence that is predicted from a context."""
-
-    sentence: int
-    token: int
+Contexts = dict[tuple[int, tuple[int, ...]], list[tuple[int, int, int]]]
+"""Position and tokens of a masked copy -> sentence, place and token of each prediction."""
 
 
 def masked_scorer(spec: Spec, network: Network) -> NetworkScorer:
@@ -355,43 +361,46 @@ class MaskedScorer(NetworkScorer):
         self._within_word = within_word
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
-        contexts: dict[Context, list[Wanted]] = {}
+        contexts: Contexts = {}
         size = 0
-        for index, sentence in enumerate(sentences):
-            for context, wanted in self._contexts(index, sentence):
-                contexts.setdefault(context, []).append(wanted)
-                size += len(context.tokens)
+        for window in self.windows(sentences):
+            for at in range(window.scored.start, window.scored.stop):
+                token = window.first + at - window.scored.start
+                end = self._end(window, at, token, sentences[window.sentence].words) if self._within_word else at + 1
+                context = at, self._masked(window.tokens, at, end)
+                contexts.setdefault(context, []).append((window.sentence, token, window.tokens[at]))
+                size += len(window.tokens)
             if size > TOKENS_TOGETHER:
-                yield from self._ask(contexts, sentences)
+                yield from self._ask(contexts)
                 contexts, size = {}, 0
-        yield from self._ask(contexts, sentences)
+        yield from self._ask(contexts)
 
-    def _contexts(self, index: int, sentence: Encoded) -> Iterator[tuple[Context, Wanted]]:
-        network = self.network
-        for start, stop, first, last in windows(len(sentence.ids), network.positions - self._frame):
-            sequence = (*network.before, *sentence.ids[start:stop], *network.after)
-            own = self.scored(sentence)
-            for token in range(max(first, own.start), min(last, own.stop)):
-                end = token + 1
-                while self._within_word and end < stop and sentence.words[end] == sentence.words[token]:
-                    end += 1
-                at = token - start + len(network.before)
-                shift = sentence.ids[token] // network.vocabulary * network.vocabulary
-                masks = (network.mask + shift,) * (end - token)
-                yield Context(at, (*sequence[:at], *masks, *sequence[at + len(masks) :])), Wanted(index, token)
+    def _end(self, window: Window, at: int, token: int, words: Sequence[int]) -> int:
+        """Where the word of a token ends in the window."""
+        end = at + 1
+        while end < len(window.tokens) - len(self.frame[1]) and words[token + end - at] == words[token]:
+            end += 1
+        return end
 
-    def _ask(self, contexts: dict[Context, list[Wanted]], sentences: Sequence[Encoded]) -> Iterator[Request]:
+    def _masked(self, tokens: tuple[int, ...], start: int, end: int) -> tuple[int, ...]:
+        shift = tokens[start] // self.network.vocabulary * self.network.vocabulary
+        return (*tokens[:start], *(self.network.mask + shift,) * (end - start), *tokens[end:])
+
+    def _ask(self, contexts: Contexts) -> Iterator[Request]:
         # The sort is stable: copies of a sentence stay together and share computations.
-        rows = sorted(contexts.items(), key=lambda row: len(row[0].tokens))
-        for batch in batches(rows, lambda row: len(row[0].tokens), self.network.batch_tokens):
-            tokens, lengths = padded([context.tokens for context, _ in batch], self.network.pad)
-            at = [row * tokens.shape[1] + context.position for row, (context, _) in enumerate(batch)]
-            predictions = [(row, wanted) for row, (_, every) in enumerate(batch) for wanted in every]
+        rows = sorted(contexts.items(), key=lambda row: len(row[0][1]))
+        for batch in batches(rows, lambda row: len(row[0][1]), self.network.batch_tokens):
+            tokens, lengths = padded([masked for (_, masked), _ in batch], self.network.pad)
+            at = [row * tokens.shape[1] + position for row, ((position, _), _) in enumerate(batch)]
+            predictions = [(row, *wanted) for row, (_, every) in enumerate(batch) for wanted in every]
             yield Request(
                 Batch(tokens, lengths, torch.tensor(at)),
-                torch.tensor([row for row, _ in predictions]),
-                torch.tensor([sentences[wanted.sentence].ids[wanted.token] for _, wanted in predictions]),
-                [Span(*wanted, slice(number, number + 1)) for number, (_, wanted) in enumerate(predictions)],
+                torch.tensor([row for row, *_ in predictions]),
+                torch.tensor([target for *_, target in predictions]),
+                [
+                    Span(sentence, token, slice(number, number + 1))
+                    for number, (_, sentence, token, _) in enumerate(predictions)
+                ],
             )
 
 
@@ -412,8 +421,6 @@ def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.N
             "case, context=N and --engine"
         )
     scorer = cast(NetworkScorer, lm)
-    if scorer.passes > 1:
-        raise UserError(f"--accuracy: {lm.name} predicts each token {scorer.passes} times; leave out orders")
     sentences = scorer.encoded(questions)
     marks = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
     for batch, rows, targets, spans in scorer.requests(sentences):

@@ -19,13 +19,9 @@ from torch.nn import functional as F
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
 from rescore.lms.causal import (
-    LARGEST_TREE,
     BackwardScorer,
     CausalScorer,
-    PrefixTree,
     Window,
-    as_request,
-    prefix_trees,
 )
 from rescore.lms.config import NetworkConfig
 from rescore.lms.networks import Transformer, padding_mask
@@ -34,8 +30,6 @@ from rescore.lms.scorers import (
     CONTEXT_TOKEN,
     Encoded,
     NetworkScorer,
-    Request,
-    batches,
     log,
     masked_scorer,
     windows,
@@ -110,7 +104,7 @@ class UnifiedNetwork(OwnNetwork):
         return [token + self._shift for token in ids]
 
     def encode_texts(self, texts: Sequence[str]) -> list[Encoded]:
-        return [Encoded(tuple(self._shifted(ids)), words) for ids, words in super().encode_texts(texts)]
+        return [text._replace(ids=tuple(self._shifted(text.ids))) for text in super().encode_texts(texts)]
 
     def sources(self, texts: Sequence[str], segment: Segment = Segment.SOURCE) -> list[tuple[int, ...]]:
         """[BOS] text [EOS], in the segment of context that is not scored."""
@@ -185,24 +179,16 @@ class SourceScorer(CausalScorer):
                 self._network.positions,
             )
 
-    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+    def windows(self, sentences: Sequence[Encoded]) -> Iterator[Window]:
+        """The source before each part of its target."""
         network = self._network
-        most = network.positions // 2
-        paths: dict[tuple[int, ...], list[Window]] = {}
         for index, sentence in enumerate(sentences):
             split = self.scored(sentence).start
-            source, target = cut(sentence.ids[:split], most), sentence.ids[split:]
+            source, target = cut(sentence.ids[:split], network.positions // 2), sentence.ids[split:]
             for start, stop, first, last in windows(len(target), network.positions - len(source)):
-                tokens = (source[-1], *target[start:stop])
-                scored = slice(first - start + 1, last - start + 1)
-                paths.setdefault(source[:-1], []).append(Window(tokens, scored, index, split + first))
-        trees: list[PrefixTree] = []
-        for stem, group in paths.items():
-            group.sort(key=lambda path: path.tokens)
-            trees += prefix_trees(group, True, min(LARGEST_TREE, network.batch_tokens), stem)
-        trees.sort(key=lambda tree: tree.size)
-        for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
-            yield as_request(together, network.pad, True)
+                shift = len(source) - start
+                scored = slice(first + shift, last + shift)
+                yield Window((*source, *target[start:stop]), scored, index, split + first, len(source))
 
 
 def _both_sides(spec: Spec, computing: ComputeOptions) -> NetworkScorer:

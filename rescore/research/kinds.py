@@ -5,6 +5,7 @@ This module needs no PyTorch; the networks and objectives are in the modules bes
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,15 +27,9 @@ if TYPE_CHECKING:
     from rescore.lms.tokenizer import Tokenizer
     from rescore.lms.training.objectives import Curriculum, Task
     from rescore.research.a3t.scoring import A3tModel
+    from rescore.research.electra import Electra, ElectraScorer, ReplacedTokenDetection
     from rescore.research.lstm import LSTM
-    from rescore.research.networks import (
-        Electra,
-        ElectraScorer,
-        Permutation,
-        PermutationLanguageModelling,
-        PermutationScorer,
-        ReplacedTokenDetection,
-    )
+    from rescore.research.permutation import Permutation, PermutationLanguageModelling, PermutationScorer
 
 
 class LstmKind(DirectedKind):
@@ -64,58 +59,51 @@ class ElectraKind(NeuralKind):
         generator: str | None = option(
             None, "T-TA that samples the replacements; the new model uses its tokenizer.", metavar="NAME|DIR"
         )
-        confusions: str | None = option(
-            None,
-            "N-best lists. Tokens are also replaced by tokens that other hypotheses of a list have in the same place.",
-            metavar="LISTS",
-        )
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if self.generator is None and self.confusions is None:
-                raise UserError(
-                    "electra learns from replaced tokens; give --generator tta, --confusions LISTS, or both"
-                )
+            if self.generator is None:
+                raise UserError("electra learns from replaced tokens; give --generator tta")
 
         @property
-        def generator_folder(self) -> Path | None:
-            return None if self.generator is None else model_folder("--generator", self.generator)
+        def generator_folder(self) -> Path:
+            return model_folder("--generator", str(self.generator))
 
         @property
         def given_tokenizer(self) -> Path | None:
-            if self.tokenizer is None and self.init is None and self.generator_folder is not None:
+            if self.tokenizer is None and self.init is None:
                 return self.generator_folder / "tokenizer.json"
             return self.tokenizer
 
         @property
         def objective(self) -> dict[str, Any]:
-            generator = self.generator_folder and str(self.generator_folder)
-            return super().objective | {"generator": generator, "confusions": self.confusions}
+            folder = self.generator_folder
+            digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()[:12]
+            return super().objective | {"generator": f"{folder.resolve().name}@{digest}"}
 
         def shaped(self, config: NetworkConfig) -> NetworkConfig:
             config = super().shaped(config)
-            if self.generator_folder is not None:
-                longest = NetworkConfig.load(self.generator_folder / "config.json").max_positions
-                if longest < config.max_positions:
-                    raise UserError(
-                        f"--generator {self.generator}: reads at most {longest} tokens, the network that is trained "
-                        f"{config.max_positions}; give --config FILE with max_positions {longest}"
-                    )
+            longest = NetworkConfig.load(self.generator_folder / "config.json").max_positions
+            if longest < config.max_positions:
+                raise UserError(
+                    f"--generator {self.generator}: reads at most {longest} tokens, the network that is trained "
+                    f"{config.max_positions}; give --config FILE with max_positions {longest}"
+                )
             return config
 
     def network(self, config: NetworkConfig) -> Electra:
-        from rescore.research.networks import Electra
+        from rescore.research.electra import Electra
 
         return Electra(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> ReplacedTokenDetection:
-        from rescore.research.networks import ReplacedTokenDetection, generators
+        from rescore.research.electra import Generator, ReplacedTokenDetection
 
-        replacers = generators(tokenizer, options.generator_folder, options.confusions)
-        return ReplacedTokenDetection(replacers, options.mask_rate, options.mask_cap)
+        generator = Generator(options.generator_folder, tokenizer)
+        return ReplacedTokenDetection(generator, options.mask_rate, options.mask_cap)
 
     def scorer(self, spec: Spec, network: Network) -> ElectraScorer:
-        from rescore.research.networks import ElectraScorer
+        from rescore.research.electra import ElectraScorer
 
         return ElectraScorer(spec.name, network)
 
@@ -124,23 +112,22 @@ class PermutationKind(NeuralKind):
     """Each token is predicted from those before it in a random order of the sentence (XLNet, with T-TA layers)."""
 
     capabilities = Capabilities(vectors=True, predicts_tokens=True)
-    options = ("orders=", "seed=")
     Options = NeuralOptions
 
     def network(self, config: NetworkConfig) -> Permutation:
-        from rescore.research.networks import Permutation
+        from rescore.research.permutation import Permutation
 
         return Permutation(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> PermutationLanguageModelling:
-        from rescore.research.networks import PermutationLanguageModelling
+        from rescore.research.permutation import PermutationLanguageModelling
 
         return PermutationLanguageModelling(tokenizer)
 
     def scorer(self, spec: Spec, network: Network) -> PermutationScorer:
-        from rescore.research.networks import PermutationScorer
+        from rescore.research.permutation import PermutationScorer
 
-        return PermutationScorer.of(spec, network)
+        return PermutationScorer(spec.name, network)
 
 
 class A3tKind(Kind):

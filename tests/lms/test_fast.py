@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 import rescore
 from rescore.lms import ComputeOptions, checkpoint, load, without_context
-from rescore.lms.causal import PrefixTree, Window
+from rescore.lms.causal import PrefixTree
 from rescore.lms.config import NetworkConfig
 from rescore.lms.fast import Batch, TiedSoftmax, predict
-from rescore.lms.scorers import NetworkScorer, Request
+from rescore.lms.scorers import NetworkScorer, Request, Window
 from tests.conftest import ROOT, SENTENCES
 from tests.lms.test_neural import BACKENDS, definition, folder_of
 

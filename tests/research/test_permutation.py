@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rescore.lms.config import NetworkConfig
 from rescore.lms.fast import Batch, predict
 from rescore.lms.networks import TTA
-from rescore.research.networks import Permutation
+from rescore.research.permutation import Permutation
 
 VOCABULARY, SIZE = 50, 16
 ORDER = st.integers(1, SIZE - 2).flatmap(lambda length: st.permutations(range(1, length + 1)))

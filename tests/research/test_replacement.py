@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +14,7 @@ from rescore.errors import UserError
 from rescore.lms import ComputeOptions, checkpoint, load, without_context
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
-from rescore.nbest import Hypothesis, NbestList
-from rescore.research.networks import Confused, ReplacedTokenDetection, Sampled, generators
+from rescore.research.electra import Generator, ReplacedTokenDetection
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 from tests.lms.test_neural import short
 from tests.lms.training.test_loop import trainer
@@ -29,7 +27,7 @@ def batch(tokenizer: Tokenizer, sentence: str, times: int) -> tuple[torch.Tensor
 
 
 def test_what_was_replaced_is_told(tokenizer: Tokenizer, model: Path) -> None:
-    objective = ReplacedTokenDetection(generators(tokenizer, model, None), 0.25)
+    objective = ReplacedTokenDetection(Generator(model, tokenizer), 0.25)
     tokens, lengths = batch(tokenizer, SENTENCES[0], 200)
     example = objective(tokens, lengths, [3])
     own = (tokens > 4) & (tokens != tokenizer.eos)
@@ -51,41 +49,9 @@ def test_a_tta_samples_from_its_softmax(tokenizer: Tokenizer, model: Path) -> No
         expected = logits.softmax(-1)
     many, lengths = batch(tokenizer, SENTENCES[1], 20_000)
     at = torch.arange(20_000) * many.shape[1] + 3
-    drawn, there = Sampled(model, tokenizer)(many, lengths, at, np.random.default_rng(0))
+    drawn = Generator(model, tokenizer)(many, lengths, at, np.random.default_rng(0))
     shares = torch.bincount(drawn, minlength=len(expected)) / 20_000
-    assert there.all() and (shares - expected).abs().max() < 5 * (expected.max() / 20_000) ** 0.5
-
-
-def test_confusions_are_those_of_lists(tokenizer: Tokenizer) -> None:
-    texts = ["the old clock", "the odd clock", "the old clocks", "the old clock"]
-    lists = [NbestList(str(n), [Hypothesis(text, {}) for text in texts]) for n in range(2)]
-    found = Confused(lists, tokenizer)
-    ids = [tokenizer.encode([text])[0] for text in texts]
-    expected: Counter[tuple[int, int]] = Counter()
-    if len(ids[0]) == len(ids[1]):  # only then it is plain which token stands for which
-        for one, other in zip(ids[0], ids[1], strict=True):
-            if one != other:
-                expected[one, other] += 2
-                expected[other, one] += 2
-        assert all(found.counts[one][other] == n for (one, other), n in expected.items())
-    assert all(found.counts[other][one] == n for one, row in found.counts.items() for other, n in row.items())
-    known = next(iter(found.counts))
-    tokens = torch.tensor([[tokenizer.bos, known, 7 if known != 7 else 8, tokenizer.eos]]).repeat(500, 1)
-    at = torch.tensor([row * 4 + column for row in range(500) for column in (1, 2)])
-    drawn, there = found(tokens, torch.full((500,), 4), at, np.random.default_rng(0))
-    assert there[::2].all() and set(drawn[::2].tolist()) == set(found.counts[known])
-    assert (drawn[1::2] == tokens[:, 2]).all() or there[1::2].any()
-
-
-def test_both_generators_are_used_alike(tokenizer: Tokenizer, model: Path) -> None:
-    tokens, lengths = torch.tensor([[2, 7, 3]]).repeat(4000, 1), torch.full((4000,), 3)
-    objective = ReplacedTokenDetection(generators(tokenizer, model, None))
-    other = Confused([], tokenizer)
-    other.counts = {7: {9: 1}}
-    before = (objective(tokens, lengths, [0]).tokens[:, 1] == 9).float().mean().item()
-    objective._generators.append(other)
-    after = (objective(tokens, lengths, [0]).tokens[:, 1] == 9).float().mean().item()
-    assert before < 0.1 and after == pytest.approx(0.5 + before / 2, abs=0.05)
+    assert (shares - expected).abs().max() < 5 * (expected.max() / 20_000) ** 0.5
 
 
 def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, model: Path) -> None:
@@ -129,19 +95,13 @@ def test_scores_equal_the_definition(models: dict[str, Path], precision: str) ->
 def test_wrong_generators_are_refused(
     rescore: Run, tokenizer: Tokenizer, models: dict[str, Path], tmp_path: Path
 ) -> None:
-    with pytest.raises(UserError, match="nothing makes replacements"):
-        generators(tokenizer, None, None)
     with pytest.raises(UserError, match="is a bilm, not a tta"):
-        generators(tokenizer, models["bilm"], None)
+        Generator(models["bilm"], tokenizer)
     (tmp_path / "text").write_text("\n".join(SENTENCES), encoding="utf-8")
     train = ["train", "--lm", "electra", "--text", tmp_path / "text", "--out", "lm"]
     assert_one_line_error(rescore(*train), "learns from replaced tokens; give --generator tta")
     assert_one_line_error(rescore(*train, "--generator", "absent"), "--generator absent: no such folder")
     assert_one_line_error(rescore("train", "--lm", "tta", "--generator", "tta", "--out", "x"), "is for electra")
-    assert Confused([NbestList("u", [])], tokenizer).counts == {}
-    lists = write_json(tmp_path / "l.json", {"u": {"ref": "the", "hyp_1": {"score": -1, "text": "the old clock"}}})
-    with pytest.raises(UserError, match="no hypothesis has another token in the place of one"):
-        generators(tokenizer, models["tta"], str(lists))
 
 
 def test_generators_that_cannot_do_it(
@@ -155,24 +115,21 @@ def test_generators_that_cannot_do_it(
 
 
 def test_command(rescore: Run, model: Path, tmp_path: Path, config: NetworkConfig) -> None:
-    """The generator's tokenizer is taken; both generators; resumed."""
+    """The generator's tokenizer is taken; resumed, with the same generator alone."""
     (tmp_path / "text").write_text("\n".join(SENTENCES), encoding="utf-8")
     replace(config, kind="electra").save(tmp_path / "tiny.json")
-    hypotheses = {"hyp_1": {"score": -1, "text": "the old clock"}, "hyp_2": {"score": -2, "text": "the odd clock"}}
-    lists = write_json(tmp_path / "l.json", {"u": {"ref": "the old clock", **hypotheses}})
-    made = [tmp_path / "text", "--config", tmp_path / "tiny.json", "--generator", model, "--confusions", lists]
-    train = ["train", "--lm", "electra", "--text", *made, "--out", tmp_path / "lm", "--held-out", "20"]
+    shutil.copytree(model, tmp_path / "generator")
+    options = [tmp_path / "text", "--config", tmp_path / "tiny.json", "--generator", "generator"]
+    train = ["train", "--lm", "electra", "--text", *options, "--out", tmp_path / "lm", "--held-out", "20"]
     assert rescore(*train, "--steps", "2").returncode == 0
     done = rescore(*train, "--steps", "3", "--resume")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "lm" / "tokenizer.json").read_text() == (model / "tokenizer.json").read_text()
-    card = (tmp_path / "lm" / "README.md").read_text()
-    digest = hashlib.sha256((model / "model.safetensors").read_bytes()).hexdigest()[:12]
-    assert "original or replaced" in card and f"| replacements | {model.name}@{digest}, confusions@" in card
-    write_json(
-        tmp_path / "l.json", {"u": {"ref": "the old clock", **hypotheses, "hyp_3": {"score": -3, "text": "wall"}}}
-    )
+    assert "original or replaced" in (tmp_path / "lm" / "README.md").read_text()
+    torch.manual_seed(5)
+    checkpoint.save(tmp_path / "generator", checkpoint.build(config), Tokenizer.load(model / "tokenizer.json"))
     other = rescore(*train, "--steps", "4", "--resume")
-    assert_one_line_error(other, "was made with replacements")
+    assert_one_line_error(other, "was made with generator generator@")
+    lists = write_json(tmp_path / "l.json", {"u": {"ref": "the", "hyp_1": {"score": -1, "text": "the old clock"}}})
     done = rescore("score", lists, "--lm", f"electra:{tmp_path / 'lm'}")
     assert done.returncode == 0 and '"electra": -' in done.stdout, done.stderr

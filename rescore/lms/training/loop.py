@@ -254,15 +254,9 @@ class Trainer:
             "text": " ".join(dict.fromkeys(task.corpus.fingerprint for task in self.schedule)),
             "held_out": self.schedule[0].corpus.held_out_sentences,
             "tasks": " ".join(task.name for task in self.schedule),
-            "replacements": self.replacements,
             "objective": self.options.objective,
             **{name: getattr(self.options, name) for name in ("batch_tokens", "seed", "optimizer")},
         }
-
-    @property
-    def replacements(self) -> str:
-        """The tasks' sources of examples beside texts; empty without such sources."""
-        return ", ".join(filter(None, (task.objective.replacements for task in self.tasks.values())))
 
     def learning_rate(self) -> float:
         """Linear warm-up, constant, linear decay to zero, by the share of the steps (or minutes) that is done."""
@@ -540,7 +534,7 @@ def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     # Length of training and frequency of saving may change; options that decide the batches or the network may not.
     decisive = ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out")
-    for name in ("tasks", *decisive, "replacements"):
+    for name in ("tasks", *decisive):
         saved, wanted = before.get(name), now[name]
         if saved == wanted:
             continue

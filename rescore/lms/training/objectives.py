@@ -71,8 +71,6 @@ class Objective:
     predicts_end: bool = False
     """Whether [EOS] is predicted, too."""
     head: Head | None = None
-    replacements: str = ""
-    """The source of examples beside the text, with a digest: a saved state is valid for this source alone."""
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides all random choices."""

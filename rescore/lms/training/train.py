@@ -158,7 +158,7 @@ def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> None:
     if not options.resume:
         _prepare_tokenizer(options, report)
         if texts:
-            lexicon.write(texts, Tokenizer.load(out / "tokenizer.json"), out)
+            lexicon.write(lexicon.words_of(texts, Tokenizer.load(out / "tokenizer.json")), out)
     if options.steps == 0 or not texts:
         return
     tokenizer = Tokenizer.load(out / "tokenizer.json")
@@ -221,7 +221,6 @@ def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
         for name, value in progress.accuracies.items()
     ]
     measured = "\n".join([*perplexities, *accuracies])
-    replaced = f"| replacements | {_in_a_table(trainer.replacements)} |\n" if trainer.replacements else ""
     hub_task = "fill-mask" if kind_of(kind).is_pseudo(()) else "text-generation"
     figures = {
         f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name]) for name, task in trainer.tasks.items()
@@ -236,7 +235,7 @@ def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
 | | |
 | --- | --- |
 {base}| text | {names} |
-{replaced}| training data | {counted(sentences, "sentence")}, {counted(tokens, "token")} |
+| training data | {counted(sentences, "sentence")}, {counted(tokens, "token")} |
 | steps | {progress.step:,} of at most {options.batch_tokens:,} tokens{kept} |
 | tokens seen | {progress.tokens:,} |
 {measured}

@@ -39,7 +39,7 @@ from rescore.lms.training.objectives import (
 from rescore.lms.training.options import Lesson, MaskingOptions, NeuralOptions
 from rescore.mt.unified import SequenceToSequence, Unified
 from rescore.parts import KINDS
-from rescore.research.networks import PermutationLanguageModelling
+from rescore.research.permutation import PermutationLanguageModelling
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
@@ -131,12 +131,12 @@ def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("rescore.lms.training.train.train", lambda kind, options, report: asked.append(options))
     rescore("train", "--lm", "tta", "--dropout", "0.2", "--pairs", "a", "b", "--out", "x")
     rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x", "--no-compile")
-    rescore("train", "--lm", "electra", "--confusions", "l.json", "--out", "x")
+    rescore("train", "--lm", "electra", "--generator", "tta", "--out", "x")
     pairs = (Path("a"), Path("b"))
     assert asked == [
         KINDS["tta"].training_options()(dropout=0.2, pairs=pairs, out=Path("x")),
         KINDS["bilm"].training_options()(mask_rate=0.2, mask_cap=4, out=Path("x"), compiled=False),
-        KINDS["electra"].training_options()(confusions="l.json", out=Path("x")),
+        KINDS["electra"].training_options()(generator="tta", out=Path("x")),
     ]
 
 
