@@ -394,11 +394,11 @@ def compare(
     Raises:
         UserError: a model cannot be loaded, or a list has no reference.
     """
-    from rescore import pipeline
+    from rescore import comparing
 
     sets = checked_lists("compare", lists), checked_lists("compare", dev)
     config = config_of(metric, decision, words, normaliser, norm=norm, lms=_names(lms), **options)
-    return pipeline.compare(*sets, config, lambda: as_models(lms), specs=specs_of(lms))
+    return comparing.compare(*sets, config, lambda: as_models(lms), specs=specs_of(lms))
 
 
 def wer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:

@@ -15,7 +15,6 @@ has the same figures by `run` and by stages.
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,13 +29,11 @@ from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.formats import ReadOptions, sniff
 from rescore.formats.source import Source
-from rescore.lms import LanguageModel, capabilities_of, column_name, origin, parse
+from rescore.lms import LanguageModel, origin, parse
 from rescore.lms.context import in_place
 from rescore.lms.lexicon import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
-from rescore.metrics.significance import PairedTest
-from rescore.nbest import EMPTY, WORDS, NbestList, split_fingerprint, without_copies
-from rescore.options import OptionValues
+from rescore.nbest import EMPTY, NbestList, split_fingerprint, without_copies
 from rescore.parts import FORMATS
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
@@ -53,9 +50,9 @@ from rescore.tuning.folds import (
 )
 
 if TYPE_CHECKING:
-    from rescore.reports import comparison
+    pass
 
-__all__ = ["Outcome", "Plan", "RunConfig", "compare", "decide", "evaluate", "expand", "resolve", "run", "score", "tune"]
+__all__ = ["Outcome", "Plan", "RunConfig", "decide", "evaluate", "expand", "resolve", "run", "score", "tune"]
 
 log = logging.getLogger(__name__)
 
@@ -351,81 +348,6 @@ def _chunks(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
             chunk = []
     if chunk:
         yield chunk
-
-
-def compare(
-    lists: Sequence[NbestList],
-    dev: Sequence[NbestList],
-    config: RunConfig,
-    load: Load | None = None,
-    test: PairedTest | None = None,
-    source: str = "test",
-    progress: OnProgress = lambda done: None,
-    leave_out: bool = True,
-    specs: Sequence[str | None] = (),
-) -> comparison.Comparison:
-    """Score both sets with every model, tune each on `dev`, and all together, and compare them on `lists`.
-
-    If there are several models, the next entry combines all models but the intact readings of masked models (which are
-    there to be looked at), and the last entries all of these but one, for each one.
-
-    Args:
-        leave_out: whether there are the last entries. specs: the names of the loaded models, as in `resolve`.
-    """
-    from rescore.reports import comparison
-
-    warn_of_overlap(lists, dev)
-    plan = resolve(config, lists, dev, load, specs)
-    warn_of_seen(config.lms, lists, dev)
-    lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
-    entries = _entries(lists, dev, plan, replace(config, expanding=OptionValues()), progress, leave_out)
-    names = source, config.dev or "dev"
-    return comparison.compare(plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:])
-
-
-def _entries(
-    lists: Sequence[NbestList],
-    dev: Sequence[NbestList],
-    plan: Plan,
-    config: RunConfig,
-    progress: OnProgress,
-    leave_out: bool,
-) -> Iterator[comparison.Entry]:
-    """Without a model (for decisions other than the best score), each model alone, and all together, tuned; one after
-    another, as columns are added. Each entry is an experiment with a plan of its own; all share the metric."""
-
-    from rescore.reports.comparison import Entry
-
-    tuned_before: dict[tuple[bool, tuple[str, ...]], tuple[Weights, Tuned]] = {}
-
-    def entry(
-        models: Sequence[LanguageModel], speed: float | None = None, missing: LanguageModel | None = None
-    ) -> Entry:
-        names = tuple(lm.name for lm in models)
-        if (key := (missing is not None, names)) not in tuned_before:
-            # A row without a model has a word bonus if the row with all models has it: this model is the difference.
-            bonus = config.word_bonus if missing is None else WORDS in plan.tuning.bonuses
-            own = resolve(replace(config, norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
-            tuned_before[key] = tune(replace(own, metrics=plan.metrics), dev)
-        weights, tuned = tuned_before[key]
-        name = " + ".join(names) if missing is None else f"without {missing.name}"
-        return Entry(name or plan.decision.name, lists, weights, tuned.value, speed, missing is not None)
-
-    if plan.decision.name != "best":
-        yield entry([])
-    for lm in plan.models:
-        began = time.perf_counter()
-        alone = replace(plan, models=(lm,))
-        lists, dev = ([*score(alone, scored, progress)] for scored in (lists, dev))
-        seconds = time.perf_counter() - began
-        column = column_name(lm, plan.norm)
-        number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(column))
-        yield entry([lm], None if capabilities_of(lm).cached else number / seconds)
-    together = [lm for lm in plan.models if not capabilities_of(lm).intact]
-    if len(together) > 1:
-        yield entry(together)
-        for missing in together if leave_out else ():
-            yield entry([lm for lm in together if lm is not missing], missing=missing)
 
 
 @dataclass(slots=True)

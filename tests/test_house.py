@@ -18,6 +18,7 @@ LAYERS = [
     ["__init__"],
     ["rescorer"],
     ["api"],
+    ["comparing"],
     ["pipeline"],
     ["plan"],
     ["expansion"],

@@ -86,7 +86,7 @@ def command(
     a p-value against the first pass, and the number of hypotheses scored per second. The p-value of a row `without
     MODEL` is against all models: it says whether the model adds anything to the others.
     """
-    from rescore import formats, pipeline
+    from rescore import comparing, formats
     from rescore.files import shown
     from rescore.reports.comparison import JSON, render
     from rescore.styles import endings, style_of, unknown_name
@@ -99,7 +99,7 @@ def command(
     lists, dev_lists = inputs.read(own.nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref)
     about = shown(", ".join(own.nbest))
     with options.scoring_bar(config, lists, dev_lists) as bar:
-        comparison = pipeline.compare(
+        comparison = comparing.compare(
             lists, dev_lists, config, lms.load, significance.make(), about, bar.update, own.leave_out
         )
     if message := unknown_name(naming.rename, comparison.names):

@@ -21,7 +21,7 @@ from rescore.metrics.significance import SPEAKER, by_group, speakers
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
 from rescore.reports.analysis import Analysis, analyse
 from rescore.reports.words import heard
-from rescore.tuning.tune import Step, curves
+from rescore.tuning.curves import Step, curves
 from rescore.tuning.weights import Weights
 
 

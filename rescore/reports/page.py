@@ -26,7 +26,7 @@ from rescore.reports.figures import SIGNIFICANT
 from rescore.reports.results import MetricResult, Results, cells, overview, worse
 from rescore.reports.words import POSITIONS
 from rescore.styles import html, marked_worse
-from rescore.tuning.tune import Step
+from rescore.tuning.curves import Step
 
 OUTPUTS = ("first pass", "reranked")
 SPEAKERS = 40

@@ -17,7 +17,7 @@ from rescore.metrics.base import Counts, Metric, is_better
 from rescore.metrics.significance import paired_interval
 from rescore.nbest import Origin
 from rescore.tuning.line import Floats, best_interval
-from rescore.tuning.objective import Flags, Objective, spreads
+from rescore.tuning.objective import Flags, Objective
 
 SHARPNESS = (4.0, 16.0)
 """Scales of the posteriors under which the gradient of the best score is taken, in units of 1 / standard deviation."""
@@ -28,12 +28,6 @@ TRIALS = 400
 """Bootstrap samples of a test of gain."""
 ERRORS = 2.0
 """Standard errors that a gain has to exceed."""
-STEPS = (2.0, 2**0.5, 2**0.25, 2**0.125)
-"""Factors by which a pattern search changes a number, one after another."""
-STARTING_SCALES = tuple(2.0**exponent for exponent in range(-5, 8))
-"""Scales where a pattern search begins, in units of 1 / spread of the combined scores."""
-ENTRIES = (0.05, 0.25, 1.0, 4.0)
-"""Weights that a pattern search gives to a standardised column without weight (natural log)."""
 
 
 class Optimum(NamedTuple):
@@ -78,10 +72,12 @@ def optimise(objective: Objective, bagging: bool = True, equal: bool = False) ->
     if objective.losses is None:
         plain = line_search(objective)
     else:
-        start = equal_weights(objective) if equal else optimise(objective.best_score, bagging).point
-        alone = pattern_search(objective, _scaled(objective, alone), only_scale=True)
-        starts = [alone, *_scaled(objective, objective.first_pass), *_scaled(objective, start)]
-        plain = pattern_search(objective, starts)
+        from rescore.tuning import pattern  # here: only decisions by expected loss need it
+
+        start = pattern.equal_weights(objective) if equal else optimise(objective.best_score, bagging).point
+        alone = pattern.search(objective, pattern.scaled(objective, alone), only_scale=True)
+        starts = [alone, *pattern.scaled(objective, objective.first_pass), *pattern.scaled(objective, start)]
+        plain = pattern.search(objective, starts)
     if not bagging or not plain[1:].any():
         return Optimum(objective, plain, alone, plain, plain)
     average = bagged(objective, plain, alone)
@@ -198,56 +194,6 @@ def _lines(objective: Objective, point: Floats) -> Iterator[tuple[Floats, Floats
             yield point, direction, low, high
 
 
-def equal_weights(objective: Objective) -> Floats:
-    """Equal weights for all standardised bounded columns, together half of the first pass's; 0 for free columns."""
-    models = ~objective.free
-    models[0] = False
-    point = objective.first_pass + np.where(models, 0.5 / max(1, models.sum()), 0.0)
-    return np.asarray(point / point.sum())
-
-
-def pattern_search(objective: Objective, starts: Sequence[Floats], only_scale: bool = False) -> Floats:
-    """The best point that is found from the best of `starts`, by changing all numbers or one of them."""
-    sign = objective.sign
-    point = max(starts, key=lambda start: sign * objective.value(start))  # of equals the first
-    value = sign * objective.value(point)
-    for step in STEPS:
-        better = True
-        while better:
-            better = False
-            around = [point * step, point / step] if only_scale else list(_around(objective, point, step))
-            for candidate in around:
-                reached = sign * objective.value(candidate)
-                if reached > value + 1e-9:
-                    point, value, better = candidate, reached, True
-    return point
-
-
-def _scaled(objective: Objective, point: Floats) -> list[Floats]:
-    """The starting points in the direction of a point; none where only free columns have a weight."""
-    if point[~objective.free].sum() <= 0:
-        return []
-    unit = float(spreads(objective.scores(point)[..., None], objective.present)[0])
-    return [scale / unit * point for scale in STARTING_SCALES]
-
-
-def _around(objective: Objective, point: Floats, step: float) -> Iterator[Floats]:
-    """Neighbours: all numbers, or one of them, made larger or smaller; or one put in, taken out, or turned round."""
-    yield point * step
-    yield point / step
-    begin = [(step - 1.0) * share for share in ENTRIES]
-    for index, number in enumerate(point.tolist()):
-        changed = [number * step, number / step, *([0.0] if index else [])] if number else begin
-        if objective.free[index]:
-            changed = [*changed, *(-start for start in begin), -number]
-        for changed_number in changed:
-            if changed_number != number and (index or changed_number > 0):
-                candidate = point.copy()
-                candidate[index] = changed_number
-                if candidate[~objective.free].sum() > 0:
-                    yield candidate
-
-
 def bagged(objective: Objective, optimum: Floats, alone: Floats) -> Floats:
     """The mean of the best points of bootstrap samples of the lists.
 
@@ -261,7 +207,9 @@ def bagged(objective: Objective, optimum: Floats, alone: Floats) -> Floats:
 
 def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
     if sample.losses is not None:
-        return pattern_search(sample, [optimum, alone])
+        from rescore.tuning import pattern
+
+        return pattern.search(sample, [optimum, alone])
     single = len(optimum) == 2 and not sample.free.any()
     point = line_search(sample) if single else climb(sample, optimum)
     return point if is_better(sample.value(point), sample.value(alone), sample.metric.higher_is_better) else alone

@@ -6,7 +6,6 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from rescore.decision.rules import ListWeights, Search, WeightsOf, candidates, c
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, remembered
 from rescore.nbest import (
-    COUNTS,
     FIRST_PASS,
     LISTED,
     RESPELLING,
@@ -35,8 +33,6 @@ from rescore.tuning.scale import text_statistics, text_value, tune_scale
 from rescore.tuning.search import (
     Optimum,
     admitted,
-    coordinate,
-    equal_weights,
     gain_interval,
     optimise,
     significantly_better,
@@ -259,6 +255,8 @@ class Tuner:
         by_values = [objective.columns[place] for place in by_content(objective.features, objective.present)]
         objective = objective.over(sorted(by_values, key=lambda name: (name != FIRST_PASS, name in free)))
         if self.losses:
+            from rescore.tuning.pattern import equal_weights  # here: only decisions by expected loss need it
+
             shorter = pruned(lists, objective.weights(equal_weights(objective))[0])
             objective = Objective.of(self.metric, shorter, objective.columns, free, self.losses)
         return self._optimise(objective)
@@ -395,43 +393,3 @@ def same(objective: Objective, weight: float) -> tuple[float, float]:
     below, above = others[others < place], others[others > place]
     first, last = int(below.max(initial=-1)) + 1, int(above.min(initial=len(values)))
     return float(edges[first]), float(edges[last])
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of a curve: the metric's value where the weight of `column` lies between `low` and `high`."""
-
-    column: str
-    low: float
-    high: float
-    value: float
-
-
-def curves(
-    metric: Metric,
-    lists: Sequence[NbestList],
-    columns: Sequence[str],
-    weights: Mapping[str, float],
-    excluded: frozenset[Origin] = frozenset(),
-) -> list[Step]:
-    """The metric's value against the weight of each column, from 0 to 1, the others keeping their proportions.
-
-    Args:
-        excluded: hypotheses of these origins may not win.
-    """
-    lists = [candidates(nbest, excluded) for nbest in lists]
-    free = [name for name in weights if name in COUNTS or (name != FIRST_PASS and name not in columns)]
-    objective = Objective.of(metric, lists, [FIRST_PASS, *columns, *free], free, standardise=False)
-    point = objective.point(weights)
-    steps: list[Step] = []
-    for rank, column in enumerate(columns, 1):
-        corner = np.eye(len(point))
-        start, direction = coordinate(point, rank, ~objective.free) or (corner[0], corner[rank] - corner[0])
-        edges, values = objective.line(start, direction, 0.0, 1.0)
-        changes = np.flatnonzero(np.diff(values)) + 1
-        bounds = [0, *changes.tolist(), len(values)]
-        steps += [
-            Step(column, float(edges[start]), float(edges[stop]), float(values[start]))
-            for start, stop in pairwise(bounds)
-        ]
-    return steps

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rescore import formats, pipeline
+from rescore import comparing, formats, pipeline
 from rescore.asr import respell
 from rescore.asr.channel import Channel, collect, learn
 from rescore.asr.respell import SELECTION, Respelling, unsuited
@@ -183,7 +183,7 @@ def test_each_part_is_respelled_by_the_others() -> None:
 def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, rescore: Run) -> None:
     test, dev = made(6, 1), made(9, 2)
     folds = with_options(config, channel="folds")
-    for way in (pipeline.run, pipeline.compare):
+    for way in (pipeline.run, comparing.compare):
         with pytest.raises(UserError, match="from the references of the test lists"):
             way(test, dev=dev, config=folds, load=lambda: [FunctionModel(known)])
     formats.write(test, "test.jsonl")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rescore import formats, metrics, pipeline, tuning
+from rescore import comparing, formats, metrics, tuning
 from rescore.config import RunConfig
 from rescore.decision.rules import losses
 from rescore.lms import TokenScores
@@ -81,7 +81,7 @@ def test_comparing_counts_each_text_once(lists: list[NbestList], monkeypatch: py
     config = RunConfig(decide="mbr", metrics=("bleu",))
 
     def compare() -> Any:
-        found = pipeline.compare(test, dev, config, lambda: [Shorter(), Shorter()], leave_out=True)
+        found = comparing.compare(test, dev, config, lambda: [Shorter(), Shorter()], leave_out=True)
         return [replace(row, speed=None) for row in found.rows]
 
     asked: Counter[Any] = Counter()
@@ -90,14 +90,14 @@ def test_comparing_counts_each_text_once(lists: list[NbestList], monkeypatch: py
         asked.update(zip(hypotheses, map(tuple, references), strict=True))
         return statistics(self, hypotheses, references)
 
-    def comparing(self: Bleu, texts: Sequence[str]) -> Any:
+    def pairing(self: Bleu, texts: Sequence[str]) -> Any:
         asked[tuple(texts)] += 1
         return pair_losses(self, texts)
 
     statistics, pair_losses = Bleu.statistics, Bleu.pair_losses
     with monkeypatch.context() as patch:
         patch.setattr(Bleu, "statistics", counting)
-        patch.setattr(Bleu, "pair_losses", comparing)
+        patch.setattr(Bleu, "pair_losses", pairing)
         rows = compare()
     assert len(rows) > 3 and set(asked.values()) == {1}
 

@@ -15,7 +15,7 @@ from rescore.metrics import list_statistics, total, value
 from rescore.metrics.significance import split
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
-from rescore.tuning.tune import curves
+from rescore.tuning.curves import curves
 from rescore.tuning.weights import Weights
 from tests.tuning.plain import best_weights as tune
 from tests.tuning.test_search import COLUMNS, lists_of

@@ -1,0 +1,92 @@
+"""Models side by side: each is tuned on dev lists and measured on test lists, and all of them together."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rescore.config import RunConfig
+from rescore.lms import LanguageModel, capabilities_of, column_name
+from rescore.metrics.significance import PairedTest
+from rescore.nbest import WORDS, NbestList
+from rescore.options import OptionValues
+from rescore.pipeline import expand, score, tune, warn_of_seen
+from rescore.plan import Load, Plan, resolve
+from rescore.reports import comparison
+from rescore.reports.comparison import Entry
+from rescore.scoring import OnProgress
+from rescore.tuning import Tuned, Weights
+from rescore.tuning.folds import warn_of_overlap
+
+
+def compare(
+    lists: Sequence[NbestList],
+    dev: Sequence[NbestList],
+    config: RunConfig,
+    load: Load | None = None,
+    test: PairedTest | None = None,
+    source: str = "test",
+    progress: OnProgress = lambda done: None,
+    leave_out: bool = True,
+    specs: Sequence[str | None] = (),
+) -> comparison.Comparison:
+    """Score both sets with every model, tune each on `dev`, and all together, and compare them on `lists`.
+
+    If there are several models, the next entry combines all models but the intact readings of masked models (which are
+    there to be looked at), and the last entries all of these but one, for each one.
+
+    Args:
+        leave_out: whether there are the last entries. specs: the names of the loaded models, as in `resolve`.
+    """
+    warn_of_overlap(lists, dev)
+    plan = resolve(config, lists, dev, load, specs)
+    warn_of_seen(config.lms, lists, dev)
+    lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
+    entries = _entries(lists, dev, plan, replace(config, expanding=OptionValues()), progress, leave_out)
+    names = source, config.dev or "dev"
+    return comparison.compare(plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:])
+
+
+def _entries(
+    lists: Sequence[NbestList],
+    dev: Sequence[NbestList],
+    plan: Plan,
+    config: RunConfig,
+    progress: OnProgress,
+    leave_out: bool,
+) -> Iterator[Entry]:
+    """Without a model (for decisions other than the best score), each model alone, and all together, tuned; one after
+    another, as columns are added. Each entry is an experiment with a plan of its own; all share the metric."""
+
+    tuned_before: dict[tuple[bool, tuple[str, ...]], tuple[Weights, Tuned]] = {}
+
+    def entry(
+        models: Sequence[LanguageModel], speed: float | None = None, missing: LanguageModel | None = None
+    ) -> Entry:
+        names = tuple(lm.name for lm in models)
+        if (key := (missing is not None, names)) not in tuned_before:
+            # A row without a model has a word bonus if the row with all models has it: this model is the difference.
+            bonus = config.word_bonus if missing is None else WORDS in plan.tuning.bonuses
+            own = resolve(replace(config, norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
+            tuned_before[key] = tune(replace(own, metrics=plan.metrics), dev)
+        weights, tuned = tuned_before[key]
+        name = " + ".join(names) if missing is None else f"without {missing.name}"
+        return Entry(name or plan.decision.name, lists, weights, tuned.value, speed, missing is not None)
+
+    if plan.decision.name != "best":
+        yield entry([])
+    for lm in plan.models:
+        began = time.perf_counter()
+        alone = replace(plan, models=(lm,))
+        lists, dev = ([*score(alone, scored, progress)] for scored in (lists, dev))
+        seconds = time.perf_counter() - began
+        column = column_name(lm, plan.norm)
+        number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(column))
+        yield entry([lm], None if capabilities_of(lm).cached else number / seconds)
+    together = [lm for lm in plan.models if not capabilities_of(lm).intact]
+    if len(together) > 1:
+        yield entry(together)
+        for missing in together if leave_out else ():
+            yield entry([lm for lm in together if lm is not missing], missing=missing)

@@ -1,0 +1,67 @@
+"""The search for minimum Bayes risk: scale times weights, by changes of single numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from rescore.tuning.line import Floats
+from rescore.tuning.objective import Objective, spreads
+
+STEPS = (2.0, 2**0.5, 2**0.25, 2**0.125)
+"""Factors by which a pattern search changes a number, one after another."""
+STARTING_SCALES = tuple(2.0**exponent for exponent in range(-5, 8))
+"""Scales where a pattern search begins, in units of 1 / spread of the combined scores."""
+ENTRIES = (0.05, 0.25, 1.0, 4.0)
+"""Weights that a pattern search gives to a standardised column without weight (natural log)."""
+
+
+def equal_weights(objective: Objective) -> Floats:
+    """Equal weights for all standardised bounded columns, together half of the first pass's; 0 for free columns."""
+    models = ~objective.free
+    models[0] = False
+    point = objective.first_pass + np.where(models, 0.5 / max(1, models.sum()), 0.0)
+    return np.asarray(point / point.sum())
+
+
+def search(objective: Objective, starts: Sequence[Floats], only_scale: bool = False) -> Floats:
+    """The best point that is found from the best of `starts`, by changing all numbers or one of them."""
+    sign = objective.sign
+    point = max(starts, key=lambda start: sign * objective.value(start))  # of equals the first
+    value = sign * objective.value(point)
+    for step in STEPS:
+        better = True
+        while better:
+            better = False
+            around = [point * step, point / step] if only_scale else list(_around(objective, point, step))
+            for candidate in around:
+                reached = sign * objective.value(candidate)
+                if reached > value + 1e-9:
+                    point, value, better = candidate, reached, True
+    return point
+
+
+def scaled(objective: Objective, point: Floats) -> list[Floats]:
+    """The starting points in the direction of a point; none where only free columns have a weight."""
+    if point[~objective.free].sum() <= 0:
+        return []
+    unit = float(spreads(objective.scores(point)[..., None], objective.present)[0])
+    return [scale / unit * point for scale in STARTING_SCALES]
+
+
+def _around(objective: Objective, point: Floats, step: float) -> Iterator[Floats]:
+    """Neighbours: all numbers, or one of them, made larger or smaller; or one put in, taken out, or turned round."""
+    yield point * step
+    yield point / step
+    begin = [(step - 1.0) * share for share in ENTRIES]
+    for index, number in enumerate(point.tolist()):
+        changed = [number * step, number / step, *([0.0] if index else [])] if number else begin
+        if objective.free[index]:
+            changed = [*changed, *(-start for start in begin), -number]
+        for changed_number in changed:
+            if changed_number != number and (index or changed_number > 0):
+                candidate = point.copy()
+                candidate[index] = changed_number
+                if candidate[~objective.free].sum() > 0:
+                    yield candidate
