@@ -269,9 +269,9 @@ STYLES: Registry[Any] = Registry(
     "style",
     {
         "text": ("rescore.styles:text", ".txt"),
-        "markdown": ("rescore.styles:markdown", ".md"),
-        "csv": ("rescore.styles:comma_separated", ".csv"),
-        "latex": ("rescore.styles:latex", ".tex"),
+        "markdown": ("rescore.reports.markup:markdown", ".md"),
+        "csv": ("rescore.reports.markup:comma_separated", ".csv"),
+        "latex": ("rescore.reports.markup:latex", ".tex"),
     },
 )
 """How a table is written: functions of its cells, each with the ending of its files."""

@@ -57,6 +57,8 @@ def spread(words: Sequence[str], span: tuple[float, float]) -> list[tuple[float,
     return list(pairwise(accumulate((per_letter * len(word) for word in words), initial=span[0])))
 
 
+TIMED = (".ctm", ".srt", ".vtt")
+"""Endings of files that have times of words."""
 WORD_LISTS = ("words", "Words", "result")
 """Keys of lists of words in the JSON of recognisers."""
 TIMES = (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset"))

@@ -17,13 +17,52 @@ from typing import IO
 from rescore.errors import UserError
 from rescore.files import replacing, resolved, temporary_path
 from rescore.formats.text import strip_markup
+from rescore.formats.times import TIMED
 from rescore.nbest import FIRST_PASS, RESERVED, NbestList, Origin, ranking
+from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
+BEST_ENDINGS = ("trn", *(ending[1:] for ending in TIMED))
+"""Endings of files with 1-best texts, which are no lists."""
 ALL = frozenset({"references", "source", "columns", "models"})
 """Contents of a list beside ids, texts and first-pass scores; a format with room for one reference per utterance holds
 `reference`."""
+
+
+def write(lists: Iterable[NbestList], path: str, format_name: str | None = None) -> None:
+    """Write N-best lists.
+
+    Args:
+        path: a file, or a folder for formats that are folders; `-` is standard output.
+        format_name: a key of `FORMATS`; with None, the ending decides: .json is one native JSON object, .csv and .tsv
+            are tables, all else is native JSON Lines.
+    """
+    if format_name is None:
+        check_output(path)
+        ending = _ending(path)
+        format_name = ending if ending in ("csv", "tsv") else "native"
+    able = written_formats()
+    if FORMATS.check(format_name) not in able:
+        raise UserError(f"{format_name} is read only; formats that can be written: {', '.join(able)}")
+    FORMATS[format_name].write(lists, path)
+
+
+def check_output(path: str) -> None:
+    """Check, before anything is computed, that the ending of a file for lists is not an ending of 1-best texts."""
+    if (ending := _ending(path)) in BEST_ENDINGS:
+        raise UserError(
+            f"{path}: a .{ending} file holds 1-best texts, not lists; write it with: rescore rerank NBEST --best {path}"
+        )
+
+
+def _ending(path: str) -> str:
+    return path.removesuffix(".gz").rpartition(".")[2] if "." in path else ""
+
+
+def written_formats() -> list[str]:
+    """The names of formats that can be written."""
+    return [name for name in FORMATS.names if hasattr(FORMATS[name], "write")]
 
 
 @contextmanager

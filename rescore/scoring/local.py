@@ -72,8 +72,8 @@ class _Tally:
             )
         if 2 * self.unknown > self.tokens:
             log.warning(
-                "%s: %s of %s tokens are unknown to the model; check language, script and case (KIND:CASE:PATH), and "
-                "that its training text was large enough",
+                "%s: %s of %s tokens are unknown to the model; check its language, script and case, and that its "
+                "training text was large enough",
                 name,
                 f"{self.unknown:,}",
                 f"{self.tokens:,}",

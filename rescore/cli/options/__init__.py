@@ -96,12 +96,13 @@ class ReportOptions(Declared):
     def write(self, results: Results, path: str) -> None:
         """Name the results after the options or the path of the lists, and write them where asked for."""
         from rescore import formats
-        from rescore.reports import files
 
         name = "stdin" if path == "-" else shown(resolved(Path(path)).name).partition(".")[0]
         results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:
+            from rescore.reports import files
+
             with formats.opened(self.report) as file:
                 files.write(results, file)
         if self.table:

@@ -130,9 +130,11 @@ class InputOptions(Declared):
 
     def references(self) -> References | None:
         """The files of references, if there are any."""
+        if not self.ref:
+            return None
         from rescore.formats.references import References
 
-        return References(self.ref, self.ref_format, self.recordings) if self.ref else None
+        return References(self.ref, self.ref_format, self.recordings)
 
     def _how(self) -> dict[str, Any]:
         return {
