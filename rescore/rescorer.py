@@ -21,7 +21,7 @@ from rescore.asr.confidence import Word, networks
 from rescore.config import RunConfig
 from rescore.decision.rules import combine
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, capabilities_of, column_name, origin
+from rescore.lms import LanguageModel, capabilities_of, origin
 from rescore.metrics.normalise import EXACT
 from rescore.nbest import EDITS, FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, ranked_by_means
 from rescore.plan import Plan, resolve
@@ -112,7 +112,7 @@ class Rescorer:
 
     def _check(self, plan: Plan) -> None:
         pipeline.expand_to_decide(plan, ())  # no channel may be learned from what is decided
-        columns = {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
+        columns = {lm.name: origin(lm, plan.norm) for lm in plan.models}
         if plan.expansion.respelling:
             columns |= plan.expansion.respelling.columns
         if plan.weights.weighs(EDITS) and EDITS not in columns:

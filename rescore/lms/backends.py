@@ -18,7 +18,6 @@ from rescore.lms.base import (
     ComputeOptions,
     LanguageModel,
     Spec,
-    column_name,
     kind_of,
     origin,
 )
@@ -174,45 +173,37 @@ def with_own_columns(
     named: list[LanguageModel] = []
 
     def taken(lm: LanguageModel) -> bool:
-        column = column_name(lm, norm)
         return (
-            column in RESERVED
+            lm.name in RESERVED
             or any(lm.name == other.name for other in named)
             or any(
-                column in nbest.hypotheses[0].scores and not _gave(lm, norm, nbest.provenance.get(column))
+                lm.name in nbest.hypotheses[0].scores and nbest.provenance.get(lm.name) != origin(lm, norm)
                 for nbest in heads
             )
         )
 
     for model, place in zip(models, labels_of or [()] * len(models), strict=True):
         lm = model
-        ending = "" if norm == "sum" else f".{norm}"
         own = [
-            name.removeprefix(f"{model.name}.").removesuffix(ending)
+            name.removeprefix(f"{model.name}.")
             for name, column in (tuned or {}).items()
-            if name.startswith(f"{model.name}.") and name.endswith(ending) and name != model.name + ending
-            if column is None or _gave(model, norm, column)
+            if name.startswith(f"{model.name}.") and column in (None, origin(model, norm))
         ]
-        if own and (column_name(model, norm) not in (tuned or {}) or taken(model)):
+        if own and (model.name not in (tuned or {}) or taken(model)):
             place = (*own, *place)
         labels = chain(place, map(str, count(2)))
-        if own and column_name(model, norm) not in (tuned or {}):
+        if own and model.name not in (tuned or {}):
             lm = copy.copy(model)
             lm.name = f"{model.name}.{next(labels)}"
         while taken(lm):
             lm = copy.copy(model)  # the caller's model keeps its name
             lm.name = f"{model.name}.{next(labels)}"
-        if column_name(model, norm) in RESERVED:
+        if model.name in RESERVED:
             log.warning(
                 "the scores of %s are called %s, because the name %s is reserved", model.name, lm.name, model.name
             )
         named.append(lm)
     return named
-
-
-def _gave(lm: LanguageModel, norm: str, column: Column | None) -> bool:
-    """Whether the model gave a column."""
-    return column == origin(lm, norm)
 
 
 def model_card(spec: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, cast, runtime_checkable
 
 from rescore.errors import UserError, counted
-from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, column_name, origin, without_context
+from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin, without_context
 from rescore.lms.base import OnShare, watched
 from rescore.lms.cache import Cached
 from rescore.lms.context import WithNeighbours, ask
@@ -218,7 +218,7 @@ class ColumnAdder:
     """
 
     def __init__(self, lm: LanguageModel, norm: str, count_tokens: bool = False) -> None:
-        self._name, self._norm, self._count_tokens = column_name(lm, norm), norm, count_tokens
+        self._name, self._norm, self._count_tokens = lm.name, norm, count_tokens
         self._new = {self._name: origin(lm, norm)}
         if count_tokens:
             self._new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)
