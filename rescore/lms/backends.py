@@ -21,7 +21,6 @@ from rescore.lms.base import (
     kind_of,
     origin,
 )
-from rescore.lms.cache import Cached
 from rescore.lms.context import CASES, Recased
 from rescore.lms.folders import card, card_value
 from rescore.nbest import RESERVED, Column, NbestList
@@ -44,11 +43,7 @@ def shipped_models() -> Path:
 
 
 def parse(spec: str) -> Spec:
-    """Take apart what --lm was given.
-
-    Raises:
-        UserError: the kind is unknown, or nothing is shipped for it.
-    """
+    """Take apart what --lm was given."""
     kind, *rest = spec.split(":")
     folder = shipped_models() / kind
     try:
@@ -86,11 +81,7 @@ def parse(spec: str) -> Spec:
 
 
 def each(specs: Sequence[str]) -> list[str]:
-    """The specs with a spec for each model: `lexical:all:DIR` becomes the five readings of `lexical`.
-
-    Raises:
-        UserError: as `parse`; `all` has other options beside it than a case.
-    """
+    """The specs with a spec for each model: `lexical:all:DIR` becomes the five readings of `lexical`."""
     single = []
     for spec in specs:
         parsed = parse(spec)
@@ -106,11 +97,7 @@ def each(specs: Sequence[str]) -> list[str]:
 
 
 def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
-    """The language model that --lm names.
-
-    Raises:
-        UserError: the name is unknown or stands for several models, or the model's files are missing or damaged.
-    """
+    """The language model that --lm names."""
     parsed = parse(spec)
     if ALL in parsed.options:
         single = each([spec])
@@ -130,9 +117,6 @@ def load_all(
     Args:
         specs: as `each` takes them.
         cache: a folder in which their scores are kept.
-
-    Raises:
-        UserError: as `load`.
     """
     specs = each(specs)
     for spec in dict.fromkeys(specs):
@@ -140,6 +124,8 @@ def load_all(
             log.warning("--lm %s is given %d times; give it once", spec, specs.count(spec))
     models = [load(spec, computing) for spec in specs]
     if cache is not None:
+        from rescore.lms.cache import Cached
+
         models = [Cached(model, Path(cache)) for model in models]
     return with_own_columns(models, specs=specs)
 
@@ -168,41 +154,34 @@ def with_own_columns(
             columns that weights were tuned on, with their origins as far as known.
     """
     specs = each(specs)
-    places = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
-    labels_of = [(place,) if places.count(place) == 1 and FOLDER_NAME.fullmatch(place) else () for place in places]
+    folders = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
+    tuned = tuned or {}
     named: list[LanguageModel] = []
 
-    def taken(lm: LanguageModel) -> bool:
-        return (
-            lm.name in RESERVED
-            or any(lm.name == other.name for other in named)
-            or any(
-                lm.name in nbest.hypotheses[0].scores and nbest.provenance.get(lm.name) != origin(lm, norm)
-                for nbest in heads
-            )
-        )
+    def is_free(name: str, model: LanguageModel) -> bool:
+        if name in RESERVED or any(name == other.name for other in named):
+            return False
+        of_others = (nbest for nbest in heads if nbest.provenance.get(name) != origin(model, norm))
+        return not any(name in nbest.hypotheses[0].scores for nbest in of_others)
 
-    for model, place in zip(models, labels_of or [()] * len(models), strict=True):
-        lm = model
-        own = [
+    for model, folder in zip(models, folders or [""] * len(models), strict=True):
+        tuned_labels = [
             name.removeprefix(f"{model.name}.")
-            for name, column in (tuned or {}).items()
+            for name, column in tuned.items()
             if name.startswith(f"{model.name}.") and column in (None, origin(model, norm))
         ]
-        if own and (model.name not in (tuned or {}) or taken(model)):
-            place = (*own, *place)
-        labels = chain(place, map(str, count(2)))
-        if own and model.name not in (tuned or {}):
-            lm = copy.copy(model)
-            lm.name = f"{model.name}.{next(labels)}"
-        while taken(lm):
-            lm = copy.copy(model)  # the caller's model keeps its name
-            lm.name = f"{model.name}.{next(labels)}"
+        folder_labels = [folder] if folders.count(folder) == 1 and FOLDER_NAME.fullmatch(folder) else []
+        labels = chain(tuned_labels, folder_labels, map(str, count(2)))
+        candidates = (f"{model.name}.{label}" for label in labels)
+        if not tuned_labels or model.name in tuned:
+            candidates = chain([model.name], candidates)
+        name = next(name for name in candidates if is_free(name, model))
         if model.name in RESERVED:
-            log.warning(
-                "the scores of %s are called %s, because the name %s is reserved", model.name, lm.name, model.name
-            )
-        named.append(lm)
+            log.warning("the scores of %s are called %s, because the name %s is reserved", model.name, name, model.name)
+        if name != model.name:
+            model = copy.copy(model)  # the caller's model keeps its name
+            model.name = name
+        named.append(model)
     return named
 
 
@@ -213,11 +192,7 @@ def model_card(spec: str) -> str:
 
 
 def recommended_weight(spec: str) -> float:
-    """The weight that the model's card recommends where there are no dev lists to tune on.
-
-    Raises:
-        UserError: the card is absent or says none.
-    """
+    """The weight that the model's card recommends where there are no dev lists to tune on."""
     parsed = parse(spec)
     path = parsed.path
     if kind_of(parsed.kind).remote:

@@ -17,7 +17,7 @@ from rescore.metrics.base import is_better, warn_of_unspaced
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
 from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, figure_of, sign
 from rescore.signature import Signature, origins
-from rescore.styles import as_frame, html, marked_worse, p_phrase, p_value, text
+from rescore.styles import as_frame, marked_worse, p_phrase, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
 
 
@@ -256,6 +256,8 @@ class Results:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
+        from rescore.reports.markup import html
+
         if self.main is None:
             return f"<p>{counted(self.utterances, 'list')} without references</p>"
         signature = f'<code style="overflow-wrap:anywhere">{escape(self.signature)}</code>'
