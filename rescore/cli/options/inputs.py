@@ -99,6 +99,10 @@ class InputOptions(Declared):
         )
         return list(self._prepared(lists))
 
+    def read_alone(self, path: str) -> list[NbestList]:
+        """The lists of a further system, without references."""
+        return replace(self, ref=()).read([path])
+
     @staticmethod
     def check(paths: Sequence[str]) -> None:
         """Report a file that is not there before anything else: a typing error is the most frequent one.
