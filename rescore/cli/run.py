@@ -58,7 +58,6 @@ def command(
 
     nbest = own.nbest
     reporting.check()
-    inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])
     config = options.configured(config, lms, dev=weights.dev)
     config = check(systems.configured(config))
     times = outputs.check(config.respell)
