@@ -125,14 +125,18 @@ class Offer:
     helps: Mapping[str, str] = field(default_factory=dict)
     """Help texts of the command's own, by field."""
 
+    def _declared(self) -> list[Field]:
+        """The fields of the class; those with options of parts only if the command line may hold such options."""
+        return [entry for entry in self.declared.declared() if entry.about.parts is None or _parts_are_read()]
+
     @property
     def fields(self) -> list[Field]:
-        every = [entry for entry in self.declared.declared() if entry.about.parts is None or _parts_are_read()]
-        chosen = [entry for entry in every if entry.title in self.groups or entry.name in self.names]
+        """The offered options."""
+        every = not (self.groups or self.names)
         return [
             entry._replace(about=self._about(entry))
-            for entry in (chosen if self.groups or self.names else every)
-            if entry.name not in self.without
+            for entry in flattened(self._declared())
+            if (every or entry.title in self.groups or entry.name in self.names) and entry.name not in self.without
         ]
 
     def _about(self, entry: Field) -> Option:
@@ -141,7 +145,7 @@ class Offer:
 
     def parameters(self) -> Iterator[click.Parameter]:
         shared = dict[str, list[Field]]()
-        for entry in flattened(self.fields):
+        for entry in self.fields:
             shared.setdefault(parameter_name(entry), []).append(entry)
         for name, entries in shared.items():
             yield _argument(name, entries[0]) if entries[0].about.argument else _option(name, entries)
@@ -152,13 +156,14 @@ class Offer:
         Raises:
             UsageError: an option is given that has no meaning without another option, which is absent.
         """
-        entries = {entry.name: entry for entry in flattened(self.fields)}
+        entries = {entry.name: entry for entry in self.fields}
         for name, entry in entries.items():
             needed = entries.get(entry.about.needs)
             if needed and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE and not ctx.params[needed.name]:
                 flag = f"{needed.about.flag(needed.name)} {needed.about.metavar or ''}".strip()
                 raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
-        return made(self.declared, self.fields, ctx.params)
+        offered = {name: ctx.params[name] for name in map(parameter_name, entries.values())}
+        return made(self.declared, self._declared(), offered)
 
 
 def _parts_are_read() -> bool:

@@ -31,6 +31,7 @@ from rescore.formats import native
 from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
 from rescore.nbest import Audio
+from rescore.options import OptionValues
 from tests.conftest import ROOT, Run, assert_one_line_error, near
 from tests.lms.test_ngram import ARPA
 
@@ -426,12 +427,12 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
     weights = Weights({"s2s": 0.5, "bilm": 0.5}, "given", columns={"bilm": scored[0].provenance["tta"]})
     with pytest.raises(UserError, match="need the column bilm"):
         Rescorer(lm, weights)
-    with pytest.raises(UserError, match="respelled"):
+    with pytest.raises(UserError, match="--respell"):
         Rescorer(lm, {"s2s": 1, "edits": -1})
     with pytest.raises(UserError, match="from the references"):
-        Rescorer(lm, WEIGHTS, RunConfig(respell=5, channel="folds"))
+        Rescorer(lm, WEIGHTS, RunConfig(expanding=OptionValues(respell=5, channel="folds")))
     with pytest.raises(UserError, match="no dev lists"):
-        Rescorer(lm, WEIGHTS, RunConfig(respell=5, channel="dev"))
+        Rescorer(lm, WEIGHTS, RunConfig(expanding=OptionValues(respell=5, channel="dev")))
     assert Rescorer(lm, 0.4).weights.weights == pytest.approx(WEIGHTS)
     mean = Rescorer(lm, {"s2s": 0.5, "tta.mean": 0.5})
     scores = mean.choose(["a b", "a"]).nbest.hypotheses[0].scores

@@ -32,6 +32,7 @@ from rescore.config import DECISION as DECISION
 from rescore.config import EXPANSION as EXPANSION
 from rescore.config import MEASURES as MEASURES
 from rescore.config import MODELS as MODELS
+from rescore.config import SYSTEMS as SYSTEMS
 from rescore.config import TUNING as TUNING
 from rescore.config import WEIGHTS as WEIGHTS
 from rescore.files import resolved, shown

@@ -80,7 +80,7 @@ class RunOutputs(RerankedOutputs, CurveOption):
     )
     explain: bool = option(False, "Print the decisions of the run and their reasons on stderr.", common=True)
 
-    def check(self, respell: int) -> Times:
+    def check(self) -> Times:
         """Refuse a file of an unknown style, or for an output that the command does not make, before anything is read.
 
         Returns:
@@ -93,8 +93,6 @@ class RunOutputs(RerankedOutputs, CurveOption):
             from rescore.formats import check_output
 
             check_output(self.output)
-        if self.respellings and not respell:
-            raise click.UsageError("--respellings needs --respell N")
         if self.respellings and style_of(self.respellings) is None:
             raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
         if self.segments and not (self.best and self.best.endswith(TIMED)):
@@ -175,4 +173,5 @@ def _confidences(outcome: Outcome) -> Any:
     if not outcome.metric.words:
         return None
     dev = outcome.dev if outcome.dev is not outcome.lists else None  # folds leave no lists that are not in `lists`
-    return resolve(CONFIDENCES)(outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision, dev)
+    run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision)
+    return resolve(CONFIDENCES).for_page(*run, dev)
