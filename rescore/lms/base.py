@@ -297,11 +297,6 @@ class Public(Wrapped):
         return self.lm.score([Question(question) if isinstance(question, str) else question for question in questions])
 
 
-def column_name(lm: LanguageModel, norm: str) -> str:
-    """Sums and means go into columns of different names, so that they cannot be mixed up."""
-    return lm.name if norm == "sum" else f"{lm.name}.{norm}"
-
-
 def origin(lm: LanguageModel, norm: str) -> Column:
     """What is recorded about a column of a model's scores."""
     return Column(lm.model, lm.fingerprint, norm, lm.precision, Role.LM)
