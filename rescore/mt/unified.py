@@ -21,12 +21,13 @@ from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
 from rescore.lms.causal import (
     BackwardScorer,
     CausalScorer,
-    Window,
+    ,
 )
 from rescore.lms.config import NetworkConfig
 from rescore.lms.networks import Transformer, padding_mask
 from rescore.lms.own import OwnNetwork
 from rescore.lms.scorers import (
+    Window,
     CONTEXT_TOKEN,
     Encoded,
     NetworkScorer,
