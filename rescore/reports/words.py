@@ -14,7 +14,6 @@ from rescore.metrics.alignment import Edit, align, edits_between
 from rescore.metrics.base import losses_of
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NEW_WORDS, NbestList, Origin
-from rescore.parts import STYLES
 
 POSITIONS = 40
 """Places beyond count with this one."""
@@ -97,9 +96,6 @@ def pairs_line(name: str, pairs: list[Confusion], broken: bool = False) -> str:
     return f"{name}: {', '.join(shown)}"
 
 
-EFFECTS = ("better", "worse", "unchanged")
-
-
 @dataclass(frozen=True, slots=True)
 class Respelled:
     """One word (or more) in all utterances."""
@@ -159,17 +155,3 @@ def _changes(nbest: NbestList, text: str) -> Iterator[tuple[list[str], Edit]]:
 
 def _sides(words: Sequence[str], edit: Edit) -> tuple[str, str]:
     return " ".join(words[edit.start : edit.end]).lower(), " ".join(edit.words).lower()
-
-
-def render_respellings(respellings: Sequence[Respelled], style: str) -> str:
-    """A table, with the sum of all in its last row."""
-    known = bool(respellings) and all(respelled.effects is not None for respelled in respellings)
-    rows = [["heard", "written", "times", *(EFFECTS if known else ())]]
-    for respelled in respellings:
-        rows.append([respelled.heard, respelled.written, str(respelled.times), *map(str, respelled.effects or ())])
-    sums = [
-        sum(column)
-        for column in zip(*(respelled.effects for respelled in respellings if respelled.effects), strict=True)
-    ]
-    rows.append(["all", "", str(sum(respelled.times for respelled in respellings)), *map(str, sums if known else ())])
-    return STYLES[style](rows)
