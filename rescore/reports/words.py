@@ -13,7 +13,7 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import Edit, align, edits_between
 from rescore.metrics.base import losses_of
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import FIRST_PASS, NEW_WORDS, NbestList, Origin
+from rescore.nbest import FIRST_PASS, RECOGNISED, NbestList, Origin
 
 POSITIONS = 40
 """Places beyond count with this one."""
@@ -138,7 +138,7 @@ def heard(nbest: NbestList, text: str) -> str | None:
     if chosen is None or chosen.origin is not Origin.RESPELLED:
         return None
     words, first = text.split(), chosen.scores[FIRST_PASS]
-    old = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.origin not in NEW_WORDS]
+    old = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.origin in RECOGNISED]
     sources = [hypothesis for hypothesis in old if hypothesis.scores[FIRST_PASS] == first] or old  # --s2s rank
     texts = [hypothesis.text for hypothesis in sources]
     return min(texts, key=lambda source: Levenshtein.distance(source.split(), words), default=None)
