@@ -31,7 +31,7 @@ from rescore.formats import ReadOptions, sniff
 from rescore.formats.source import Source
 from rescore.lms import LanguageModel, origin, parse
 from rescore.lms.context import in_place
-from rescore.lms.lexicon import SUSPICIOUS, share_seen
+from rescore.lms.sketch import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.nbest import EMPTY, NbestList, split_fingerprint, without_copies
 from rescore.parts import FORMATS

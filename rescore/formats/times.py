@@ -59,7 +59,3 @@ def spread(words: Sequence[str], span: tuple[float, float]) -> list[tuple[float,
 
 TIMED = (".ctm", ".srt", ".vtt")
 """Endings of files that have times of words."""
-WORD_LISTS = ("words", "Words", "result")
-"""Keys of lists of words in the JSON of recognisers."""
-TIMES = (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset"))
-"""Keys of a word's start and end, in seconds."""

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from rescore.errors import UserError
 from rescore.lms import LanguageModel
 from rescore.lms.networks import Network
-from rescore.research.vectors import Embedder, network_of
+from rescore.research.vectors import Embedder, network_of, vectors_of
 
 Flags = npt.NDArray[np.bool_]
 Classes = npt.NDArray[np.int64]
@@ -74,7 +74,7 @@ def trainable(lm: LanguageModel) -> LanguageModel:
     Raises:
         UserError: the network is of a kind that `rescore train` does not make.
     """
-    network = network_of(lm).network.trainable()
+    network = vectors_of(network_of(lm)).trainable()
     if network is None:
         raise UserError(f"{lm.name}: --fine-tune is for networks that `rescore train` makes; leave it out")
     copied = copy(lm)

@@ -68,8 +68,8 @@ class InputOptions(Declared):
     """The options of the formats."""
     recordings: str | None = option(
         None,
-        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for context=N. The times in a "
-        "segments file also pair lists with stm references.  [default: each id up to its last - _ . / or :]",
+        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for context=N.  [default: each "
+        "id up to its last - _ . / or :]",
         metavar="FILE",
         reads=True,
     )
@@ -134,7 +134,7 @@ class InputOptions(Declared):
             return None
         from rescore.formats.references import References
 
-        return References(self.ref, self.ref_format, self.recordings)
+        return References(self.ref, self.ref_format)
 
     def _how(self) -> dict[str, Any]:
         return {
