@@ -37,6 +37,8 @@ class Text(NamedTuple):
     """Of the utterance, or the number of the line or phrase from 1."""
     recording: str
     text: str
+    repeated: bool = False
+    """Whether it says the same as a text before it, so that it is no further evidence about its recording."""
 
 
 class Part(NamedTuple):
