@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rescore.config import RunConfig
-from rescore.lms import LanguageModel, capabilities_of, column_name
+from rescore.lms import LanguageModel, capabilities_of
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import WORDS, NbestList
 from rescore.options import OptionValues
@@ -82,8 +82,7 @@ def _entries(
         alone = replace(plan, models=(lm,))
         lists, dev = ([*score(alone, scored, progress)] for scored in (lists, dev))
         seconds = time.perf_counter() - began
-        column = column_name(lm, plan.norm)
-        number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(column))
+        number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(lm.name))
         yield entry([lm], None if capabilities_of(lm).cached else number / seconds)
     together = [lm for lm in plan.models if not capabilities_of(lm).intact]
     if len(together) > 1:

@@ -25,10 +25,10 @@ from rescore.errors import UserError
 from rescore.expansion import Expansion
 from rescore.lms import (
     LanguageModel,
-    column_name,
     each,
     is_pseudo,
     load_all,
+    origin,
     recommended_weight,
     with_own_columns,
 )
@@ -114,7 +114,7 @@ class Plan:
     @property
     def model_columns(self) -> list[str]:
         """The columns of the models' scores."""
-        return [column_name(lm, self.norm) for lm in self.models]
+        return [lm.name for lm in self.models]
 
     def decision_with(self, weights: Weights) -> Decision:
         """The decision under weights: the weights bring the scale of posteriors if the plan has none."""
@@ -345,7 +345,7 @@ class _Resolver:
         models = with_own_columns(loaded, norm, self._heads, given if len(given) == len(loaded) else (), named)
         if self._config.lms or specs:
             for lm in models:
-                self._decide(column_name(lm, norm), lm.model, "all hypotheses")
+                self._decide(lm.name, lm.model, "all hypotheses")
         return models
 
     def _counted(self, models: Sequence[LanguageModel]) -> tuple[LanguageModel, ...]:
@@ -448,7 +448,7 @@ class _Resolver:
             return False, f"{plan.metric.name} has a brevity penalty"
         head = self._basis[0] if self._basis else None
         known = {name: column.model for name, column in head.provenance.items()} if head else {}
-        known |= {column_name(lm, plan.norm): lm.model for lm in plan.models}
+        known |= {lm.name: lm.model for lm in plan.models}
         if not any(is_pseudo(known[name]) for name in columns if name in known):
             return False, "no pseudo-log-likelihoods"
         if not plan.counted and not (head and TOKENS in head.hypotheses[0].scores):
@@ -462,6 +462,7 @@ class _Resolver:
             choose_columns(self._lists, self._config.columns, self._config.nth) if self._config.weights else []
         )
         weights = given_weights(self._config, columns)
+        weights = replace(weights, columns={lm.name: origin(lm, plan.norm) for lm in plan.models})
         self._decide("weights", weights.origin, "neither --dev nor --folds")
         return weights
 
@@ -473,11 +474,6 @@ def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | 
     for column in weights.columns.values():
         if any(same_model(lm.fingerprint, column.fingerprint) for lm in models):
             return column.norm
-    for lm in models:
-        for name in weights.weights:
-            norm = name.removeprefix(f"{lm.name}.")
-            if norm != name and (norm == "mean" or norm.startswith("length^")):  # else it names one of several models
-                return norm
     return None
 
 

@@ -20,7 +20,7 @@ from rescore.config import RunConfig
 from rescore.decision.rules import combine
 from rescore.errors import UserError
 from rescore.expansion import adding
-from rescore.lms import LanguageModel, capabilities_of, column_name, origin
+from rescore.lms import LanguageModel, capabilities_of, origin
 from rescore.nbest import FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, is_bonus, ranked_by_means
 from rescore.parts import CONFIDENCES
 from rescore.plan import Plan, resolve
@@ -125,7 +125,7 @@ class Rescorer:
 
     def _check(self, plan: Plan) -> None:
         pipeline.expand_to_decide(plan, ())  # no channel may be learned from what is decided
-        columns = {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
+        columns = {lm.name: origin(lm, plan.norm) for lm in plan.models}
         for expansion in plan.expansions:
             columns |= expansion.columns
         for name in plan.weights.weights:

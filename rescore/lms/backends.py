@@ -156,42 +156,32 @@ def with_own_columns(
     specs = each(specs)
     folders = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
     tuned = tuned or {}
-    ending = "" if norm == "sum" else f".{norm}"
     named: list[LanguageModel] = []
 
     def is_free(name: str, model: LanguageModel) -> bool:
-        column = name + ending
-        if column in RESERVED or any(name == other.name for other in named):
+        if name in RESERVED or any(name == other.name for other in named):
             return False
-        of_others = (nbest for nbest in heads if not _gave(model, norm, nbest.provenance.get(column)))
-        return not any(column in nbest.hypotheses[0].scores for nbest in of_others)
+        of_others = (nbest for nbest in heads if nbest.provenance.get(name) != origin(model, norm))
+        return not any(name in nbest.hypotheses[0].scores for nbest in of_others)
 
     for model, folder in zip(models, folders or [""] * len(models), strict=True):
-        plain = model.name + ending
         tuned_labels = [
-            name.removeprefix(f"{model.name}.").removesuffix(ending)
+            name.removeprefix(f"{model.name}.")
             for name, column in tuned.items()
-            if name.startswith(f"{model.name}.") and name.endswith(ending) and name != plain
-            if column is None or _gave(model, norm, column)
+            if name.startswith(f"{model.name}.") and column in (None, origin(model, norm))
         ]
         folder_labels = [folder] if folders.count(folder) == 1 and FOLDER_NAME.fullmatch(folder) else []
         labels = chain(tuned_labels, folder_labels, map(str, count(2)))
-        candidates = (f"{model.name}.{label}" for label in labels)
-        if not tuned_labels or plain in tuned:
-            candidates = chain([model.name], candidates)
+        first = [model.name] if not tuned_labels or model.name in tuned else []
+        candidates = chain(first, (f"{model.name}.{label}" for label in labels))
         name = next(name for name in candidates if is_free(name, model))
-        if plain in RESERVED:
+        if model.name in RESERVED:
             log.warning("the scores of %s are called %s, because the name %s is reserved", model.name, name, model.name)
         if name != model.name:
             model = copy.copy(model)  # the caller's model keeps its name
             model.name = name
         named.append(model)
     return named
-
-
-def _gave(lm: LanguageModel, norm: str, column: Column | None) -> bool:
-    """Whether the model gave a column."""
-    return column == origin(lm, norm)
 
 
 def model_card(spec: str) -> str:

@@ -114,8 +114,7 @@ class ComputeOptions(Declared):
 
     device: str | None = option(
         None,
-        "cpu, cuda or cuda:N. auto spreads hf models over GPUs, CPU and disk; auto:0=20GiB,cpu=64GiB sets memory "
-        "limits.  [default: cuda if available]",
+        "cpu, cuda or cuda:N.  [default: cuda if available]",
         metavar="NAME",
     )
     precision: str | None = option(
@@ -295,11 +294,6 @@ class Public(Wrapped):
     def score(self, questions: Sequence[str | Question]) -> list[TokenScores]:
         """One result per sentence or question, in their order."""
         return self.lm.score([Question(question) if isinstance(question, str) else question for question in questions])
-
-
-def column_name(lm: LanguageModel, norm: str) -> str:
-    """Sums and means go into columns of different names, so that they cannot be mixed up."""
-    return lm.name if norm == "sum" else f"{lm.name}.{norm}"
 
 
 def origin(lm: LanguageModel, norm: str) -> Column:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 from rescore.errors import UserError, counted
-from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, column_name, origin, without_context
+from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin, without_context
 from rescore.lms.base import OnShare, watched
 from rescore.lms.context import WithNeighbours, ask
 from rescore.nbest import TOKENS, Column, NbestList, Role
@@ -232,7 +232,7 @@ def _with_column(
 
     The record of the columns' origins is made once and shared by all lists whose record was equal.
     """
-    name = column_name(lm, norm)
+    name = lm.name
     new = {name: origin(lm, norm)}
     if counts:
         new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)

@@ -125,7 +125,7 @@ def test_means_for_fairseq(rescore: Run, model: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     report = read_report(tmp_path / "r.json")
     assert report["metric"] == "BLEU" and "tok:none" in report["signature"] and ",mean,float32|" in report["signature"]
-    assert report["weights"].keys() == {"s2s", "tta.mean"}
+    assert report["weights"].keys() == {"s2s", "tta"}
     summed = rescore("log", "--lm", f"tta:{model}", "--weight", "0.1", "--s2s", "sum")
     assert ",sum,float32|" in summed.stdout
 

@@ -38,7 +38,7 @@ class Text(NamedTuple):
     recording: str
     text: str
     repeated: bool = False
-    """Whether it says the same as a text before it, so that it is no further evidence about its recording."""
+    """Whether its words are those of another text, as a further hypothesis of the same utterance."""
 
 
 class Part(NamedTuple):
