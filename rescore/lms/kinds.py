@@ -14,7 +14,7 @@ from rescore.errors import UserError
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, LanguageModel, Report, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.options import TrainingOptions
-from rescore.lms.training.options import ContextOptions, Lesson, MaskingOptions, NeuralOptions, SourceOptions
+from rescore.lms.training.options import ContextOptions, MaskingOptions, NeuralOptions, SourceOptions, TrainingData
 from rescore.parts import EXPERIMENTS, KINDS, resolve
 
 if TYPE_CHECKING:
@@ -83,12 +83,12 @@ class NeuralKind(Kind):
         names = (name for name in EXPERIMENTS.names if EXPERIMENTS[name].suits(cls.capabilities))
         return _with_experiments(cls, *names)  # type: ignore[arg-type]  # mypy does not see that classes have hashes
 
-    def tasks(self, lesson: Lesson) -> list[Task]:
+    def tasks(self, data: TrainingData) -> list[Task]:
         """The tasks of the batches in turn, repeated."""
         from rescore.lms.training.objectives import Task
 
-        usual = Task(self.name, lesson.text, self.objective(lesson.tokenizer, lesson.options))
-        return lesson.options.tasks(usual, lesson)
+        usual = Task(self.name, data.text, self.objective(data.tokenizer, data.options))
+        return data.options.tasks(usual, data)
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
         """The scorer of single sentences with a network and the options of --lm."""
