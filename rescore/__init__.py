@@ -11,16 +11,11 @@ if TYPE_CHECKING:
     from rescore.api import (
         cer,
         compare,
-        confidence,
-        correct,
         evaluate,
         load,
         load_weights,
-        merge,
         read,
-        recombine,
         rerank,
-        respell,
         save_weights,
         score,
         to_frame,
@@ -46,6 +41,11 @@ _LATER = {
     "RunConfig": "rescore.config",
     "TokenScores": "rescore.lms.base",
     "Weights": "rescore.tuning.weights",
+    "confidence": "rescore.asr.api",
+    "correct": "rescore.asr.api",
+    "merge": "rescore.asr.api",
+    "recombine": "rescore.asr.api",
+    "respell": "rescore.asr.api",
 }
 """What is imported when it is used, beside the functions of `rescore.api`: `import rescore` costs nothing."""
 

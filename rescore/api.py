@@ -36,8 +36,6 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
-    from rescore.asr.confidence import Word
-    from rescore.asr.correct import Corrected
     from rescore.config import RunConfig
     from rescore.lms import LanguageModel
     from rescore.lms.base import Public
@@ -162,7 +160,7 @@ def score(
     from rescore import pipeline
 
     every = checked_lists("score", lists, texts=True)
-    config = _config(norm=norm, lms=_names(lms), **options)
+    config = config_of(norm=norm, lms=_names(lms), **options)
     plan = pipeline.resolve(config, every, load=lambda: as_models(lms), specs=specs_of(lms), measures=False)
     return list(pipeline.score(plan, every))
 
@@ -252,22 +250,28 @@ def as_weights(given: Weights | Mapping[str, float] | float | None, lists: Seque
     return Weights.interpolation({columns[0]: float(given)}, "given", "given")
 
 
-def _config(
+def config_of(
     metric: str | None = None,
     decision: str | None = None,
     words: str | Path | None = None,
     normaliser: Normaliser | None = None,
     **others: Any,
 ) -> RunConfig:
-    """The settings of a call; `rescore.plan.resolve` decides the rest."""
+    """The settings of a call: fields of `RunConfig`, and options of expansions; `rescore.plan.resolve` decides the
+    rest."""
     from rescore.config import RunConfig
     from rescore.metrics import MetricOptions, Normaliser
     from rescore.metrics.listed import WordList
+    from rescore.options import OptionValues, flattened
     from rescore.parts import did_you_mean
 
-    known = [field.name for field in fields(RunConfig)]
-    if unknown := next((name for name in others if name not in known), None):
+    own = [field.name for field in fields(RunConfig)]
+    further = {name: others.pop(name) for name in [*others] if name not in own}
+    known = [entry.name for entry in flattened(RunConfig.declared()) if further]
+    if unknown := next((name for name in further if name not in known), None):
         raise UserError(f"{unknown} is not an option{did_you_mean(unknown, known)}; rescore.RunConfig lists them")
+    if further:
+        others["expanding"] = OptionValues(**further)
     listed = WordList.load(Path(words)) if words is not None else None
     measuring = MetricOptions(normaliser=normaliser or Normaliser(), words=listed)
     return RunConfig(metrics=(metric,) if metric else (), decide=decision, measuring=measuring, **others)
@@ -303,7 +307,7 @@ def tune(
 
     if isinstance(columns, str):
         raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
-    config = _config(metric, decision, words, normaliser, columns=tuple(columns or ()), **options)
+    config = config_of(metric, decision, words, normaliser, columns=tuple(columns or ()), **options)
     every = checked_lists("tune", lists)
     plan = pipeline.resolve(config, dev=every)
     return pipeline.tune(plan, [*pipeline.expand(plan, every, dev=True)])[0]
@@ -322,133 +326,6 @@ def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | 
 
     every = checked_lists("rerank", lists)
     return [nbest for nbest, _ in pipeline.rerank(every, as_weights(weights, every), pipeline.RunConfig(), texts=False)]
-
-
-def confidence(
-    lists: Iterable[NbestList],
-    weights: Weights | Mapping[str, float] | float,
-    dev: Iterable[NbestList] = (),
-    alternatives: int = 0,
-) -> list[list[Word]]:
-    """The words of the text that is chosen for each list, each with the probability that it is right.
-
-    Args:
-        weights: as in `rerank`. dev: lists with references and the same columns, to calibrate on; without such lists a
-            confidence is the posterior as it is. alternatives: number of other words in each place, at most.
-
-    Raises:
-        UserError: a column is missing or comes from another model, or dev lists do not suit the calibration.
-    """
-    from rescore import pipeline
-    from rescore.asr.confidences import confidences
-    from rescore.tuning import suited
-
-    every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
-    fitting = as_weights(weights, every)
-    suited(fitting, [*every, *dev_lists])
-    plan = pipeline.resolve(pipeline.RunConfig(), dev_lists or every, weights=fitting)
-    rule = plan.decision_with(fitting)
-    texts = rule.texts(plan.metric, every, fitting.of)
-    return confidences(plan.metric, every, texts, fitting, rule, dev_lists or None, alternatives).words
-
-
-def recombine(lists: Iterable[NbestList], number: int) -> list[NbestList]:
-    """The lists, each with up to `number` new hypotheses that combine what others have in different places.
-
-    Raises:
-        UserError: the lists are scored already.
-    """
-    return _expanded(checked_lists("recombine", lists), _config(recombine=number))
-
-
-def _expanded(lists: list[NbestList], config: RunConfig) -> list[NbestList]:
-    from rescore import pipeline
-
-    return [*pipeline.expand(pipeline.resolve(config, lists, measures=False), lists)]
-
-
-def respell(
-    lists: Iterable[NbestList],
-    number: int,
-    channel: str | None = None,
-    lexicon: str | Path | None = None,
-    dev: Sequence[NbestList] | None = None,
-    words: str | Path | None = None,
-) -> list[NbestList]:
-    """The lists, each with up to `number` new hypotheses in which words that occur in no text are replaced.
-
-    Args:
-        channel, lexicon: as `--channel` and `--lexicon`. dev: lists with references, to learn a channel from; may be
-            `lists`. words: a file of words that are proposed, too, as `--words`.
-
-    Raises:
-        UserError: the lists are scored already; the channel, the lexicon or the words are absent or damaged.
-    """
-    from rescore import pipeline
-
-    config = _config(words=words, respell=number, channel=channel, lexicon=str(lexicon) if lexicon else None)
-    every = checked_lists("respell", lists)
-    learned_from = every if dev is lists else None if dev is None else checked_lists("respell", dev)
-    plan = pipeline.resolve(config, every, learned_from, measures=False)
-    return [*pipeline.expand(plan, every, dev=learned_from is every)]
-
-
-def correct(
-    texts: Iterable[str],
-    words: str | Path | Sequence[str],
-    *,
-    threshold: float | None = None,
-    recordings: Sequence[str] | None = None,
-    lm: str | None = None,
-) -> list[Corrected]:
-    """Texts in which words that sound like listed terms are corrected, each with its changes.
-
-    Args:
-        texts: in the order of their recordings: whether a term occurs elsewhere in its recording counts.
-        words: a file of terms, as `--words` of `rescore correct`, or its lines.
-        threshold: least probability of a correction; None for the recommended one.
-        recordings: the recording of each text; None if all are of the same.
-        lm: a language model that weighs the corrected sentences, too, as in `load`.
-
-    Raises:
-        UserError: the list of terms is absent, empty or damaged, or the model cannot be loaded.
-
-    Example:
-        >>> corrected = correct(["ask gold man sacks"], ["Goldman Sachs"])[0]
-        >>> corrected.text, corrected.changes[0].heard
-        ('ask Goldman Sachs', 'gold man sacks')
-    """
-    from rescore.asr.correct import Corrector
-    from rescore.asr.formats.documents import Text
-    from rescore.asr.thresholds import language_model
-    from rescore.metrics.listed import WordList
-
-    listed = WordList.load(Path(words)) if isinstance(words, (str, Path)) else words
-    every = list(texts)
-    if recordings is not None and len(recordings) != len(every):
-        raise UserError(f"correct: {len(recordings)} recordings of {counted(len(every), 'text')}")
-    names = recordings or [""] * len(every)
-    pieces = [Text(str(n), name, text) for n, (text, name) in enumerate(zip(every, names, strict=True), 1)]
-    return Corrector(listed, threshold, language_model(lm) if lm else None).texts(pieces)
-
-
-def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]]) -> list[NbestList]:
-    """The lists of one system with the hypotheses of others for the same utterances; one column per system.
-
-    Texts are the same where the metric that suits the lists says so: upper and lower case are, for WER.
-
-    Args:
-        others: the lists of each further system by the name of its column.
-
-    Raises:
-        UserError: an utterance is not in the first lists, or a name is taken.
-    """
-    from rescore import pipeline
-    from rescore.asr.recombine import merge as merged
-
-    every = checked_lists("merge", first)
-    systems = {name: checked_lists("merge", lists) for name, lists in others.items()}
-    return [*merged(every, systems, pipeline.resolve(pipeline.RunConfig(), every).metric.words)]
 
 
 def load_weights(path: str | Path) -> Weights:
@@ -494,7 +371,7 @@ def evaluate(
     from rescore import pipeline
 
     every = checked_lists("evaluate", lists)
-    config = _config(metric, decision, words, normaliser, scale=scale)
+    config = config_of(metric, decision, words, normaliser, scale=scale)
     return pipeline.apply(every, as_weights(weights, every), config).results
 
 
@@ -520,7 +397,7 @@ def compare(
     from rescore import comparing
 
     sets = checked_lists("compare", lists), checked_lists("compare", dev)
-    config = _config(metric, decision, words, normaliser, norm=norm, lms=_names(lms), **options)
+    config = config_of(metric, decision, words, normaliser, norm=norm, lms=_names(lms), **options)
     return comparing.compare(*sets, config, lambda: as_models(lms), specs=specs_of(lms))
 
 

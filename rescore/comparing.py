@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rescore.config import RunConfig
-from rescore.lms import LanguageModel, capabilities_of, column_name
+from rescore.lms import LanguageModel, capabilities_of
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import WORDS, NbestList
+from rescore.options import OptionValues
 from rescore.pipeline import expand, score, tune, warn_of_seen
 from rescore.plan import Load, Plan, resolve
 from rescore.reports import comparison
@@ -43,7 +44,7 @@ def compare(
     plan = resolve(config, lists, dev, load, specs)
     warn_of_seen(config.lms, lists, dev)
     lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
-    entries = _entries(lists, dev, plan, replace(config, recombine=0, respell=0), progress, leave_out)
+    entries = _entries(lists, dev, plan, replace(config, expanding=OptionValues()), progress, leave_out)
     names = source, config.dev or "dev"
     return comparison.compare(plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:])
 
@@ -81,8 +82,7 @@ def _entries(
         alone = replace(plan, models=(lm,))
         lists, dev = ([*score(alone, scored, progress)] for scored in (lists, dev))
         seconds = time.perf_counter() - began
-        column = column_name(lm, plan.norm)
-        number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(column))
+        number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(lm.name))
         yield entry([lm], None if capabilities_of(lm).cached else number / seconds)
     together = [lm for lm in plan.models if not capabilities_of(lm).intact]
     if len(together) > 1:

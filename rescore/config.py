@@ -8,13 +8,14 @@ from pathlib import Path
 from rescore.lms.base import length_power
 from rescore.metrics import MetricOptions
 from rescore.options import Declared, OptionValues, option
-from rescore.parts import DECISIONS, METRICS
+from rescore.parts import DECISIONS, EXPANSIONS, METRICS
 
 Bonus = bool | float | None
 """True to tune a bonus, False for no bonus, or the score to add for each word or token; None for what suits."""
 
 MODELS, WEIGHTS, TUNING = "Language models", "Weights", "Tuning"
-EXPANSION, DECISION, MEASURES = "New hypotheses", "Decision", "What is measured"
+EXPANSION, SYSTEMS = "New hypotheses", "Several systems"
+DECISION, MEASURES = "Decision", "What is measured"
 """Groups of options, as the help names them."""
 
 
@@ -78,7 +79,7 @@ class RunConfig(Declared):
     boost: Bonus = option(
         None,
         "Score added for each word of --words in a hypothesis. Give NUMBER if dev lists have few of these words.  "
-        "[default: tune with --respell, else off]",
+        "[default: tune if an option adds hypotheses with new words, else off]",
         group=WEIGHTS, metavar="tune|off|NUMBER", parse=_bonus,
     )  # fmt: skip
     folds: int | None = option(
@@ -113,29 +114,9 @@ class RunConfig(Declared):
         group=TUNING,
     )
 
-    recombine: int = option(
-        0,
-        "Add up to K hypotheses to each list, combined from parts of its hypotheses.",
-        group=EXPANSION, metavar="K", low=0,
-    )  # fmt: skip
-    respell: int = option(
-        0,
-        "Add up to N hypotheses to each list, after --recombine: words outside the lexicon are replaced by words of "
-        "the lexicon, and words that sound like a term of --words by the term.",
-        group=EXPANSION, metavar="N", low=0,
-    )  # fmt: skip
-    channel: str | None = option(
-        None,
-        "With --respell: model of misheard words. DIR: a trained model; dev: learned from the dev lists; folds: "
-        "learned from the lists that are respelled, each third from the other two; shipped: comes with rescore.  "
-        "[default: dev with 500 dev lists or more, else shipped]",
-        group=EXPANSION, metavar="DIR|dev|folds|shipped", needs="respell", reads=True,
-    )  # fmt: skip
-    lexicon: str | None = option(
-        None,
-        "With --respell: file of words with counts.  [default: in the folder of the first --lm]",
-        group=EXPANSION, metavar="FILE", needs="respell", reads=True,
-    )  # fmt: skip
+    expanding: OptionValues = option(OptionValues, parts=EXPANSIONS)
+    """The options of the expansions; an expansion is asked for by one of them."""
+
     decide: str | None = option(
         None,
         "How the output text is chosen from a list.  [default: the decision that the weights were tuned for, else "
@@ -159,7 +140,7 @@ class RunConfig(Declared):
         group=MEASURES, choices=METRICS, common=True,
     )  # fmt: skip
     measuring: MetricOptions = option(MetricOptions, group=MEASURES, parts=METRICS)
-    """The options of the metrics. Respelling takes their list of words for known words, and proposes these."""
+    """The options of the metrics."""
 
     @property
     def tunes(self) -> bool:
@@ -169,7 +150,7 @@ class RunConfig(Declared):
     @property
     def expands(self) -> bool:
         """Whether lists get new hypotheses, so that their number is not known before."""
-        return bool(self.recombine or self.respell)
+        return any(self.expanding.values.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

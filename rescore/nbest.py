@@ -368,6 +368,19 @@ def component_columns(nbest: NbestList) -> list[str]:
     return nbest.columns(Role.COMPONENT)
 
 
+def bonus_columns(nbest: NbestList) -> list[str]:
+    """The columns of a list that expansions added."""
+    return sorted(
+        name for name in nbest.columns(Role.COUNT, Role.CHANNEL) if is_bonus(name, nbest.provenance.get(name))
+    )
+
+
+def is_bonus(name: str, column: Column | None = None) -> bool:
+    """Whether a column, which perhaps has a record, is a count or a channel that an expansion added."""
+    role = column.role if column else ROLES.get(name)
+    return role in (Role.COUNT, Role.CHANNEL) and name not in (WORDS, TOKENS, LISTED)
+
+
 def vote_columns(lists: Sequence[NbestList]) -> list[str]:
     """The columns whose weights are votes of systems; empty for other lists."""
     return [name for name, column in lists[0].provenance.items() if column.model == VOTE] if lists else []

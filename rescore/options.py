@@ -179,13 +179,13 @@ def owners(entry: Field) -> list[type[Declared]]:
 
 
 def flattened(declared: Iterable[Field]) -> Iterator[Field]:
-    """The options with those of nested classes and of parts in their places. A name that several parts share is one
-    option."""
+    """The options with those of nested classes and of parts in their places, in their group where they have none of
+    their own. A name that several parts share is one option."""
     seen = set[str]()
     for entry in declared:
         if entry.about.nested or entry.about.parts:
-            inner = flattened(inner for owner in owners(entry) for inner in owner.declared())
-            entries = [option_field._replace(title=entry.title) for option_field in inner]
+            inner = list(flattened(inner for owner in owners(entry) for inner in owner.declared()))
+            entries = [one if one.title != Declared.title else one._replace(title=entry.title) for one in inner]
         else:
             entries = [entry]
         for option_field in entries:

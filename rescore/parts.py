@@ -195,6 +195,17 @@ CHANNEL_KINDS: Registry[Any] = Registry(
 )
 """Kinds of channels that `rescore train` estimates: classes with the methods of `rescore.lms.base.Kind`."""
 
+EXPANSIONS: Registry[Any] = Registry(
+    "expansion",
+    {
+        "with": ("rescore.asr.merge:Merging", "the hypotheses of further systems"),
+        "recombine": ("rescore.asr.recombine:Recombining", "hypotheses that combine parts of others"),
+        "respell": ("rescore.asr.respell:Respelling", "words of a lexicon and listed terms in the place of others"),
+    },
+)
+"""Sources of new hypotheses, in the order in which they are used: subclasses of `rescore.expansion.Expansion`. An
+option of the command line has the same name."""
+
 METRICS: Registry[Any] = Registry(
     "metric",
     {
@@ -239,7 +250,7 @@ DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
         "mbr": ("rescore.decision.rules:MinimumBayesRisk", "minimum Bayes risk"),
-        "rover": ("rescore.asr.rover:Rover", "a vote on each word"),
+        "rover": ("rescore.asr.votes:Rover", "a vote on each word"),
     },
 )
 """How a text is chosen from a list: subclasses of `rescore.decision.DecisionRule`."""
@@ -258,12 +269,12 @@ STYLES: Registry[Any] = Registry(
     "style",
     {
         "text": ("rescore.styles:text", ".txt"),
-        "markdown": ("rescore.styles:markdown", ".md"),
-        "csv": ("rescore.styles:comma_separated", ".csv"),
-        "latex": ("rescore.styles:latex", ".tex"),
+        "markdown": ("rescore.reports.markup:markdown", ".md"),
+        "csv": ("rescore.reports.markup:comma_separated", ".csv"),
+        "latex": ("rescore.reports.markup:latex", ".tex"),
     },
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
 
-CONFIDENCES = "rescore.asr.confidences:for_page"
+CONFIDENCES = "rescore.asr.confidences"
 """Gives each word of decided texts the probability that it is right."""

@@ -31,7 +31,7 @@ from rescore.formats import ReadOptions, sniff
 from rescore.formats.source import Source
 from rescore.lms import LanguageModel, origin, parse
 from rescore.lms.context import in_place
-from rescore.lms.lexicon import SUSPICIOUS, share_seen
+from rescore.lms.sketch import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.nbest import EMPTY, NbestList, split_fingerprint, without_copies
 from rescore.parts import FORMATS
@@ -42,7 +42,7 @@ from rescore.scoring import OnProgress, OnScores, add_columns, windows
 from rescore.tuning import Tuned, Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import (
-    respelling_columns,
+    added_columns,
     warn_of_overlap,
     warn_of_scales,
     warn_of_single,
@@ -187,7 +187,13 @@ def expand(plan: Plan, lists: Iterable[NbestList], dev: bool = False) -> Iterato
     Args:
         dev: whether these are the dev lists, from which a channel of misheard words may be learned.
     """
-    return plan.expansion(lists, dev)
+    for expansion in plan.expansions:
+        lists = expansion(lists, dev)
+    if plan.listed:
+        from rescore.metrics.listed import with_listed  # here: most runs have no list of words
+
+        lists = with_listed(lists, plan.listed)
+    return iter(lists)
 
 
 def score(
@@ -236,7 +242,7 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> tuple[Weights, Tuned]:
     """
     if not lists:
         raise UserError("no lists to tune on")
-    respelling_columns(lists)  # all lists have them, or no list
+    added_columns(lists)  # all lists have them, or no list
     return tune_weights(plan.metric, lists, plan.columns, plan.tuned_on, plan.tuning)
 
 
@@ -286,12 +292,10 @@ def expand_to_decide(plan: Plan, lists: Iterable[NbestList]) -> Iterator[NbestLi
     """`expand` of lists whose references are not to be used.
 
     Raises:
-        UserError: a channel would be learned from them.
+        UserError: an expansion would learn from them.
     """
-    if plan.expansion.learns_from_decided:
-        raise UserError(
-            "--channel folds learns from the references of these lists, which rerank must not use; give a folder"
-        )
+    for expansion in plan.expansions:
+        expansion.check_decided()
     return expand(plan, lists)
 
 

@@ -14,18 +14,21 @@ stages of `rescore.pipeline`. A stage asks the plan, and neither the config, nor
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
+from rescore import expansion
 from rescore.config import RunConfig
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
+from rescore.expansion import Expansion
 from rescore.lms import (
     LanguageModel,
-    column_name,
     each,
     is_pseudo,
     load_all,
+    origin,
     recommended_weight,
     with_own_columns,
 )
@@ -33,10 +36,8 @@ from rescore.metrics import METRICS, Metric, choose_metric
 from rescore.metrics.base import remembered
 from rescore.metrics.significance import Folds, split
 from rescore.nbest import (
-    CHANNEL,
     FIRST_PASS,
     LISTED,
-    RESPELLING,
     TOKENS,
     WORDS,
     NbestList,
@@ -46,7 +47,10 @@ from rescore.nbest import (
     same_model,
 )
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
-from rescore.tuning.folds import LARGE_SET, choose_columns, respelling_columns, suits_word_bonus
+from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
+
+if TYPE_CHECKING:
+    from rescore.metrics.listed import WordList
 
 log = logging.getLogger(__name__)
 
@@ -67,40 +71,6 @@ class Reason:
         return f"{self.subject}: {self.decision} ({self.why})"
 
 
-class Expansion:
-    """Adds the new hypotheses of an experiment; made once for all its lists, so that a channel is learned once."""
-
-    def __init__(self, config: RunConfig, dev: Sequence[NbestList] | None = None, counts_listed: bool = False) -> None:
-        """
-        Args:
-            dev: the lists that a channel may be learned from.
-            counts_listed: whether listed words become a column.
-        """
-        self._listed = config.measuring.words if counts_listed else None
-        self._number, self.respelling = config.recombine, None
-        self.learns_from_decided = bool(config.respell) and config.channel == "folds"
-        """Whether a channel is learned from the references of the lists themselves."""
-        if config.respell:
-            from rescore.asr.respell import Respelling, find_lexicon
-
-            lexicon = find_lexicon(config.lexicon, config.lms, config.measuring.words)
-            self.respelling = Respelling(config.respell, lexicon, config.channel, dev, config.measuring.words)
-
-    def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
-        """The lists with new hypotheses, as a stream; the dev lists themselves with channels of folds."""
-        if self._number:
-            from rescore.asr.recombine import recombine
-
-            lists = (recombine(nbest, self._number) for nbest in lists)
-        if self.respelling:
-            lists = self.respelling(lists, dev)
-        if self._listed:
-            from rescore.asr.respell import with_listed
-
-            lists = with_listed(lists, self._listed)
-        return iter(lists)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """All decisions about one experiment. The stages of `rescore.pipeline` execute it."""
@@ -111,8 +81,10 @@ class Plan:
     """How token scores become the score of a hypothesis: `sum`, `mean` or `length^A`."""
     counted: tuple[LanguageModel, ...] = ()
     """The model whose tokens are counted in the column `tokens`, or no model."""
-    expansion: Expansion
-    """Adds new hypotheses to lists before they are scored."""
+    expansions: tuple[Expansion, ...] = ()
+    """Add new hypotheses to lists before they are scored, one after another."""
+    listed: WordList | None = None
+    """The words whose number in a hypothesis becomes a column."""
     metrics: tuple[Metric, ...] = ()
     """The first metric is the objective of tuning; all are reported. Empty if nothing is decided or measured."""
     decision: Decision = field(default_factory=Decision)
@@ -142,7 +114,7 @@ class Plan:
     @property
     def model_columns(self) -> list[str]:
         """The columns of the models' scores."""
-        return [column_name(lm, self.norm) for lm in self.models]
+        return [lm.name for lm in self.models]
 
     def decision_with(self, weights: Weights) -> Decision:
         """The decision under weights: the weights bring the scale of posteriors if the plan has none."""
@@ -160,8 +132,7 @@ def check(config: RunConfig) -> RunConfig:
         raise UserError("--dev and --weight exclude each other: --dev tunes the weights that --weight sets")
     if config.folds and (config.dev is not None or config.weights):
         raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
-    if config.respell and not config.tunes:
-        raise UserError("--respell needs --dev lists (or --folds): the weights of its columns are tuned")
+    config = expansion.configured(config)
     decision = decision_of(config)
     if decision.needs_scale and not config.tunes:
         raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
@@ -245,9 +216,12 @@ class _Resolver:
         components = self._components()
         if measures and (boost := self._boosted()):
             self._boost = boost
-            why = "--boost" if config.boost else "--respell"
+            why = "--boost" if config.boost else "hypotheses have new words"
             self._decide("boost", "tuned" if boost is True else f"{boost:g}", why)
-        expansion = Expansion(config, self._dev, not measures or self._weighed or self._boost is not False)
+        counts_listed = not measures or self._weighed or self._boost is not False
+        expansions = expansion.expansions_of(config, self._dev)
+        for each_expansion in expansions if components else ():
+            each_expansion.check_components(self._basis[0], components)
         loaded = list(load() if load else load_all(config.lms) if config.lms else ())
         norm = self._norm(loaded)
         models = self._models(loaded, norm, specs)
@@ -255,7 +229,8 @@ class _Resolver:
             models=tuple(models),
             norm=norm,
             counted=self._counted(models),
-            expansion=expansion,
+            expansions=expansions,
+            listed=config.measuring.words if counts_listed else None,
             metrics=metrics,
             decision=decision,
             force_weights=config.force_weights,
@@ -342,13 +317,6 @@ class _Resolver:
                 "--components: the lists have no parts of the first-pass score; of ESPnet2 these are in "
                 "{n}best_recog/scores, of Kaldi and SRILM the acoustic and the LM score"
             )
-        if self._config.recombine:
-            from rescore.asr.recombine import lacking
-
-            if absent := [name for name in columns if name not in lacking(self._basis[0])]:
-                raise UserError(
-                    f"--components and --recombine exclude each other: recombined hypotheses have no score {absent[0]}"
-                )
         return columns
 
     def _norm(self, models: Sequence[LanguageModel]) -> str:
@@ -377,7 +345,7 @@ class _Resolver:
         models = with_own_columns(loaded, norm, self._heads, given if len(given) == len(loaded) else (), named)
         if self._config.lms or specs:
             for lm in models:
-                self._decide(column_name(lm, norm), lm.model, "all hypotheses")
+                self._decide(lm.name, lm.model, "all hypotheses")
         return models
 
     def _counted(self, models: Sequence[LanguageModel]) -> tuple[LanguageModel, ...]:
@@ -435,14 +403,15 @@ class _Resolver:
         return self._config.components and bool(self._basis) and self._basis[0].role(name) is Role.COMPONENT
 
     def _new_columns(self) -> list[str]:
-        """The columns of respelled hypotheses: those that the expansion will add, or the lists have."""
-        return list(RESPELLING if self._config.respell else respelling_columns(self._basis[:1]))
+        """The columns whose weights are bonuses: those that expansions will add, or the lists have."""
+        added = [name for _, part, _ in expansion.asked(self._config) for name in part.adds]
+        return added or added_columns(self._basis[:1])
 
     def _boosted(self) -> bool | float:
         """Whether a bonus for each listed word is tuned, or the bonus that is given."""
         boost, counted = self._config.boost, any(LISTED in nbest.hypotheses[0].scores for nbest in self._heads)
         if boost is None:
-            return CHANNEL in self._new_columns() and (counted or self._config.measuring.words is not None)
+            return bool(self._new_columns()) and (counted or self._config.measuring.words is not None)
         if boost is not False and not counted and self._config.measuring.words is None:
             raise UserError(
                 "--boost needs the listed words; give --words FILE, or lists of `rescore score --words FILE`"
@@ -479,7 +448,7 @@ class _Resolver:
             return False, f"{plan.metric.name} has a brevity penalty"
         head = self._basis[0] if self._basis else None
         known = {name: column.model for name, column in head.provenance.items()} if head else {}
-        known |= {column_name(lm, plan.norm): lm.model for lm in plan.models}
+        known |= {lm.name: lm.model for lm in plan.models}
         if not any(is_pseudo(known[name]) for name in columns if name in known):
             return False, "no pseudo-log-likelihoods"
         if not plan.counted and not (head and TOKENS in head.hypotheses[0].scores):
@@ -493,6 +462,7 @@ class _Resolver:
             choose_columns(self._lists, self._config.columns, self._config.nth) if self._config.weights else []
         )
         weights = given_weights(self._config, columns)
+        weights = replace(weights, columns={lm.name: origin(lm, plan.norm) for lm in plan.models})
         self._decide("weights", weights.origin, "neither --dev nor --folds")
         return weights
 
@@ -504,11 +474,6 @@ def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | 
     for column in weights.columns.values():
         if any(same_model(lm.fingerprint, column.fingerprint) for lm in models):
             return column.norm
-    for lm in models:
-        for name in weights.weights:
-            norm = name.removeprefix(f"{lm.name}.")
-            if norm != name and (norm == "mean" or norm.startswith("length^")):  # else it names one of several models
-                return norm
     return None
 
 

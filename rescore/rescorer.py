@@ -13,23 +13,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import cast
+from typing import Any, Protocol, cast
 
-from rescore import api, pipeline
-from rescore.asr.calibration import UNCALIBRATED, Calibration, calibrate
-from rescore.asr.confidence import Word, networks
+from rescore import api, parts, pipeline
 from rescore.config import RunConfig
 from rescore.decision.rules import combine
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, capabilities_of, column_name, origin
-from rescore.metrics.normalise import EXACT
-from rescore.nbest import EDITS, FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, ranked_by_means
+from rescore.expansion import adding
+from rescore.lms import LanguageModel, capabilities_of, origin
+from rescore.nbest import FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, is_bonus, ranked_by_means
+from rescore.parts import CONFIDENCES
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
 from rescore.tuning.weights import misfit
 
 Model = str | LanguageModel | api.Scorer
 """A language model: its name as `rescore.load` takes it, a model, or a function of sentences."""
+
+
+class Word(Protocol):
+    """A word of a chosen text."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def confidence(self) -> float:
+        """The probability that it is right."""
+
+    @property
+    def alternatives(self) -> tuple[tuple[str, float], ...]:
+        """What other hypotheses have in its place, with posteriors; "" is no word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +75,7 @@ class Rescorer:
         Args:
             lm: one or several; each as `rescore.score` takes it.
             weights: as `rescore.rerank` takes them, or the path of a file that `rescore tune` wrote.
-            config: decision, metric, recombination and respelling, where they are not the defaults of `rescore
-                rerank`.
+            config: decision, metric and expansions, where they are not the defaults of `rescore rerank`.
             dev: scored lists with references on which the confidences of words are calibrated, as by `rescore
                 confidence --dev`; without such lists confidences are posteriors as they are.
 
@@ -88,7 +101,7 @@ class Rescorer:
         self._lock = threading.Lock()
         dev_lists = api.checked_lists("Rescorer", dev)
         self._check(self._plan(dev_lists))
-        self.calibration = self._calibration(dev_lists)
+        self._calibration = self._calibrate(dev_lists) if dev_lists else None
 
     @property
     def weights(self) -> Weights:
@@ -112,14 +125,16 @@ class Rescorer:
 
     def _check(self, plan: Plan) -> None:
         pipeline.expand_to_decide(plan, ())  # no channel may be learned from what is decided
-        columns = {column_name(lm, plan.norm): origin(lm, plan.norm) for lm in plan.models}
-        if plan.expansion.respelling:
-            columns |= plan.expansion.respelling.columns
-        if plan.weights.weighs(EDITS) and EDITS not in columns:
-            raise UserError(
-                "these weights were tuned with respelled hypotheses; give the --respell and --words that they were "
-                "tuned with, or tune weights without --respell"
-            )
+        columns = {lm.name: origin(lm, plan.norm) for lm in plan.models}
+        for expansion in plan.expansions:
+            columns |= expansion.columns
+        for name in plan.weights.weights:
+            if is_bonus(name, plan.weights.columns.get(name)) and plan.weights.weighs(name) and name not in columns:
+                option = " or ".join(f"--{expansion}" for expansion in adding(name))
+                raise UserError(
+                    f"these weights were tuned with the column {name} of {option}; give the {option} and --words that "
+                    f"they were tuned with, or tune weights without {option}"
+                )
         if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:
             raise UserError(fault)
         for name, column in plan.weights.columns.items():
@@ -130,15 +145,10 @@ class Rescorer:
         if plan.weights.weighs(TOKENS) and TOKENS in plan.weights.columns and not plan.counted:
             raise UserError("the weights need the column tokens, and no model counts tokens; give the --lm that does")
 
-    def _calibration(self, dev: list[NbestList]) -> Calibration:
-        if not dev:
-            return UNCALIBRATED
+    def _calibrate(self, dev: list[NbestList]) -> Any:
         plan = self._plan(dev)
         suited(plan.weights, dev, self._config.force_weights)
-        if plan.metric.words is None:
-            raise UserError(f"{plan.metric.name} has no word errors; confidences cannot be calibrated under it")
-        texts = plan.decision_with(plan.weights).texts(plan.metric, dev, plan.weights.of)
-        return calibrate(dev, texts, plan.weights, plan.metric.words)
+        return parts.resolve(CONFIDENCES).calibrated(plan.metric, plan.weights, plan.decision_with(plan.weights), dev)
 
     def choose(self, nbest: NbestList | Sequence[str]) -> Choice:
         """The decision about one list, or about texts, the most probable first.
@@ -158,7 +168,7 @@ class Rescorer:
         with self._lock:
             plans = [self._plan(lists) for lists in sets]
             neighbours = any(capabilities_of(lm).context != (0, 0) for lm in self.lms)  # the lists of a set are these
-            neighbours = neighbours or bool(self._config.respell)  # a term is probable if its recording has it
+            neighbours = neighbours or any(one.reads_neighbours for plan in plans for one in plan.expansions)
             if neighbours or any(plan is not plans[0] for plan in plans):
                 return [_scored(plan, lists) for plan, lists in zip(plans, sets, strict=True)]
             scored = iter(_scored(plans[0], [nbest for lists in sets for nbest in lists]) if plans else ())
@@ -179,13 +189,14 @@ class Rescorer:
             alternatives: number of other words in each place, at most.
         """
         plan = self._plan([choice.nbest])
-        network = networks([choice.nbest], [choice.text], plan.weights.of, plan.metric.words or EXACT)[0]
-        return self.calibration.words(network, alternatives)
+        run = (plan.metric, [choice.nbest], [choice.text], plan.weights)
+        words: list[list[Word]] = parts.resolve(CONFIDENCES).words_of(*run, self._calibration, alternatives)
+        return words[0]
 
     @property
     def calibrated(self) -> bool:
         """Whether confidences were calibrated on dev lists."""
-        return self.calibration is not UNCALIBRATED
+        return self._calibration is not None
 
 
 def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:

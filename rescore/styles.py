@@ -1,15 +1,11 @@
-"""How reports look: a table of cells as plain text, Markdown, CSV or LaTeX; a record as JSON."""
+"""How reports look: a table of cells as plain text, figures in tables, a record as JSON."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -34,14 +30,6 @@ class Worse(str):
 def marked_worse(change: str, is_worse: bool) -> str:
     """The cell of a change, which says so if it is for the worse."""
     return Worse(f"{change} worse") if is_worse else change
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{letter: f"${letter}$" for letter in "<>|"},  # the default fonts print other signs for these
-}
 
 
 def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) -> None:
@@ -97,32 +85,13 @@ def _plain(value: Any) -> Any:
 
 def text(rows: Cells) -> str:
     """Columns aligned: the first to the left, the others to the right."""
-    rows = [[_one_line(cell) for cell in row] for row in rows]
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *rest in rows:
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
-
-
-def html(rows: Cells) -> str:
-    """A table for notebooks and pages: columns of words to the left, figures to the right."""
-    head, *body = rows
-    of_words = [place == 0 or any(_is_words(row[place]) for row in body) for place in range(len(head))]
-    lines = []
-    for tag, row in [("th", head), *(("td", row) for row in body)]:
-        cells = []
-        for cell, words in zip(row, of_words, strict=True):
-            style = ' style="text-align:left"' if words else ' class="worse"' if isinstance(cell, Worse) else ""
-            content = f"<b>{escape(cell)}</b>" if isinstance(cell, Best) else escape(cell)
-            cells.append(f"<{tag}{style}>{content}</{tag}>")
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f"<table>{''.join(lines)}</table>"
-
-
-def _is_words(cell: str) -> bool:
-    return not isinstance(cell, Worse) and any(map(str.isalpha, cell))
 
 
 def as_frame(rows: Sequence[dict[str, Any]]) -> Any:
@@ -139,56 +108,9 @@ def as_frame(rows: Sequence[dict[str, Any]]) -> Any:
     raise UserError("to_frame needs pandas or polars; install one of them")
 
 
-def markdown(rows: Cells) -> str:
-    """GitHub's pipe tables."""
-    head, *body = ([_markdown_cell(cell) for cell in row] for row in rows)
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _markdown_cell(cell: str) -> str:
-    escaped = _one_line(cell).replace("\\", "\\\\").replace("|", "\\|")
-    return f"**{escaped}**" if isinstance(cell, Best) else escaped
-
-
-def _one_line(cell: str) -> str:
+def one_line(cell: str) -> str:
     """Without newlines and other control characters, which would end a row."""
     return "".join(letter if letter.isprintable() else " " for letter in cell)
-
-
-def comma_separated(rows: Cells) -> str:
-    """CSV with a head line (RFC 4180)."""
-    file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([[_one_line(cell) for cell in row] for row in rows])
-    return file.getvalue().rstrip("\n")
-
-
-def latex(rows: Cells) -> str:
-    """A tabular with the rules of booktabs."""
-    head, *body = (" & ".join([escape_latex(row[0]), *map(_latex_figure, row[1:])]) + r" \\" for row in rows)
-    columns = "l" + "r" * (len(rows[0]) - 1)
-    return "\n".join(
-        [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
-    )
-
-
-def latex_note(note: str) -> str:
-    """A line of text under a table."""
-    return rf"\par\smallskip{{\footnotesize {_latex_figure(note)}\par}}"
-
-
-def _latex_figure(cell: str) -> str:
-    """A cell behind the first: intervals with a dash, a minus, marks raised, the best figure bold."""
-    escaped = re.sub(r"(?<=\d)-(?=\d)", "--", escape_latex(cell))
-    escaped = re.sub(r"(?<![\d-])-(?=\d)", "$-$", escaped)
-    escaped = escaped.replace(MARKS[0], r"$^{\dagger}$").replace(MARKS[1], r"$^{\ddagger}$")
-    return rf"\textbf{{{escaped}}}" if isinstance(cell, Best) else escaped
-
-
-def escape_latex(cell: str) -> str:
-    """The cell's text, none of it a command."""
-    escaped = re.sub(r"[\\~^&%$#_{}<>|]", lambda match: _LATEX.get(match[0], "\\" + match[0]), _one_line(cell))
-    return "{}" + escaped if escaped.startswith("[") else escaped  # behind `\\\\` a bracket would be an option of it
 
 
 def signature_lines(signatures: Iterable[tuple[str, str]], style: str) -> list[str]:

@@ -523,7 +523,6 @@ def test_confidence(ngram: Golden) -> None:
     (ngram.folder / "segments").write_text(segments, encoding="utf-8")
     ngram.run(*given, "--segments", "segments", "-o", "words.ctm")
     ngram.file("words.ctm", 8)
-    ngram.run("test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--confidence", "run.jsonl")
     ngram.holds("confidence")
 
 

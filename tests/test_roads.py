@@ -22,6 +22,7 @@ from rescore.lms.base import DEFAULT
 from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
+from rescore.options import OptionValues
 from tests.cli.test_recipe import make
 from tests.conftest import Run
 
@@ -195,7 +196,16 @@ def words_of(feature: Feature) -> str | None:
 
 def config_of(feature: Feature) -> RunConfig:
     words = WordList.load(Path(name)) if (name := words_of(feature)) else None
-    return RunConfig(lms=feature.lms, measuring=MetricOptions(words=words), **feature.fields)
+    others = {name: value for name, value in feature.fields.items() if name not in EXPANDING}
+    measuring = MetricOptions(words=words)
+    return RunConfig(lms=feature.lms, measuring=measuring, expanding=expanding_of(feature), **others)
+
+
+EXPANDING = ("recombine", "respell", "channel")
+
+
+def expanding_of(feature: Feature) -> OptionValues:
+    return OptionValues(**{name: feature.fields[name] for name in EXPANDING if name in feature.fields})
 
 
 def by_python(feature: Feature, dev: list[NbestList], test: list[NbestList]) -> tuple[str, list[str]]:
@@ -220,8 +230,7 @@ def lines_of(decided: Any) -> list[str]:
 
 
 def of_rescorer(feature: Feature) -> RunConfig:
-    expansion = {name: feature.fields[name] for name in ("recombine", "respell", "channel") if name in feature.fields}
-    return RunConfig(measuring=config_of(feature).measuring, **expansion)
+    return RunConfig(measuring=config_of(feature).measuring, expanding=expanding_of(feature))
 
 
 def by_rescorer(feature: Feature, test: list[NbestList]) -> list[str]:

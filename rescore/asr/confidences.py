@@ -14,6 +14,7 @@ from rescore.decision import Decision
 from rescore.errors import UserError, counted
 from rescore.formats.recordings import RecordingSegment
 from rescore.metrics import Metric
+from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
 from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
@@ -32,14 +33,15 @@ class Confidences:
     """Quality of the confidences in `words`; None without references, or without dev lists."""
 
 
-def check(metric: Metric) -> None:
-    """See that words have confidences under a metric, before anything is computed.
+def check(metric: Metric) -> Normaliser:
+    """What a metric counts as the same word.
 
     Raises:
         UserError: it knows no word errors.
     """
     if metric.words is None:
         raise UserError(f"{metric.name} has no word errors; confidences need --metric wer")
+    return metric.words
 
 
 def confidences(
@@ -61,19 +63,40 @@ def confidences(
     Raises:
         UserError: the metric knows no word errors, or confidences cannot be calibrated on the dev lists.
     """
-    check(metric)
-    assert metric.words is not None
+    same = check(metric)
     calibration = UNCALIBRATED if scale is None else Calibration(scale)
     if dev:
         warn_of_overlap(lists, dev)
-        calibration = calibrate(dev, decide.texts(metric, dev, weights.of), weights, metric.words)
-    decided = networks(lists, texts, weights.of, metric.words)
-    plain = calibrated = None
+        calibration = calibrated(metric, weights, decide, dev)
+    decided = networks(lists, texts, weights.of, same)
+    plain = after = None
     if all(nbest.references for nbest in lists):
-        plain = measure(UNCALIBRATED if dev else calibration, lists, decided, metric.words)
-        calibrated = measure(calibration, lists, decided, metric.words) if dev else None
+        plain = measure(UNCALIBRATED if dev else calibration, lists, decided, same)
+        after = measure(calibration, lists, decided, same) if dev else None
     words = [calibration.words(network, alternatives) for network in decided]
-    return Confidences(words, calibration, plain, calibrated)
+    return Confidences(words, calibration, plain, after)
+
+
+def calibrated(metric: Metric, weights: Weights, decide: Decision, dev: Sequence[NbestList]) -> Calibration:
+    """How the confidences of words are calibrated on dev lists with references.
+
+    Raises:
+        UserError: the metric knows no word errors, or confidences cannot be calibrated on these lists.
+    """
+    return calibrate(dev, decide.texts(metric, dev, weights.of), weights, check(metric))
+
+
+def words_of(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    texts: Sequence[str],
+    weights: Weights,
+    calibration: Calibration | None = None,
+    alternatives: int = 0,
+) -> list[list[Word]]:
+    """The words of the text decided for each list, with at most `alternatives` others in their places."""
+    decided = networks(lists, texts, weights.of, metric.words or EXACT)
+    return [(calibration or UNCALIBRATED).words(network, alternatives) for network in decided]
 
 
 def for_page(

@@ -386,9 +386,8 @@ class Corrector:
         if not self._by_utterance:
             self.finder.look_up(text.text for text in texts)
         every = [self.finder(text.text, self._allowed(text)) for text in texts]
-        for text, heard in zip(texts, every, strict=True):
-            if not text.repeated:
-                self.finder.add(self._recording, heard)
+        for heard in every:
+            self.finder.add(self._recording, heard)
         self.finder.weigh([span for heard in every for span in heard.spans])
         scores = self._trees(np.concatenate([self.finder.features(heard, self._recording) for heard in every]))
         first = 0
@@ -462,8 +461,7 @@ class Corrector:
         for part in parts:
             changes = [next(every) for _ in part.texts]
             written = part.render([[change.replacement for change in row] for row in changes])
-            shown = zip(part.texts, changes, strict=True)
-            yield written, [change for text, row in shown if not text.repeated for change in row]
+            yield written, [change for row in changes for change in row]
 
 
 ACRONYM = 3

@@ -1,145 +1,20 @@
-"""New hypotheses from old ones: the lists of several systems merged, parts of hypotheses recombined."""
+"""New hypotheses that combine parts of a list's hypotheses."""
 
 from __future__ import annotations
 
-import logging
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from rescore.asr.merge import lacking, refuse_scored
+from rescore.config import EXPANSION, RunConfig
 from rescore.errors import UserError
+from rescore.expansion import Expansion
 from rescore.metrics.alignment import Edit, edits_between
-from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.nbest import (
-    FIRST_PASS,
-    Column,
-    Hypothesis,
-    NbestList,
-    Origin,
-    component_columns,
-    free_name,
-    in_tie_order,
-    score_columns,
-)
-
-log = logging.getLogger(__name__)
-
-MISSING = "missing."
-MERGED = "merged"
-
-
-def merge(
-    first: Sequence[NbestList], others: Mapping[str, Sequence[NbestList]], normaliser: Normaliser | None = None
-) -> Iterator[NbestList]:
-    """The lists of the first system, with the hypotheses and the scores of the others.
-
-    A text that several systems propose is one hypothesis. The first system gives the first-pass score; its hypotheses
-    keep their origin, and hypotheses from other systems alone have the origin `MERGED`.
-
-    Args:
-        others: lists by the name of their column. normaliser: says which texts are the same; None for exact texts.
-
-    Raises:
-        UserError: an utterance is not in the first lists, these have scores of models, which the new hypotheses would
-            lack, or two columns would have the same name.
-    """
-    known = {nbest.id for nbest in first}
-    systems = {}
-    for name, lists in others.items():
-        column = free_name(name)
-        if column != name:
-            log.warning("the column of system %s is called %s, because the name %s is reserved", name, column, name)
-        systems[column] = {nbest.id: nbest for nbest in lists}
-        unknown = next((nbest.id for nbest in lists if nbest.id not in known), None)
-        if unknown is not None:
-            raise UserError(
-                f"{name}: utterance {unknown} is not in the lists of the first system; give the same set of each"
-            )
-        absent = len(known) - len(systems[column])
-        if absent:
-            log.warning(
-                "%s: %d of %d utterances are missing; for them, the hypotheses come from the other systems",
-                name,
-                absent,
-                len(known),
-            )
-    for nbest in first:
-        refuse_scored(nbest, "merge")
-        yield _merged(nbest, {name: lists.get(nbest.id) for name, lists in systems.items()}, normaliser or EXACT)
-
-
-def _merged(nbest: NbestList, others: Mapping[str, NbestList | None], normaliser: Normaliser) -> NbestList:
-    def key(text: str) -> str:
-        return " ".join(normaliser(text))
-
-    taken = {column for hypothesis in nbest.hypotheses for column in hypothesis.scores}
-    for name in others:
-        if name in taken:
-            raise UserError(f"{name}: the lists of the first system have a column of that name; rename the file")
-    systems = {name: _best_scores(theirs, key) for name, theirs in others.items()}
-    hypotheses = [
-        replace(
-            hypothesis,
-            scores={MISSING + FIRST_PASS: 0.0, **hypothesis.scores, **_scores(key(hypothesis.text), systems)},
-        )
-        for hypothesis in nbest.hypotheses
-    ]
-    present = {key(hypothesis.text) for hypothesis in nbest.hypotheses}
-    columns = (FIRST_PASS, *component_columns(nbest))
-    absent = {name: worst(nbest.column(name)) for name in columns} | _missing(nbest) | {MISSING + FIRST_PASS: 1.0}
-    for theirs in others.values():
-        for hypothesis in theirs.hypotheses if theirs else ():
-            text = _words(hypothesis.text)
-            if key(text) not in present:
-                present.add(key(text))
-                hypotheses.append(
-                    Hypothesis(text, {**absent, **_scores(key(text), systems)}, Origin.MERGED, hypothesis.times)
-                )
-    names = [*others, *(MISSING + system for system in (FIRST_PASS, *others))]
-    columns_of_systems = {name: Column.component(MERGED) for name in names}
-    return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **columns_of_systems})
-
-
-def lacking(nbest: NbestList) -> dict[str, float]:
-    """The columns of merged lists for a text that no other system has: as in a list without it."""
-    merged = [name for name in component_columns(nbest) if nbest.provenance[name].model == MERGED]
-    columns = {name: worst(nbest.column(name)) for name in merged} | _missing(nbest)
-    return columns | {MISSING + FIRST_PASS: 0.0} if columns else columns
-
-
-def _missing(nbest: NbestList) -> dict[str, float]:
-    """Of merged lists the columns that say for each system whether it lacks a text: this one, they do."""
-    return {name: 1.0 for name in component_columns(nbest) if name.startswith(MISSING)}
-
-
-def worst(scores: Sequence[float]) -> float:
-    """The worst finite score, or 0: -inf for an unknown score would make a text impossible."""
-    return min(filter(math.isfinite, scores), default=0.0)
-
-
-def _words(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _best_scores(nbest: NbestList | None, key: Callable[[str], str]) -> dict[str, float]:
-    """The first-pass score of each text by its normalised form; the best score of duplicate texts."""
-    scores: dict[str, float] = {}
-    for hypothesis in nbest.hypotheses if nbest else []:
-        text, score = key(hypothesis.text), hypothesis.scores[FIRST_PASS]
-        scores[text] = max(score, scores.get(text, score))
-    return scores
-
-
-def _scores(words: str, systems: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    columns = {}
-    for name, scores in systems.items():
-        columns[name] = scores[words] if words in scores else worst(list(scores.values()))
-        columns[MISSING + name] = float(words not in scores)
-    return columns
-
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin, in_tie_order
+from rescore.options import Declared, option
 
 RIDGE = 0.3
 """How far estimates are drawn to the mean of the list's edits, against the square of one hypothesis' error."""
@@ -159,22 +34,13 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
     absent = lacking(nbest)
     new: list[Hypothesis] = []
     if np.isfinite(scores).all():
-        known = {_words(hypothesis.text) for hypothesis in nbest.hypotheses}
+        known = {" ".join(hypothesis.text.split()) for hypothesis in nbest.hypotheses}
         words = [hypothesis.text.split() for hypothesis in ordered.hypotheses]
         for estimate, text in combinations(words, scores, number + len(known)):
             if text not in known and len(new) < number:
                 known.add(text)
                 new.append(Hypothesis(text, {**absent, FIRST_PASS: estimate}, Origin.RECOMBINED))
     return replace(nbest, hypotheses=[*nbest.hypotheses, *new])
-
-
-def refuse_scored(nbest: NbestList, verb: str) -> None:
-    """
-    Raises:
-        UserError: the list has scores of models; `verb` names the refused operation.
-    """
-    if columns := score_columns(nbest):
-        raise UserError(f"utterance {nbest.id}: has scores {columns[0]} already; {verb} lists before they are scored")
 
 
 def combinations(
@@ -238,3 +104,31 @@ def _apply(best: Sequence[str], edits: Sequence[Edit]) -> str:
         words += [*best[at : edit.start], *edit.words]
         at = edit.end
     return " ".join([*words, *best[at:]])
+
+
+class Recombining(Expansion):
+    """Hypotheses that combine what others have in different places."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Declared):
+        title = EXPANSION
+
+        recombine: int = option(
+            0, "Add up to K hypotheses to each list, combined from parts of its hypotheses.", metavar="K", low=0
+        )
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    @classmethod
+    def made(cls, options: Options, config: RunConfig, dev: Sequence[NbestList] | None) -> Recombining:
+        return cls(options.recombine)
+
+    def check_components(self, nbest: NbestList, names: Sequence[str]) -> None:
+        if absent := [name for name in names if name not in lacking(nbest)]:
+            raise UserError(
+                f"--components and --recombine exclude each other: recombined hypotheses have no score {absent[0]}"
+            )
+
+    def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
+        return (recombine(nbest, self._number) for nbest in lists)

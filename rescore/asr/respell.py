@@ -9,7 +9,7 @@ import math
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -24,8 +24,10 @@ from rescore.asr.channel import Channel, collect, learn
 from rescore.asr.correct import Candidate as Correction
 from rescore.asr.correct import Corrector
 from rescore.asr.formats.documents import Text, recording_of, replaced
-from rescore.asr.recombine import refuse_scored
+from rescore.asr.merge import refuse_scored
+from rescore.config import EXPANSION, RunConfig
 from rescore.errors import UserError, counted
+from rescore.expansion import Expansion
 from rescore.lms import parse, shipped_models
 from rescore.lms.lexicon import NAME, Lexicon, spelled
 from rescore.metrics.listed import WordList
@@ -34,7 +36,6 @@ from rescore.nbest import (
     CHANNEL,
     EDITS,
     FIRST_PASS,
-    LISTED,
     Column,
     Hypothesis,
     NbestList,
@@ -42,6 +43,7 @@ from rescore.nbest import (
     Role,
     content_hash,
 )
+from rescore.options import Declared, option
 from rescore.parts import did_you_mean
 
 log = logging.getLogger(__name__)
@@ -405,37 +407,44 @@ def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None 
     lexicon = Lexicon.load(Path(path) if path else next((place for place in places if place.is_file()), shipped))
     if words is None:
         return lexicon
-    return lexicon.with_words(chain.from_iterable(map(str.split, words.entries)), _lower_lists(words))
+    return lexicon.with_words(chain.from_iterable(map(str.split, words.entries)), words.lower)
 
 
-def _lower_lists(words: WordList) -> dict[str, frozenset[str]]:
-    """The words of each utterance in lower case; empty if all utterances share a list."""
-    return {name: frozenset(own.lower().split()) for name, own in words.lists.items()}
+class Respelling(Expansion):
+    """The respelling of one experiment: which lexicon, which channel, and which lists it was learned from."""
 
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Declared):
+        title = EXPANSION
 
-def with_listed(lists: Iterable[NbestList], words: WordList) -> Iterator[NbestList]:
-    """The lists with one more column: how many words of each hypothesis the user listed, for the utterance if words are
-    listed by utterance. Case does not count."""
-    by_utterance = _lower_lists(words)
-    every = frozenset(word for entry in words.entries for word in entry.lower().split())
-    column = Column("listed", "", f"words:{words.digest}", "", Role.COUNT)
-    before, columns = None, {}
-    for nbest in lists:
-        if nbest.provenance is not before:
-            before, columns = nbest.provenance, {**nbest.provenance, LISTED: column}
-        own = by_utterance.get(nbest.id, frozenset()) if words.by_utterance else every
-        hypotheses = [
-            replace(one, scores=one.scores | {LISTED: float(sum(word in own for word in one.text.lower().split()))})
-            for one in nbest.hypotheses
-        ]
-        yield replace(nbest, hypotheses=hypotheses, provenance=columns)
+        respell: int = option(
+            0,
+            "Add up to N hypotheses to each list, after --recombine: words outside the lexicon are replaced by words "
+            "of the lexicon, and words that sound like a term of --words by the term.",
+            metavar="N",
+            low=0,
+        )
+        channel: str | None = option(
+            None,
+            "With --respell: model of misheard words. DIR: a trained model; dev: learned from the dev lists; folds: "
+            "learned from the lists that are respelled, each third from the other two; shipped: comes with rescore.  "
+            "[default: dev with 500 dev lists or more, else shipped]",
+            metavar="DIR|dev|folds|shipped",
+            needs="respell",
+            reads=True,
+        )
+        lexicon: str | None = option(
+            None,
+            "With --respell: file of words with counts.  [default: in the folder of the first --lm]",
+            metavar="FILE",
+            needs="respell",
+            reads=True,
+        )
 
-
-class Respelling:
-    """The respelling of one experiment: which lexicon, which channel, and which lists it was learned from.
-
-    It is made once for all lists of an experiment, so that a channel is learned once.
-    """
+    adds = (CHANNEL, EDITS)
+    reads_words = True
+    reads_neighbours = True
+    """A term is probable if its recording has it."""
 
     def __init__(
         self,
@@ -466,27 +475,30 @@ class Respelling:
                 LEARNABLE,
             )
 
-    def __call__(self, lists: Iterable[NbestList], own: bool = False) -> Iterator[NbestList]:
-        """Copies of the lists with new hypotheses, a stream; of unsuited lists, with the columns alone.
+    @classmethod
+    def made(cls, options: Options, config: RunConfig, dev: Sequence[NbestList] | None) -> Respelling:
+        words = config.measuring.words
+        return cls(options.respell, find_lexicon(options.lexicon, config.lms, words), options.channel, dev, words)
 
-        Args:
-            own: whether the lists are the dev lists.
+    def check_decided(self) -> None:
+        if self._name == "folds":
+            raise UserError(
+                "--channel folds learns from the references of these lists, which rerank must not use; give a folder"
+            )
 
-        Raises:
-            UserError: the channel is absent or damaged, there are no lists to learn it from, or it would be learned
-                from the references of lists that others are the dev lists of.
-        """
-        if self._name == "folds" and self._dev is not None and not own:
+    def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
+        """Copies of the lists with new hypotheses, a stream; of unsuited lists, with the columns alone."""
+        if self._name == "folds" and self._dev is not None and not dev:
             raise UserError(
                 "--channel folds learns from the references of the test lists; "
                 "give --channel dev, which learns from the dev lists"
             )
         if self._terms:
             lists = self._terms(lists)
-        if self._name == "folds" or (self._name == "dev" and own):
+        if self._name == "folds" or (self._name == "dev" and dev):
             every = list(lists)
             return self._crosswise(every, self._channel if self._name == "dev" else _learned(every))
-        if own and self._dev and content_hash(self._dev) in self._channel.source:
+        if dev and self._dev and content_hash(self._dev) in self._channel.source:
             log.warning(
                 "--channel %s was learned from these dev lists, so the gain on them is too high; give --channel dev",
                 self._name,

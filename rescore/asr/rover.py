@@ -17,11 +17,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rescore.asr.written import Token, rewritten, tokens_of
-from rescore.decision.rules import DecisionRule, ListWeights
-from rescore.metrics.base import Metric
-from rescore.metrics.normalise import EXACT
-from rescore.nbest import EMPTY, NbestList
+from rescore.asr.written import Token, rewritten
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int32]
@@ -36,27 +32,6 @@ MAJORITY = 0.5 + 1e-9
 """A hypothesis with a larger posterior wins in every slot, so that nothing needs to be aligned."""
 NEARLY = 1e-9
 """Costs that differ by less are equal: of equal alignments a word stands in a slot rather than beside it."""
-
-
-class Rover(DecisionRule):
-    """The words with the highest posteriors, place by place. The weight of the column `EMPTY` is the natural log of a
-    factor for the posterior of no word."""
-
-    needs_scale = True
-
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
-        """Words are the same where the metric counts them as the same."""
-        normaliser = (metric and metric.words) or EXACT
-        return Ballots([[tokens_of(hypothesis.text, normaliser) for hypothesis in nbest.hypotheses] for nbest in lists])
-
-    def choose_all(
-        self,
-        lists: Sequence[NbestList],
-        preferences: Sequence[Floats],
-        prepared: Ballots,
-        weights: Sequence[ListWeights],
-    ) -> list[str]:
-        return prepared.vote(preferences, np.exp([each.columns.get(EMPTY, 0.0) for each in weights]))
 
 
 @dataclass(frozen=True, slots=True)

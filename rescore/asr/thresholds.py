@@ -36,7 +36,7 @@ def tuned(corrector: Corrector, words: WordList, dev: str, dev_ref: str, normali
     """
     source = Source(dev)
     kind = kind_of(source)
-    if kind in ("ctm", "srt", "vtt", "json"):
+    if kind in ("ctm", "srt", "vtt"):
         raise UserError(
             f"{dev}: dev texts are plain lines, Kaldi text, trn or STM, with a reference for each utterance"
         )

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
-from rescore.asr.rover import network_rows
+from rescore.asr.rover import Ballots, network_rows
+from rescore.asr.written import tokens_of
 from rescore.decision import Decision
+from rescore.decision.rules import DecisionRule, ListWeights, Search
 from rescore.metrics.base import Metric
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import EMPTY, FIRST_PASS, NbestList, component_columns, vote_columns
@@ -33,6 +35,30 @@ POWERS, EMPTIES = (0, 1, 2, 3, 5), (1.0, 1.1, 0.9, 0.8, 0.7, 0.6, 0.5)
 counts for."""
 MARGIN = 1e-3
 """The share of errors that a change must save: smaller gains are those of dev alone."""
+
+
+class Rover(DecisionRule):
+    """The words with the highest posteriors, place by place. The weight of the column `EMPTY` is the natural log of a
+    factor for the posterior of no word."""
+
+    needs_scale = True
+
+    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
+        """Words are the same where the metric counts them as the same."""
+        normaliser = (metric and metric.words) or EXACT
+        return Ballots([[tokens_of(hypothesis.text, normaliser) for hypothesis in nbest.hypotheses] for nbest in lists])
+
+    def choose_all(
+        self,
+        lists: Sequence[NbestList],
+        preferences: Sequence[Floats],
+        prepared: Ballots,
+        weights: Sequence[ListWeights],
+    ) -> list[str]:
+        return prepared.vote(preferences, np.exp([each.columns.get(EMPTY, 0.0) for each in weights]))
+
+    def own_search(self, lists: Sequence[NbestList]) -> Search | None:
+        return tune_votes if vote_columns(lists) else None
 
 
 def tune_votes(

@@ -27,8 +27,6 @@ from rescore.parts import Registry
 
 LONG = 50
 """Columns that a list of names may take in the help before it goes into the text, which is wrapped."""
-SHORT = 20
-"""Columns of a default that the screen of common options shows."""
 SCREEN = 45
 """Lines of a help text that is shown in full. Longer texts show the common options; `--help-all` shows all."""
 WHOLE = "rescore.help.whole"
@@ -106,25 +104,11 @@ class DeclaredOption(click.Option):
         self.entry = entry
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """The option and its help: with all parts of its table, or on the screen of common options one sentence if it
-        is no option of the command's own."""
+        from rescore.cli.help import described
+
         record = super().get_help_record(ctx)
-        if record is None:
-            return None
-        about, brackets, rest = record[1].partition("  [")
-        if not ctx.meta.get(WHOLE) and self.entry.title != Declared.title:
-            sentence, default = _SENTENCE.split(record[1])[0], rest.removeprefix("default: ")
-            short = len(default) < SHORT and default != rest
-            return record[0], f"{sentence.rstrip('.')}." + (f"{brackets}{rest}" if short else "")
-        if table := self.entry.about.describes:
-            more = "; ".join(f"{name}: {table.about(name)}" for name in table) + "."
-        else:
-            more = self.type.help if isinstance(self.type, OneOf) else ""
-        return record[0], f"{about} {more}{brackets}{rest}" if more else record[1]
-
-
-_SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
-"""The end of the first sentence of a help text."""
+        names = self.type.help if isinstance(self.type, OneOf) else ""
+        return None if record is None else described(self.entry, record, names, whole=ctx.meta.get(WHOLE, False))
 
 
 @dataclass(frozen=True)
@@ -141,14 +125,18 @@ class Offer:
     helps: Mapping[str, str] = field(default_factory=dict)
     """Help texts of the command's own, by field."""
 
+    def _declared(self) -> list[Field]:
+        """The fields of the class; those with options of parts only if the command line may hold such options."""
+        return [entry for entry in self.declared.declared() if entry.about.parts is None or _parts_are_read()]
+
     @property
     def fields(self) -> list[Field]:
-        every = [entry for entry in self.declared.declared() if entry.about.parts is None or _parts_are_read()]
-        chosen = [entry for entry in every if entry.title in self.groups or entry.name in self.names]
+        """The offered options."""
+        every = not (self.groups or self.names)
         return [
             entry._replace(about=self._about(entry))
-            for entry in (chosen if self.groups or self.names else every)
-            if entry.name not in self.without
+            for entry in flattened(self._declared())
+            if (every or entry.title in self.groups or entry.name in self.names) and entry.name not in self.without
         ]
 
     def _about(self, entry: Field) -> Option:
@@ -157,7 +145,7 @@ class Offer:
 
     def parameters(self) -> Iterator[click.Parameter]:
         shared = dict[str, list[Field]]()
-        for entry in flattened(self.fields):
+        for entry in self.fields:
             shared.setdefault(parameter_name(entry), []).append(entry)
         for name, entries in shared.items():
             yield _argument(name, entries[0]) if entries[0].about.argument else _option(name, entries)
@@ -168,13 +156,14 @@ class Offer:
         Raises:
             UsageError: an option is given that has no meaning without another option, which is absent.
         """
-        entries = {entry.name: entry for entry in flattened(self.fields)}
+        entries = {entry.name: entry for entry in self.fields}
         for name, entry in entries.items():
             needed = entries.get(entry.about.needs)
             if needed and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE and not ctx.params[needed.name]:
                 flag = f"{needed.about.flag(needed.name)} {needed.about.metavar or ''}".strip()
                 raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
-        return made(self.declared, self.fields, ctx.params)
+        offered = {name: ctx.params[name] for name in map(parameter_name, entries.values())}
+        return made(self.declared, self._declared(), offered)
 
 
 def _parts_are_read() -> bool:
@@ -313,21 +302,9 @@ class Command(click.Command):
         super().format_help(ctx, formatter)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The command's own options, options that every command has, and the others by group."""
-        whole = ctx.meta[WHOLE]
-        groups: dict[str, list[tuple[str, str]]] = {Declared.title: []}
-        everywhere: list[tuple[str, str]] = []
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
-            if record is None:
-                continue
-            if not isinstance(parameter, DeclaredOption):
-                if whole or parameter.name not in ("quiet", "verbose"):
-                    everywhere.append(record)
-            elif whole or parameter.entry.about.common:
-                groups.setdefault(parameter.entry.title if whole else Declared.title, []).append(record)
-        groups[Declared.title] += everywhere
-        for title, records in groups.items():
+        from rescore.cli.help import groups
+
+        for title, records in groups(ctx, self.get_params(ctx), whole=ctx.meta[WHOLE]).items():
             with formatter.section(title):
                 formatter.write_dl(records)
 

@@ -121,7 +121,6 @@ COMMANDS: Registry[click.Command] = Registry(
         ),
         "models": ("rescore.cli.setup:models_command", "List the shipped models, or print the card of a model."),
         "init": ("rescore.cli.setup:init_command", "Write a Makefile for the lists in a folder."),
-        "completion": ("rescore.cli.setup:completion_command", "Print shell code for tab completion."),
     },
 )
 """The commands: where each is, and what it does. `rescore --help` shows this table and imports no command."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rescore.asr.commands.merge import SystemOptions
 from rescore.cli import options
 from rescore.cli.options.outputs import RunOutputs
 from rescore.config import RunConfig
@@ -22,11 +21,16 @@ if TYPE_CHECKING:
     lms=options.LanguageModelOptions,
     weights=options.DevLists,
     config=options.config(
-        options.MODELS, options.WEIGHTS, options.TUNING, options.EXPANSION, options.DECISION, options.MEASURES
+        options.MODELS,
+        options.WEIGHTS,
+        options.TUNING,
+        options.EXPANSION,
+        options.SYSTEMS,
+        options.DECISION,
+        options.MEASURES,
     ),
     outputs=RunOutputs,
     reporting=options.ReportOptions,
-    systems=SystemOptions,
     inputs=options.InputOptions,
 )
 def command(
@@ -36,7 +40,6 @@ def command(
     config: RunConfig,
     outputs: RunOutputs,
     reporting: options.ReportOptions,
-    systems: SystemOptions,
     inputs: options.InputOptions,
 ) -> None:
     """Score N-best lists with language models, tune their weights on --dev, rerank, and report.
@@ -52,26 +55,22 @@ def command(
     With several --lm, all weights and a word bonus are tuned together. Without --dev and --weight, the model card gives
     the weight. Without --lm, the scores in the lists are used.
     """
-    from rescore import formats, pipeline
-    from rescore.plan import check, metrics_of
+    from rescore import expansion, formats, pipeline
+    from rescore.plan import check
     from rescore.reports.results import render
 
     nbest = own.nbest
     reporting.check()
-    inputs.check([*nbest, *weights.dev, *systems.others, *systems.dev_with])
-    config = options.configured(config, lms, dev=weights.dev)
-    config = check(systems.configured(config))
-    times = outputs.check(config.respell)
+    inputs.check([*nbest, *weights.dev, *expansion.files(config)])
+    config = check(options.configured(config, lms, dev=weights.dev))
+    times = outputs.check()
     if outputs.html and not lms.lm:
         raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
     if outputs.curve and not config.tunes:
         raise click.UsageError("--curve is about tuning; give --dev or --folds")
     lists = inputs.read(nbest, need_references=bool(config.folds))
     dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
-    if systems.others:
-        same = metrics_of(config, lists, dev)[0].words
-        lists = systems.merged(lists, nbest, inputs, same)
-        dev = dev and systems.merged(dev, nbest, inputs, same, dev=True)
+    lists, dev = expansion.joined(config, lists, dev, nbest[0], inputs.read_alone)
     outputs.check_lists(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(

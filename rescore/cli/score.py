@@ -118,7 +118,7 @@ def command(
     if not lms.lm:
         raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
     if own.text and config.expands:
-        raise click.UsageError("--text is scored as it is; --respell and --recombine are for lists")
+        raise click.UsageError("--text is scored as it is; options that add hypotheses are for lists")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:

@@ -1,4 +1,4 @@
-"""`rescore init`, `recipe`, `completion` and `models`: what prepares the work."""
+"""`rescore init`, `recipe` and `models`: what prepares the work."""
 
 from __future__ import annotations
 
@@ -266,29 +266,6 @@ def _files_of(name: str) -> list[Path]:
 
 
 recipe_command.context_settings["ignore_unknown_options"] = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shell(Declared):
-    shell: str = option("", argument=True, required=True, choices=("bash", "zsh", "fish"))
-
-
-@command("completion", own=Shell)
-def completion_command(own: Shell) -> None:
-    """Print shell code for tab completion of commands, options and their values.
-
-    \b
-    rescore completion bash >> ~/.bashrc
-    rescore completion zsh >> ~/.zshrc
-    rescore completion fish > ~/.config/fish/completions/rescore.fish
-    """
-    from click.shell_completion import get_completion_class
-
-    from rescore.cli.main import cli
-
-    completion = get_completion_class(own.shell)
-    assert completion is not None
-    click.echo(completion(cli, {}, "rescore", "_RESCORE_COMPLETE").source())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -103,6 +103,11 @@ Losses = Callable[[Metric, Sequence[NbestList]], list[Floats]]
 """Of each list the (hypotheses, hypotheses) loss of choosing one where the other is right."""
 
 
+Search = Callable[[Metric, Sequence[NbestList], Sequence[str]], tuple[dict[str, float], float, float]]
+"""Finds weights on lists with references, given the names of the columns of language models. Returns the weights, the
+metric with them, and the metric with equal weights."""
+
+
 class DecisionRule:
     """Chooses a text for each list: by `choose`; or by `choose_all`, if it is faster over all lists at once or
     has weights of its own."""
@@ -111,6 +116,10 @@ class DecisionRule:
     """Whether `choose` takes posteriors exp(scale * score); else it takes the scores themselves."""
     losses: ClassVar[Losses | None] = None
     """The losses of a rule that chooses the least expected loss: weights and scale are then tuned together."""
+
+    def own_search(self, lists: Sequence[NbestList]) -> Search | None:
+        """Finds the weights of these lists, if the rule has a search of its own for them."""
+        return None
 
     def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Any:
         """What `choose` needs to know of each list, in their order: computed once for all scales."""

@@ -7,55 +7,25 @@ For example:
 
 from __future__ import annotations
 
-import glob
-import logging
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from rescore.errors import UserError, counted
-from rescore.formats.seen import IdSet
-from rescore.formats.source import NO_SCORES, TWICE, Fields, InputWarnings, ListSize, ReadOptions, Source
-from rescore.nbest import (
-    FIRST_PASS,
-    FORMER_FIRST_PASS,
-    RANK,
-    RESERVED,
-    SCORE,
-    SUM,
-    WORDS,
-    Hypothesis,
-    NbestList,
-    check_scores,
-    free_name,
-)
 from rescore.parts import FORMATS, resolve
 
 if TYPE_CHECKING:
-    from rescore.formats.best import BestWriter, write_best
-    from rescore.formats.references import ReferenceFile, References, read_references
-    from rescore.formats.writing import opened
-
-log = logging.getLogger(__name__)
-
-BEST_ENDINGS = ("trn", "ctm", "srt", "vtt")
-"""Endings of files with 1-best texts, which are no lists."""
-_LATER = {
-    "BestWriter": "rescore.formats.best",
-    "References": "rescore.formats.references",
-    "opened": "rescore.formats.writing",
-    "read_references": "rescore.formats.references",
-    "write_best": "rescore.formats.best",
-}
-"""What is imported when it is used: most runs read native lists and write nothing."""
+    from rescore.formats.best import BestWriter, read_output, write_best
+    from rescore.formats.reading import Format, fairseq_logs, from_json, iterate, read, sniff
+    from rescore.formats.references import References, read_references
+    from rescore.formats.source import ReadOptions
+    from rescore.formats.writing import BEST_ENDINGS, check_output, opened, write, written_formats
 
 __all__ = [
+    "BEST_ENDINGS",
     "FORMATS",
     "BestWriter",
     "Format",
     "ReadOptions",
     "References",
+    "check_output",
     "fairseq_logs",
     "from_json",
     "iterate",
@@ -66,337 +36,20 @@ __all__ = [
     "sniff",
     "write",
     "write_best",
+    "written_formats",
 ]
+_LATER = {
+    "best": ("BestWriter", "read_output", "write_best"),
+    "reading": ("Format", "fairseq_logs", "from_json", "iterate", "read", "sniff"),
+    "references": ("References", "read_references"),
+    "source": ("ReadOptions",),
+    "writing": ("BEST_ENDINGS", "check_output", "opened", "write", "written_formats"),
+}
+"""What is imported when it is used: most runs read native lists and write nothing."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return resolve(f"{_LATER[name]}:{name}")
-
-
-class Format(Protocol):
-    """A module (or object) that reads N-best lists of one toolkit.
-
-    It may have further methods: `write(lists, path)`; and `fewest_errors`, of lattices, as
-    `rescore.asr.formats.lattices.fewest_errors`.
-    """
-
-    def sniff(self, source: Source) -> bool:
-        """Whether the source has this format, judged by its head or its files."""
-        ...
-
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """The lists, one after another."""
-        ...
-
-
-def iterate(
-    paths: Sequence[str | Path | Source],
-    format_name: str | None = None,
-    s2s: str = FIRST_PASS,
-    strict: bool = False,
-    options: ReadOptions | None = None,
-    quiet: bool = False,
-) -> Iterator[NbestList]:
-    """N-best lists of one or several paths, as a stream: the border of files. Code behind it checks no list again.
-
-    Args:
-        paths: files, folders (also of JSON Lines), patterns such as `part-*.jsonl`, addresses such as `s3://...`, or
-            `-`; several are read one after another.
-        format_name: a key of `FORMATS`; None detects the format.
-        s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
-        strict: oddities that can be repaired (`rescore.formats.source.InputProblem`) are errors instead of warnings.
-        options: settings of single formats. quiet: nothing is reported, for a second reading of the same files.
-    """
-    seen, any_list, warnings, renamed = IdSet(), False, InputWarnings(strict), dict[str, str]()
-    backwards: list[bool] = []
-    for path in _expanded(paths):
-        source = path if isinstance(path, Source) else Source(path, warnings)
-        for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
-            place = f"{source.name}: utterance {nbest.id}"
-            if not seen.add(nbest.id):
-                raise UserError(f"{place}: is duplicated; give each utterance once")
-            any_list = True
-            check_scores(nbest, place)
-            if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
-                if s2s != RANK:
-                    warnings.add("list", NO_SCORES, place)
-                _rank(nbest)
-            elif s2s == RANK:
-                _rank(nbest)
-            elif s2s != FIRST_PASS:
-                _with_first_pass(nbest, s2s, place, backwards)
-            _rename_reserved(nbest, renamed)
-            _check_first_pass(nbest, place)
-            scored = any(not column.is_component for column in nbest.provenance.values())
-            reported = scored and not strict  # by the command that added the columns
-            if not reported and len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
-                warnings.add("list", TWICE, place)
-            yield nbest
-    if not quiet:
-        warnings.report()
-    if backwards and not quiet and 10 * sum(backwards) > 9 * len(backwards):
-        log.warning(
-            "--s2s %s reverses the order of the hypotheses in %s of %s; if lower is better, give --field score=-%s",
-            s2s,
-            f"{sum(backwards):,}",
-            counted(len(backwards), "list"),
-            s2s,
-        )
-    if not any_list:
-        raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
-
-
-def read(
-    paths: Sequence[str | Path | Source],
-    *,
-    references: str | Path | References | Sequence[ReferenceFile] | None = None,
-    format_name: str | None = None,
-    s2s: str = FIRST_PASS,
-    need_references: bool = False,
-    ref_option: str = "--ref",
-    strict: bool = False,
-    options: ReadOptions | None = None,
-    allow_missing: bool = False,
-) -> list[NbestList]:
-    """All lists of `iterate`; with `references` (Kaldi text, trn, stm or plain) these replace any in the files.
-
-    Messages about missing references name `ref_option`. With `allow_missing`, references of
-    utterances without a list are only reported, and not an error.
-    """
-    lists = list(iterate(paths, format_name, s2s, strict, options))
-    if references is not None:
-        from rescore.formats.references import with_references
-
-        warnings = InputWarnings(strict)
-        lists = with_references(lists, references, warnings, allow_missing)
-        warnings.report()
-    missing = [nbest.id for nbest in lists if not nbest.references]
-    if missing and (need_references or len(missing) < len(lists)):
-        name = ", ".join(_names(paths))
-        raise UserError(
-            f"{name}: utterance {missing[0]}: no reference ({len(missing)} of {len(lists)} missing); "
-            f"give {ref_option} FILE"
-        )
-    return lists
-
-
-def from_json(value: Any, place: str) -> NbestList:
-    """A list from JSON that is in memory, as a line of native JSON Lines has it: the border of requests and of Python,
-    with the checks of files.
-    """
-    nbest = FORMATS["native"].from_json(value, place, {})
-    check_scores(nbest, place)
-    if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
-        _rank(nbest)
-    _rename_reserved(nbest, {name: f"{name}.2" for name in RESERVED})  # without a warning for each request
-    _check_first_pass(nbest, place)
-    return nbest
-
-
-def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
-    """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
-    from rescore.formats.best import read_best
-    from rescore.formats.references import open_references
-
-    warnings = InputWarnings(bool(options.get("strict")))
-    source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
-    in_parts = source.is_folder and list(_expanded([path])) != [path]
-    files = None if references is None else open_references(references, warnings)
-    if files is not None and not in_parts and _is_best(source, files[0].size, options):
-        lists = read_best(source, files, warnings)
-    else:
-        lists = read([path] if in_parts else [source], references=files, need_references=True, **options)
-    warnings.report()
-    return lists
-
-
-LIKE_TEXT = {"csv", "tsv", "nemo-beams", "lattice", "srilm"}
-"""Formats that are told by the look of their lines: by commas, tabs or numbers, which texts may have, too."""
-
-
-def _is_best(source: Source, size: int, options: Mapping[str, Any]) -> bool:
-    """Whether a file is a 1-best text. Some texts look like a format without marks of its own; with as many lines as
-    there are references (`size`), they are texts."""
-    from rescore.formats.references import all_lines
-
-    name = options.get("format_name") or sniff(source)
-    if name in (None, "text"):
-        return True
-    sized = options.get("options") is not None and options["options"].of(ListSize).size
-    looks = options.get("format_name") is None and name in LIKE_TEXT and not source.is_folder and not sized
-    return looks and len(all_lines(source)) == size
-
-
-def _expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
-    """Patterns as the files that they match, and folders of JSON Lines or of fairseq's logs as these, by name."""
-    for path in paths:
-        place = Path() if isinstance(path, Source) else Path(path)
-        if isinstance(path, Source) or "://" in str(path):
-            yield path
-        elif place.is_dir() and sniff(Source(place)) is None and (parts := _parts(place)):
-            yield from parts
-        elif set(str(path)) & set("*?[") and not place.exists():
-            matching = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
-            if not matching:
-                raise UserError(f"{path}: no file matches this")
-            yield from matching
-        else:
-            yield path
-
-
-def _parts(folder: Path) -> list[Path]:
-    return sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]) or fairseq_logs(folder)
-
-
-def fairseq_logs(folder: Path) -> list[Path]:
-    """fairseq's logs among other files: a single log, or the parts of a set."""
-    files = sorted(path for ending in ("txt", "log", "out") for path in folder.glob(f"*.{ending}*") if path.is_file())
-    return [path for path in files if FORMATS["fairseq"].sniff(Source(path))]
-
-
-def _names(paths: Sequence[str | Path | Source]) -> list[str]:
-    return [path.name if isinstance(path, Source) else str(path) for path in paths]
-
-
-def sniff(source: Source) -> str | None:
-    """The name of a path's format; None if no format fits."""
-    return next((name for name in FORMATS.names if FORMATS[name].sniff(source)), None)
-
-
-def _named(source: Source, options: ReadOptions | None) -> str | None:
-    """The kind of table whose first line has the name that --field text= gives."""
-    text = options.of(Fields).fields.get("text") if options else None
-    first = source.head.partition("\n")[0].rstrip("\r") if text else ""
-    return next((name for name, mark in (("tsv", "\t"), ("csv", ",")) if text in first.split(mark)), None)
-
-
-def _format(source: Source, name: str | None) -> Format:
-    if name is None:
-        name = sniff(source)
-    if name is None:
-        if not source.is_folder and not source.head.strip():
-            raise UserError(f"{source.name}: is empty")
-        raise UserError(f"{source.name}: {_unknown(source)}; formats are {', '.join(FORMATS.names)}")
-    return FORMATS[name]
-
-
-def _unknown(source: Source) -> str:
-    """The message about a path of no known format: the nearest format, and the missing parts."""
-    if source.is_folder:
-        return (
-            "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2), no data.json (ESPnet1), "
-            "no words_text (Kaldi), no files of SRILM, no fairseq log"
-        )
-    first = source.head.partition("\n")[0].rstrip("\r")
-    if "\t" in first or first.count(",") > 1:
-        names = first.split("\t" if "\t" in first else ",")
-        return f"which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)[:80]})"
-    return (
-        "not an N-best list of a known format; lines of plain text are OpenNMT's where each sentence has N of them "
-        "(--format opennmt --nbest-size N)"
-    )
-
-
-def _rank(nbest: NbestList) -> None:
-    """Make the order of the file the first pass."""
-    for place, hypothesis in enumerate(nbest.hypotheses, 1):
-        _set_first_pass(hypothesis, -math.log(place))
-
-
-def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
-    """Make a score the first pass. The old first pass goes under its own name, so that nothing is lost and the sum no
-    longer marks a mean."""
-    former = hypothesis.scores.pop(FIRST_PASS, None)
-    kept = {} if former is None else {FORMER_FIRST_PASS: former}
-    hypothesis.scores = {FIRST_PASS: score, **hypothesis.scores, **kept}
-
-
-READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
-"""Reserved names of first-pass columns, which readers and writers of files handle themselves."""
-
-
-def _rename_reserved(nbest: NbestList, renamed: dict[str, str]) -> None:
-    """Give columns with reserved names another name, unless they are ours: a first pass, or what their record says.
-
-    Args:
-        renamed: the new names of the lists before.
-    """
-    columns = nbest.provenance
-    ours = {name for name, column in columns.items() if not column.is_component} | READERS_OWN - columns.keys()
-    names = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores}
-    reserved = names & RESERVED - ours - {FIRST_PASS}
-    if not reserved:
-        return
-    for name in sorted(reserved - renamed.keys()):
-        renamed[name] = free_name(name, names)
-        log.warning("the column %s is called %s, because the name %s is reserved", name, renamed[name], name)
-    new = {name: renamed[name] if name in reserved else name for name in (*names, *columns)}
-    for hypothesis in nbest.hypotheses:
-        hypothesis.scores = {new[name]: score for name, score in hypothesis.scores.items()}
-    nbest.provenance = {new[name]: column for name, column in columns.items()}
-
-
-def _check_first_pass(nbest: NbestList, place: str) -> None:
-    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
-        if FIRST_PASS not in hypothesis.scores:
-            what, how = (
-                f"{place}, hypothesis {rank}: no first-pass score",
-                "add the score, or name its column with --s2s",
-            )
-            if columns := list(hypothesis.scores):
-                what += f" among its columns ({', '.join(columns)})"
-                how = f"choose a column with --s2s, or --field score=-{columns[0]} where lower is better"
-            raise UserError(f"{what}; {how}")
-
-
-def _with_first_pass(nbest: NbestList, column: str, place: str, backwards: list[bool]) -> None:
-    """Make another column the first pass; `backwards` learns whether it ranks the file backwards."""
-    if column == WORDS and not all(WORDS in hypothesis.scores for hypothesis in nbest.hypotheses):
-        raise UserError(f"{place}: no score {column!r} in the file; choose another --s2s")
-    try:
-        values = nbest.column(column)
-    except UserError as error:
-        raise UserError(f"{place}: {str(error).partition(': ')[2].partition(';')[0]}; choose another --s2s") from None
-    finite = [value for value in values if math.isfinite(value)]
-    if len(set(finite)) > 1:
-        backwards.append(finite == sorted(finite))
-    for hypothesis, value in zip(nbest.hypotheses, values, strict=True):
-        del hypothesis.scores[column]
-        _set_first_pass(hypothesis, value)
-
-
-def write(lists: Iterable[NbestList], path: str, format_name: str | None = None) -> None:
-    """Write N-best lists.
-
-    Args:
-        path: a file, or a folder for formats that are folders; `-` is standard output.
-        format_name: a key of `FORMATS`; with None, the ending decides: .json is one native JSON object, .csv and .tsv
-            are tables, all else is native JSON Lines.
-    """
-    if format_name is None:
-        check_output(path)
-        ending = _ending(path)
-        format_name = ending if ending in ("csv", "tsv") else "native"
-    able = written_formats()
-    if FORMATS.check(format_name) not in able:
-        raise UserError(f"{format_name} is read only; formats that can be written: {', '.join(able)}")
-    FORMATS[format_name].write(lists, path)
-
-
-def check_output(path: str) -> None:
-    """Check, before anything is computed, that the ending of a file for lists is not an ending of 1-best texts."""
-    if (ending := _ending(path)) in BEST_ENDINGS:
-        raise UserError(
-            f"{path}: a .{ending} file holds 1-best texts, not lists; write it with: rescore rerank NBEST --best {path}"
-        )
-
-
-def _ending(path: str) -> str:
-    return path.removesuffix(".gz").rpartition(".")[2] if "." in path else ""
-
-
-def written_formats() -> list[str]:
-    """The names of formats that can be written."""
-    return [name for name in FORMATS.names if hasattr(FORMATS[name], "write")]
+    for module, names in _LATER.items():
+        if name in names:
+            return resolve(f"rescore.formats.{module}:{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,9 +6,11 @@ samples(audio, 16_000)                          its samples, mono, at this rate
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,12 +18,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.files import loads
-from rescore.formats.native import audio_part
+from rescore.files import loads, parsed
 from rescore.formats.source import Source
 from rescore.formats.text import identity_of, json_number
 from rescore.nbest import NO_AUDIO, Audio, NbestList
@@ -121,6 +123,44 @@ def entry_audio(value: Mapping[str, Any], key: str, name: str, place: str) -> Au
     length = json_number(value["duration"], place, "duration") if value.get("duration") is not None else None
     whole = length is None or "offset" not in value  # without an offset, the duration describes the whole file
     return audio_part(Audio(value[key], start, None if whole or length is None else start + length, name=name), place)
+
+
+def audio_part(audio: Audio, place: str) -> Audio:
+    """The same, if its start and end are a part of a recording."""
+    end = math.inf if audio.end is None else audio.end
+    if not (0 <= audio.start < end and math.isfinite(audio.start)):
+        raise UserError(f"{place}: the part from {audio.start:g} s to {end:g} s is empty; give a start before its end")
+    return audio
+
+
+class _Audio(msgspec.Struct, forbid_unknown_fields=True):
+    path: str = ""
+    start: float = 0.0
+    end: float | None = None
+    base64: str | None = None
+
+
+def native_audio(value: str | dict[str, Any], name: str, place: str) -> Audio:
+    """The recording that a native list names: a path, a part of one, or the file itself as base64."""
+    entry = parsed({"path": value} if isinstance(value, str) else value, _Audio, f"{place}: audio")
+    try:
+        content = None if entry.base64 is None else base64.b64decode(entry.base64, validate=True)
+    except ValueError as error:
+        raise UserError(f"{place}: audio: not base64 ({error})") from None
+    if bool(entry.path) == bool(content):
+        raise UserError(
+            f'{place}: audio: expected a path, {{"path": ..., "start": ..., "end": ...}} or {{"base64": ...}}'
+        )
+    return audio_part(Audio(entry.path, entry.start, entry.end, content, name), place)
+
+
+def native_entry(audio: Audio) -> str | dict[str, Any]:
+    """The recording as native lists hold it."""
+    if audio.content is None and not audio.start and audio.end is None:
+        return audio.path
+    if audio.content is not None:
+        return {"base64": base64.b64encode(audio.content).decode()}
+    return {"path": audio.path, "start": audio.start, "end": audio.end}
 
 
 def with_audio(lists: Iterable[NbestList], paths: Sequence[str], allow_missing: bool) -> Iterator[NbestList]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rescore.errors import UserError, counted
+from rescore.formats.reading import expanded, read, sniff
 from rescore.formats.recordings import RecordingSegment, is_stm
 from rescore.formats.references import (
     ReferenceFile,
@@ -23,7 +24,7 @@ from rescore.formats.references import (
 )
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import begin_with_ids, first_words, undo_entities, undo_marks
-from rescore.formats.times import timed_pieces
+from rescore.formats.times import TIMED, timed_pieces
 from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -39,6 +40,35 @@ class _Text:
 
 
 BEST = _Text()
+
+
+def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
+    """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
+    warnings = InputWarnings(bool(options.get("strict")))
+    source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
+    in_parts = source.is_folder and list(expanded([path])) != [path]
+    files = None if references is None else open_references(references, warnings)
+    if files is not None and not in_parts and _is_best(source, files[0].size, options):
+        lists = read_best(source, files, warnings)
+    else:
+        lists = read([path] if in_parts else [source], references=files, need_references=True, **options)
+    warnings.report()
+    return lists
+
+
+LIKE_TEXT = {"csv", "tsv", "nemo-beams", "lattice", "srilm"}
+"""Formats that are told by the look of their lines: by commas, tabs or numbers, which texts may have, too."""
+
+
+def _is_best(source: Source, size: int, options: Mapping[str, Any]) -> bool:
+    """Whether a file is a 1-best text. Some texts look like a format without marks of its own; with as many lines as
+    there are references (`size`), they are texts."""
+    name = options.get("format_name") or sniff(source)
+    if name in (None, "text"):
+        return True
+    sized = options.get("options") is not None and options["options"].values.get("size")
+    looks = options.get("format_name") is None and name in LIKE_TEXT and not source.is_folder and not sized
+    return looks and len(all_lines(source)) == size
 
 
 def read_best(
@@ -99,10 +129,6 @@ def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[st
                 "the ids must be the same, or the number of lines"
             )
     return None
-
-
-TIMED = (".ctm", ".srt", ".vtt")
-"""Endings of files that have times of words."""
 
 
 def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lists: Iterable[NbestList] = ()) -> None:

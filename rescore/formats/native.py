@@ -5,10 +5,8 @@ Each list carries the record of its columns, so that lines may be shuffled, cut 
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -21,7 +19,7 @@ from rescore.files import loads, parsed
 from rescore.formats.peek import JsonPeek
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.times import piece_times, timed_pieces
-from rescore.nbest import FIRST_PASS, NO_AUDIO, Audio, Column, Hypothesis, NbestList, Origin
+from rescore.nbest import FIRST_PASS, NO_AUDIO, Column, Hypothesis, NbestList, Origin
 from rescore.options import Declared
 
 log = logging.getLogger(__name__)
@@ -78,24 +76,21 @@ class _Hypothesis(msgspec.Struct):
     times: tuple[tuple[float, float], ...] = ()
 
 
-class _Audio(msgspec.Struct, forbid_unknown_fields=True):
-    path: str = ""
-    start: float = 0.0
-    end: float | None = None
-    base64: str | None = None
-
-
 class _About(msgspec.Struct):
     ref: str | list[str] | None = None
     src: str | None = None
     recording: str | None = None
     columns: dict[str, Column] | None = None
-    audio: str | _Audio | None = None
+    audio: str | dict[str, Any] | None = None
 
     def as_list(self, name: str, hypotheses: list[Hypothesis], columns: Mapping[str, Column], place: str) -> NbestList:
         """The list with this id; `columns` is the record of the file, for a list without a record of its own."""
         provenance = columns if self.columns is None else self.columns
-        audio = _audio(self.audio, name, place)
+        audio = None
+        if self.audio is not None:
+            from rescore.formats.audio import native_audio
+
+            audio = native_audio(self.audio, name, place)
         references = (self.ref,) if isinstance(self.ref, str) else tuple(self.ref or ())
         return NbestList(name, hypotheses, references, self.src, provenance, self.recording, audio)
 
@@ -193,37 +188,6 @@ def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
     return Hypothesis(entry.text, {FIRST_PASS: first_pass, **entry.scores}, entry.origin, times)
 
 
-def _audio(value: str | _Audio | None, name: str, place: str) -> Audio | None:
-    if value is None:
-        return None
-    entry = _Audio(value) if isinstance(value, str) else value
-    try:
-        content = None if entry.base64 is None else base64.b64decode(entry.base64, validate=True)
-    except ValueError as error:
-        raise UserError(f"{place}: audio: not base64 ({error})") from None
-    if bool(entry.path) == bool(content):
-        raise UserError(
-            f'{place}: audio: expected a path, {{"path": ..., "start": ..., "end": ...}} or {{"base64": ...}}'
-        )
-    return audio_part(Audio(entry.path, entry.start, entry.end, content, name), place)
-
-
-def audio_part(audio: Audio, place: str) -> Audio:
-    """The same, if its start and end are a part of a recording."""
-    end = math.inf if audio.end is None else audio.end
-    if not (0 <= audio.start < end and math.isfinite(audio.start)):
-        raise UserError(f"{place}: the part from {audio.start:g} s to {end:g} s is empty; give a start before its end")
-    return audio
-
-
-def _audio_entry(audio: Audio) -> str | dict[str, Any]:
-    if audio.content is None and not audio.start and audio.end is None:
-        return audio.path
-    if audio.content is not None:
-        return {"base64": base64.b64encode(audio.content).decode()}
-    return {"path": audio.path, "start": audio.start, "end": audio.end}
-
-
 def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
     entry: dict[str, Any] = {"text": hypothesis.text}
     more = dict(hypothesis.scores)
@@ -247,7 +211,9 @@ def _about(nbest: NbestList) -> dict[str, Any]:
     if nbest.recording is not None:
         about["recording"] = nbest.recording
     if nbest.audio is not None and nbest.audio != NO_AUDIO:
-        about["audio"] = _audio_entry(nbest.audio)
+        from rescore.formats.audio import native_entry
+
+        about["audio"] = native_entry(nbest.audio)
     return about
 
 

@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 
 from rescore.errors import UserError, counted
 from rescore.files import loads
-from rescore.formats.source import Fields, ReadOptions, Source
+from rescore.formats.settings import Fields
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import grouped, identity_of, json_number, strip_markup
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 from rescore.parts import FORMATS

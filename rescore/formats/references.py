@@ -42,8 +42,6 @@ class References:
     paths: tuple[str, ...]
     format: str | None = None
     """`kaldi`, `trn`, `stm`, `plain`; None detects the format from the contents."""
-    segments: str | None = None
-    """Kaldi's `segments`, where the segments of an stm are to be paired with lists by time."""
 
 
 def read_references(references: str | Path | References, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -74,9 +72,7 @@ def open_references(
         return list(references)
     if not isinstance(references, References):
         references = References((str(references),))
-    return [
-        ReferenceFile(text_source(path, warnings), references.format, references.segments) for path in references.paths
-    ]
+    return [ReferenceFile(text_source(path, warnings), references.format) for path in references.paths]
 
 
 def with_references(
@@ -103,8 +99,8 @@ def with_references(
 class ReferenceFile:
     """A file of references."""
 
-    def __init__(self, source: Source, format_name: str | None, segments: str | None = None) -> None:
-        self.path, self.format, self._segments = source.name, format_name, segments
+    def __init__(self, source: Source, format_name: str | None) -> None:
+        self.path, self.format = source.name, format_name
         self._lists: dict[str, tuple[str, ...]] = {}
         self.lines: list[str] = []
         if format_name is None and source.peek.root:
@@ -156,7 +152,7 @@ class ReferenceFile:
         if kind == "kaldi":
             return kaldi_texts(self.lines, self.path)
         if kind == "stm":
-            return stm_texts(self.lines, self.path, ids, self._segments)
+            return stm_texts(self.lines, self.path, ids)
         if len(self.lines) != len(ids):
             raise UserError(
                 f"{self.path}: {counted(len(self.lines), 'line')} for {counted(len(ids), 'utterance')}, and no line "

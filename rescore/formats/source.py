@@ -13,7 +13,7 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +22,7 @@ from typing import IO, Any, cast
 
 from rescore.errors import UserError, counted
 from rescore.formats.peek import JsonPeek
-from rescore.options import Declared, OptionValues, option
+from rescore.options import OptionValues
 
 log = logging.getLogger(__name__)
 
@@ -175,49 +175,6 @@ LARGEST_DOCUMENT = 1 << 28
 class ReadOptions(OptionValues):
     """The options of formats that are set, such as `ReadOptions(size=10, fields={"text": "hyp"})`. Each reader takes
     those of its class `Options`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListSize(Declared):
-    size: int | None = option(
-        None,
-        "Hypotheses per list, if the file does not mark the end of a list (NeMo beams, OpenNMT). For lattices: number "
-        "of different texts to read, 100 by default.",
-        "--nbest-size",
-        low=1,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class AcousticScale(Declared):
-    acoustic_scale: float | None = option(
-        None,
-        "First-pass score of Kaldi lists, SRILM lists and lattices: A times the acoustic score, plus the LM score.  "
-        "[default: 1/12 for Kaldi, 1/8 for SRILM; lattices: acscale in the file, else 1]",
-        metavar="A",
-        low=0,
-        high=1e6,
-    )
-
-
-def _role(text: str) -> tuple[str, str]:
-    role, equals, key = text.partition("=")
-    if not (role and equals and key.lstrip("-")):
-        raise ValueError(f"{text!r} is not ROLE=KEY, such as text=hyp")
-    return role, key
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fields(Declared):
-    fields: Mapping[str, str] = option(
-        {},
-        "JSON, CSV, TSV: the key or column KEY holds the ROLE: text, score, id, ref, src, or a new column of scores. "
-        "Example: text=hyp. With score=-KEY lower values are better.",
-        "--field",
-        metavar="ROLE=KEY",
-        parse=_role,
-        read=dict,
-    )
 
 
 _ENDINGS = re.compile(

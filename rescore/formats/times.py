@@ -57,7 +57,5 @@ def spread(words: Sequence[str], span: tuple[float, float]) -> list[tuple[float,
     return list(pairwise(accumulate((per_letter * len(word) for word in words), initial=span[0])))
 
 
-WORD_LISTS = ("words", "Words", "result")
-"""Keys of lists of words in the JSON of recognisers."""
-TIMES = (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset"))
-"""Keys of a word's start and end, in seconds."""
+TIMED = (".ctm", ".srt", ".vtt")
+"""Endings of files that have times of words."""

@@ -17,13 +17,49 @@ from typing import IO
 from rescore.errors import UserError
 from rescore.files import replacing, resolved, temporary_path
 from rescore.formats.text import strip_markup
-from rescore.nbest import FIRST_PASS, RESERVED, NbestList, Origin, ranking
+from rescore.formats.times import TIMED
+from rescore.nbest import FIRST_PASS, RESERVED, NbestList, Origin
+from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-ALL = frozenset({"references", "source", "columns", "models"})
-"""Contents of a list beside ids, texts and first-pass scores; a format with room for one reference per utterance holds
-`reference`."""
+BEST_ENDINGS = ("trn", *(ending[1:] for ending in TIMED))
+"""Endings of files with 1-best texts, which are no lists."""
+
+
+def write(lists: Iterable[NbestList], path: str, format_name: str | None = None) -> None:
+    """Write N-best lists.
+
+    Args:
+        path: a file, or a folder for formats that are folders; `-` is standard output.
+        format_name: a key of `FORMATS`; with None, the ending decides: .json is one native JSON object, .csv and .tsv
+            are tables, all else is native JSON Lines.
+    """
+    if format_name is None:
+        check_output(path)
+        ending = _ending(path)
+        format_name = ending if ending in ("csv", "tsv") else "native"
+    able = written_formats()
+    if FORMATS.check(format_name) not in able:
+        raise UserError(f"{format_name} is read only; formats that can be written: {', '.join(able)}")
+    FORMATS[format_name].write(lists, path)
+
+
+def check_output(path: str) -> None:
+    """Check, before anything is computed, that the ending of a file for lists is not an ending of 1-best texts."""
+    if (ending := _ending(path)) in BEST_ENDINGS:
+        raise UserError(
+            f"{path}: a .{ending} file holds 1-best texts, not lists; write it with: rescore rerank NBEST --best {path}"
+        )
+
+
+def _ending(path: str) -> str:
+    return path.removesuffix(".gz").rpartition(".")[2] if "." in path else ""
+
+
+def written_formats() -> list[str]:
+    """The names of formats that can be written."""
+    return [name for name in FORMATS.names if hasattr(FORMATS[name], "write")]
 
 
 @contextmanager
@@ -83,55 +119,43 @@ def new_folder(path: str) -> Iterator[Path]:
 
 
 def check_holds(
-    lists: Iterable[NbestList],
-    holds: frozenset[str],
-    path: str,
-    scores: bool = True,
-    written: Callable[[str], str] | None = None,
+    lists: Iterable[NbestList], holds: frozenset[str], path: str, written: Callable[[str], str] | None = None
 ) -> Iterator[NbestList]:
     """The same stream; at its end, contents that the format cannot hold are reported once.
 
     Args:
-        holds: of `ALL`, or names of columns; `components` are columns of the toolkit's own, without reserved names.
-        scores: whether the format has a place for first-pass scores. Without one, the best hypothesis comes first, so
-            the order of the file replaces the scores.
-        written: a text's form in the file, which is read back with `plain`.
+        holds: `reference` (one for each list), `source`, `columns`; or `components`, columns without reserved names.
+        written: a text's form in the file, as one line by default; it is read back with `strip_markup`.
     """
+    written = written or line
     lost: dict[str, None] = {}
     changed: tuple[str, str] | None = None
-    written = written or line
     for nbest in lists:
         for text in [*(hypothesis.text for hypothesis in nbest.hypotheses), *nbest.references]:
             if changed is None and strip_markup(written(text)) != line(text):
                 changed = line(text), strip_markup(written(text))
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
-        parts = "components" in holds
-        kept = {name for name in columns if "columns" in holds or name in holds or (parts and name not in RESERVED)}
+        kept = columns if "columns" in holds else columns - RESERVED
         models = any(not nbest.provenance[name].is_component for name in kept & nbest.provenance.keys())
-        origins = any(hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses)
-        first_only = "reference" in holds
         absent = {
-            "references": bool(nbest.references) and "references" not in holds and not first_only,
-            "references after the first": len(nbest.references) > 1 and "references" not in holds and first_only,
+            "references": bool(nbest.references) and "reference" not in holds,
+            "references after the first": len(nbest.references) > 1 and "reference" in holds,
             "sources": nbest.source is not None and "source" not in holds,
             "recordings": nbest.recording is not None,
             "times of words": any(hypothesis.times for hypothesis in nbest.hypotheses),
             **{f"column {name}": True for name in sorted(columns - kept)},
-            "which models made the columns": models and "models" not in holds,
-            "which hypotheses the toolkit did not give": origins and "models" not in holds,
-            "scores (the best hypothesis comes first)": not scores,
+            "which models made the columns": models,
+            "which hypotheses the toolkit did not give": any(
+                hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses
+            ),
         }
         lost |= {what: None for what, is_lost in absent.items() if is_lost}
-        if parts and kept < columns:
-            names = kept | {FIRST_PASS}
+        if kept < columns:
             hypotheses = [
-                replace(hypothesis, scores={name: score for name, score in hypothesis.scores.items() if name in names})
-                for hypothesis in nbest.hypotheses
+                replace(each, scores={name: each.scores[name] for name in each.scores if name in kept | {FIRST_PASS}})
+                for each in nbest.hypotheses
             ]
             nbest = replace(nbest, hypotheses=hypotheses)
-        if not scores:
-            order = ranking(nbest, nbest.column(FIRST_PASS))
-            nbest = replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
         yield nbest
     if lost:
         log.warning("%s: the format cannot hold all fields; not written: %s", path, ", ".join(lost))

@@ -12,10 +12,8 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
@@ -47,8 +45,6 @@ PROBE = Question("The old clock on the wall ticked while nobody was in the", "Di
 SLACK = 1e-3
 """A log-probability may exceed 0 by this much, due to rounding."""
 
-Messages = list[dict[str, str]]
-
 
 class NonsenseError(UserError):
     """An answer without the requested values."""
@@ -68,29 +64,6 @@ OMITTED = Token("omitted", "", None)
 """Stands for a [BOS] that llama-cpp-python counts but does not list; the next token has no log-probability."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A way to ask a server for the log-probabilities of a text."""
-
-    about: str
-    path: str
-    body: Callable[[str, Any], dict[str, Any]]
-    """The request, of the model's name and a text; for a chat, of its messages."""
-    answer: type[msgspec.Struct]
-    """What the server answers."""
-    tokens: Callable[[Any], list[Token]]
-    """The tokens that the server read, from its answer.
-
-    Raises:
-        ValueError: parts of the answer contradict one another.
-    """
-
-
-def _echo_body(model: str, text: str) -> dict[str, Any]:
-    # One token is generated: for some servers 0 means as many as fit.
-    return {"model": model, "prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1}
-
-
 class _Usage(msgspec.Struct):
     prompt_tokens: int
     completion_tokens: int = 0
@@ -101,15 +74,24 @@ class _Listed(msgspec.Struct):
     token_logprobs: list[float | None]
 
 
-class _EchoChoice(msgspec.Struct):
+class _Choice(msgspec.Struct):
     logprobs: _Listed
 
 
-class _Echo(msgspec.Struct):
-    choices: Annotated[list[_EchoChoice], msgspec.Meta(min_length=1)]
+class Echo(msgspec.Struct):
+    """An answer of OpenAI's completions API: the tokens that were read, then the new ones."""
+
+    about: ClassVar[str] = "echo with logprobs"
+    path: ClassVar[str] = "/v1/completions"
+    choices: Annotated[list[_Choice], msgspec.Meta(min_length=1)]
     usage: _Usage
 
-    def read(self) -> list[Token]:
+    @staticmethod
+    def request(model: str, text: str) -> dict[str, Any]:
+        # One token is generated: for some servers 0 means as many as fit.
+        return {"model": model, "prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1}
+
+    def listed(self) -> list[Token]:
         """All tokens of the answer, new ones included."""
         listed = self.choices[0].logprobs
         if len(listed.tokens) != len(listed.token_logprobs):
@@ -118,70 +100,25 @@ class _Echo(msgspec.Struct):
             )
         return [Token(name, name, value) for name, value in zip(listed.tokens, listed.token_logprobs, strict=True)]
 
-
-def _echo_tokens(answer: _Echo, omitted: bool = False) -> list[Token]:
-    """`omitted`: the server counts a [BOS] that it does not list."""
-    tokens, read, new = answer.read(), answer.usage.prompt_tokens - omitted, answer.usage.completion_tokens
-    fits = read <= len(tokens) <= read + new if omitted else len(tokens) == read + new  # some new ones are not listed
-    if not fits:
-        raise ValueError(f"{counted(len(tokens), 'token')} for {read} read and {new} new")
-    return [*[OMITTED] * omitted, *tokens[:read]]
+    def read(self) -> list[Token]:
+        """The tokens that the server read."""
+        tokens, usage = self.listed(), self.usage
+        if len(tokens) != usage.prompt_tokens + usage.completion_tokens:
+            raise _miscounted(tokens, usage.prompt_tokens, usage.completion_tokens)
+        return tokens[: usage.prompt_tokens]
 
 
-def _prompt_body(model: str, text: str) -> dict[str, Any]:
-    return {"model": model, "prompt": text, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
+class EchoBehindFirst(Echo):
+    """An answer of llama-cpp-python: it counts a [BOS] that it does not list, and lists some of the new tokens."""
 
+    about = "echo with logprobs, less [BOS]"
 
-class _About(msgspec.Struct):
-    logprob: float
-    decoded_token: str | None = None
-
-
-Tables = list[Annotated[dict[str, _About], msgspec.Meta(min_length=1, max_length=1)] | None]
-"""Of each token a table with itself alone, by its number; None for the first one."""
-
-
-class _PromptChoice(msgspec.Struct):
-    prompt_logprobs: Tables
-
-
-class _Prompt(msgspec.Struct):
-    choices: Annotated[list[_PromptChoice], msgspec.Meta(min_length=1)]
-    usage: _Usage
-
-
-def _chat_body(model: str, messages: Messages) -> dict[str, Any]:
-    answered = messages[-1]["role"] == "assistant"
-    turn = {"add_generation_prompt": not answered, "continue_final_message": answered}
-    return {"model": model, "messages": messages, **turn, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
-
-
-class _Chat(msgspec.Struct):
-    prompt_logprobs: Tables
-    usage: _Usage
-
-
-def _vllm_tokens(answer: _Prompt | _Chat) -> list[Token]:
-    tables = answer.prompt_logprobs if isinstance(answer, _Chat) else answer.choices[0].prompt_logprobs
-    if len(tables) != answer.usage.prompt_tokens:
-        raise ValueError(f"{counted(len(tables), 'token')} for {answer.usage.prompt_tokens} read")
-    tokens = []
-    for table in tables:
-        for number, about in (table or {}).items():
-            tokens.append(Token(number, about.decoded_token or "", about.logprob))
-        if table is None:
-            tokens.append(Token(None, "", None))
-    return tokens
-
-
-def _generate_body(model: str, text: str) -> dict[str, Any]:
-    return {
-        "text": text,
-        "sampling_params": {"max_new_tokens": 1, "temperature": 0},
-        "return_logprob": True,
-        "logprob_start_len": 0,
-        "return_text_in_logprobs": True,
-    }
+    def read(self) -> list[Token]:
+        """The tokens that the server read."""
+        tokens, read, new = self.listed(), self.usage.prompt_tokens - 1, self.usage.completion_tokens
+        if not read <= len(tokens) <= read + new:
+            raise _miscounted(tokens, read, new)
+        return [OMITTED, *tokens[:read]]
 
 
 class _Meta(msgspec.Struct):
@@ -189,55 +126,56 @@ class _Meta(msgspec.Struct):
     prompt_tokens: int
 
 
-class _Generated(msgspec.Struct):
+class Generated(msgspec.Struct):
+    """An answer of SGLang."""
+
+    about: ClassVar[str] = "SGLang's /generate"
+    path: ClassVar[str] = "/generate"
     meta_info: _Meta
 
+    @staticmethod
+    def request(model: str, text: str) -> dict[str, Any]:
+        return {
+            "text": text,
+            "sampling_params": {"max_new_tokens": 1, "temperature": 0},
+            "return_logprob": True,
+            "logprob_start_len": 0,
+            "return_text_in_logprobs": True,
+        }
 
-def _generate_tokens(answer: _Generated) -> list[Token]:
-    listed, read = answer.meta_info.input_token_logprobs, answer.meta_info.prompt_tokens
-    if len(listed) != read:
-        raise ValueError(f"{counted(len(listed), 'token')} for {read} read")
-    return [Token(number, str(number) if text is None else text, value) for value, number, text in listed]
+    def read(self) -> list[Token]:
+        """The tokens that the server read."""
+        listed, read = self.meta_info.input_token_logprobs, self.meta_info.prompt_tokens
+        if len(listed) != read:
+            raise ValueError(f"{counted(len(listed), 'token')} for {read} read")
+        return [Token(number, str(number) if text is None else text, value) for value, number, text in listed]
 
 
-ECHO = Way("echo with logprobs", "/v1/completions", _echo_body, _Echo, _echo_tokens)
-ECHO_BEHIND_FIRST = Way(
-    "echo with logprobs, less [BOS]", "/v1/completions", _echo_body, _Echo, partial(_echo_tokens, omitted=True)
-)
-PROMPT = Way("prompt_logprobs", "/v1/completions", _prompt_body, _Prompt, _vllm_tokens)
-GENERATE = Way("SGLang's /generate", "/generate", _generate_body, _Generated, _generate_tokens)
-CHAT = Way("prompt_logprobs of a chat", "/v1/chat/completions", _chat_body, _Chat, _vllm_tokens)
+def _miscounted(tokens: Sequence[Token], read: int, new: int) -> ValueError:
+    return ValueError(f"{counted(len(tokens), 'token')} for {read} read and {new} new")
 
 
-def connect(spec: Spec) -> tuple[Client, str]:
-    """A client of the server that a spec names, and the model's name on the server; empty for the only model.
-
-    Raises:
-        UserError: the address is invalid, or an option is no number.
-    """
-    url, _, model = spec.address.partition("#")
-    parallel, timeout = spec.number("parallel", PARALLEL), spec.number("timeout", TIMEOUT, most=9999)
-    return Client(url, api_key(), timeout, parallel), model
+Way = type[Echo] | type[Generated]
+"""A way to ask for the log-probabilities of a text: what is asked, and what a server answers that knows the way."""
+WAYS: tuple[Way, ...] = (Echo, EchoBehindFirst, Generated)
 
 
 class ServerKind(Kind):
     """log p of each token given those before, by requests to a server."""
 
     capabilities = Capabilities(source=True)
-    options = ("chat", "parallel=", "timeout=")
+    options = ("parallel=", "timeout=")
     remote = prompted = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> ServerModel:
-        """`server:URL#MODEL`; with `chat`, the text is the assistant's turn."""
+        """`server:URL#MODEL`; without #MODEL, the server's only model."""
         template = None if computing.prompt is None else Template(computing.prompt)
-        chat = "chat" in spec.options
-        if chat and (template is None or not template.before(PROBE).strip()):
-            raise UserError("server:chat needs --prompt 'MESSAGE{text}': the user's message and the assistant's answer")
-        client, model = connect(spec)
+        url, _, model = spec.address.partition("#")
+        parallel, timeout = spec.number("parallel", PARALLEL), spec.number("timeout", TIMEOUT, most=9999)
         name = ":".join(
             [spec.kind, *(option for option in spec.options if not option.startswith(("parallel=", "timeout=")))]
         )
-        return ServerModel(name, client, model, template, chat)
+        return ServerModel(name, Client(url, api_key(), timeout, parallel), model, template)
 
 
 class ServerModel(Streamed):
@@ -250,7 +188,7 @@ class ServerModel(Streamed):
 
     precision = "unknown"
 
-    def __init__(self, name: str, client: Client, model: str, template: Template | None, chat: bool) -> None:
+    def __init__(self, name: str, client: Client, model: str, template: Template | None) -> None:
         """
         Args:
             model: its name on the server; empty for the only one there.
@@ -259,7 +197,7 @@ class ServerModel(Streamed):
         self.capabilities = Capabilities(source=template is not None and template.reads_source)
         self._client, self._template = client, template
         self._model, revision = served_model(client, model)
-        self._way, probe = self._find_way([CHAT] if chat else [ECHO, ECHO_BEHIND_FIRST, PROMPT, GENERATE])
+        self._way, probe = self._find_way()
         log.info("%s: scores with %s, through %s", client.url, client.masked(self._model), self._way.about)
         identity = [name, self._model, revision, template and template.text, probe.tokens]
         self.fingerprint = f"{hashlib.sha256(json.dumps(identity).encode()).hexdigest()}~{probe.sum:.2f}"
@@ -269,11 +207,7 @@ class ServerModel(Streamed):
         return self._name
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with their scores, as the server answers.
-
-        Raises:
-            UserError: a request failed, again and again; all that was answered has been given.
-        """
+        """Places of questions with their scores, as the server answers."""
         places: dict[tuple[str, str], list[int]] = {}
         for place, question in enumerate(questions):
             before = self._template.before(question) if self._template else ""
@@ -291,28 +225,28 @@ class ServerModel(Streamed):
     def _read_prompt(self, before: str) -> list[Token]:
         """The tokens of the prompt before a text."""
         before = before.rstrip(" ")
-        return self._ask(self._way, before, None) if before else []
+        return self._ask(self._way, before, before) if before else []
 
     def _scores(self, before: str, text: str, prompt: Sequence[Token]) -> TokenScores:
         if not text.strip():
             return TokenScores([], np.zeros(0))
-        return _behind(prompt, self._ask(self._way, before, text))
+        return _behind(prompt, self._ask(self._way, before + text, text))
 
-    def _ask(self, way: Way, before: str, text: str | None, trying: bool = False) -> list[Token]:
-        """The server's tokens of a prompt, with or without a text behind it; `trying`: it may not know the request."""
-        prompt: str | Messages = before + (text or "")
-        if way is CHAT:
-            prompt = [{"role": "user", "content": before.strip()}]
-            prompt += [] if text is None else [{"role": "assistant", "content": text}]
-        shown = (before if text is None else text)[:60]
+    def _ask(self, way: Way, prompt: str, shown: str, trying: bool = False) -> list[Token]:
+        """The server's tokens of a prompt.
+
+        Args:
+            shown: named in errors. trying: the server may not know this way.
+        """
+        shown = shown[:60]
         try:
-            answer = self._client.post(way.path, way.body(self._model, prompt), trying)
+            answer = self._client.post(way.path, way.request(self._model, prompt), trying)
         except RefusedError as error:
             raise RefusedError(f"{error}, for {shown!r}") from None
         try:
-            tokens = way.tokens(parsed(answer, way.answer, way.about))
+            tokens = parsed(answer, way, way.about).read()
             _check(tokens)
-            _check_text(tokens, before.strip() + (text or "") if way is not CHAT else text or "")
+            _check_text(tokens, prompt.strip())
         except (UserError, ValueError) as error:
             reason = self._client.masked(str(error))[:200]
             raise NonsenseError(
@@ -320,14 +254,14 @@ class ServerModel(Streamed):
             ) from None
         return tokens
 
-    def _find_way(self, ways: Sequence[Way]) -> tuple[Way, TokenScores]:
+    def _find_way(self) -> tuple[Way, TokenScores]:
         """The first kind of request that this server supports, and the score of the probe."""
         before = self._template.before(PROBE) if self._template else ""
         failed = []
-        for way in ways:
+        for way in WAYS:
             self._way = way
             try:
-                tokens = self._ask(way, before, PROBE.text, trying=True)
+                tokens = self._ask(way, before + PROBE.text, PROBE.text, trying=True)
                 self._warn_of_first(tokens)
                 return way, _behind(self._read_prompt(before), tokens)
             except (RefusedError, NonsenseError) as error:
@@ -383,11 +317,7 @@ def _check(tokens: Sequence[Token]) -> None:
 
 
 def served_model(client: Client, model: str) -> tuple[str, str | None]:
-    """The model's name, and its revision if the server gives it.
-
-    Raises:
-        UserError: the server does not list the model, or no name is given and the server has several models.
-    """
+    """The model's name, and its revision if the server gives it."""
     try:
         listed = client.get("/v1/models").get("data")
     except RefusedError:

@@ -47,11 +47,7 @@ class ArpaModel:
     """A back-off n-gram model: p(w | h) = p(h w) if it is listed, else backoff(h) * p(w | shorter h) (Katz 1987)."""
 
     def __init__(self, path: Path) -> None:
-        """Read a file, plain or gzip. Memory: 16 bytes per n-gram, and the words.
-
-        Raises:
-            UserError: the file is not an ARPA file.
-        """
+        """Read a file, plain or gzip. Memory: 16 bytes per n-gram, and the words."""
         self._words: dict[str, int] = {}
         self._orders: list[_Order] = []
         try:

@@ -18,11 +18,9 @@ from rescore.lms.base import (
     ComputeOptions,
     LanguageModel,
     Spec,
-    column_name,
     kind_of,
     origin,
 )
-from rescore.lms.cache import Cached
 from rescore.lms.context import CASES, Recased
 from rescore.lms.folders import card, card_value
 from rescore.nbest import RESERVED, Column, NbestList
@@ -45,11 +43,7 @@ def shipped_models() -> Path:
 
 
 def parse(spec: str) -> Spec:
-    """Take apart what --lm was given.
-
-    Raises:
-        UserError: the kind is unknown, or nothing is shipped for it.
-    """
+    """Take apart what --lm was given."""
     kind, *rest = spec.split(":")
     folder = shipped_models() / kind
     try:
@@ -87,11 +81,7 @@ def parse(spec: str) -> Spec:
 
 
 def each(specs: Sequence[str]) -> list[str]:
-    """The specs with a spec for each model: `lexical:all:DIR` becomes the five readings of `lexical`.
-
-    Raises:
-        UserError: as `parse`; `all` has other options beside it than a case.
-    """
+    """The specs with a spec for each model: `lexical:all:DIR` becomes the five readings of `lexical`."""
     single = []
     for spec in specs:
         parsed = parse(spec)
@@ -107,11 +97,7 @@ def each(specs: Sequence[str]) -> list[str]:
 
 
 def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
-    """The language model that --lm names.
-
-    Raises:
-        UserError: the name is unknown or stands for several models, or the model's files are missing or damaged.
-    """
+    """The language model that --lm names."""
     parsed = parse(spec)
     if ALL in parsed.options:
         single = each([spec])
@@ -131,9 +117,6 @@ def load_all(
     Args:
         specs: as `each` takes them.
         cache: a folder in which their scores are kept.
-
-    Raises:
-        UserError: as `load`.
     """
     specs = each(specs)
     for spec in dict.fromkeys(specs):
@@ -141,6 +124,8 @@ def load_all(
             log.warning("--lm %s is given %d times; give it once", spec, specs.count(spec))
     models = [load(spec, computing) for spec in specs]
     if cache is not None:
+        from rescore.lms.cache import Cached
+
         models = [Cached(model, Path(cache)) for model in models]
     return with_own_columns(models, specs=specs)
 
@@ -169,50 +154,35 @@ def with_own_columns(
             columns that weights were tuned on, with their origins as far as known.
     """
     specs = each(specs)
-    places = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
-    labels_of = [(place,) if places.count(place) == 1 and FOLDER_NAME.fullmatch(place) else () for place in places]
+    folders = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
+    tuned = tuned or {}
     named: list[LanguageModel] = []
 
-    def taken(lm: LanguageModel) -> bool:
-        column = column_name(lm, norm)
-        return (
-            column in RESERVED
-            or any(lm.name == other.name for other in named)
-            or any(
-                column in nbest.hypotheses[0].scores and not _gave(lm, norm, nbest.provenance.get(column))
-                for nbest in heads
-            )
-        )
+    def is_free(name: str, model: LanguageModel) -> bool:
+        if name in RESERVED or any(name == other.name for other in named):
+            return False
+        of_others = (nbest for nbest in heads if nbest.provenance.get(name) != origin(model, norm))
+        return not any(name in nbest.hypotheses[0].scores for nbest in of_others)
 
-    for model, place in zip(models, labels_of or [()] * len(models), strict=True):
-        lm = model
-        ending = "" if norm == "sum" else f".{norm}"
-        own = [
-            name.removeprefix(f"{model.name}.").removesuffix(ending)
-            for name, column in (tuned or {}).items()
-            if name.startswith(f"{model.name}.") and name.endswith(ending) and name != model.name + ending
-            if column is None or _gave(model, norm, column)
+    for model, folder in zip(models, folders or [""] * len(models), strict=True):
+        tuned_labels = [
+            name.removeprefix(f"{model.name}.")
+            for name, column in tuned.items()
+            if name.startswith(f"{model.name}.") and column in (None, origin(model, norm))
         ]
-        if own and (column_name(model, norm) not in (tuned or {}) or taken(model)):
-            place = (*own, *place)
-        labels = chain(place, map(str, count(2)))
-        if own and column_name(model, norm) not in (tuned or {}):
-            lm = copy.copy(model)
-            lm.name = f"{model.name}.{next(labels)}"
-        while taken(lm):
-            lm = copy.copy(model)  # the caller's model keeps its name
-            lm.name = f"{model.name}.{next(labels)}"
-        if column_name(model, norm) in RESERVED:
-            log.warning(
-                "the scores of %s are called %s, because the name %s is reserved", model.name, lm.name, model.name
-            )
-        named.append(lm)
+        folder_labels = [folder] if folders.count(folder) == 1 and FOLDER_NAME.fullmatch(folder) else []
+        labels = chain(tuned_labels, folder_labels, map(str, count(2)))
+        candidates = (f"{model.name}.{label}" for label in labels)
+        if not tuned_labels or model.name in tuned:
+            candidates = chain([model.name], candidates)
+        name = next(name for name in candidates if is_free(name, model))
+        if model.name in RESERVED:
+            log.warning("the scores of %s are called %s, because the name %s is reserved", model.name, name, model.name)
+        if name != model.name:
+            model = copy.copy(model)  # the caller's model keeps its name
+            model.name = name
+        named.append(model)
     return named
-
-
-def _gave(lm: LanguageModel, norm: str, column: Column | None) -> bool:
-    """Whether the model gave a column."""
-    return column == origin(lm, norm)
 
 
 def model_card(spec: str) -> str:
@@ -222,11 +192,7 @@ def model_card(spec: str) -> str:
 
 
 def recommended_weight(spec: str) -> float:
-    """The weight that the model's card recommends where there are no dev lists to tune on.
-
-    Raises:
-        UserError: the card is absent or says none.
-    """
+    """The weight that the model's card recommends where there are no dev lists to tune on."""
     parsed = parse(spec)
     path = parsed.path
     if kind_of(parsed.kind).remote:

@@ -40,11 +40,7 @@ class Question:
     """The recording that the text may be a transcript of."""
 
     def pair(self, channel: bool) -> tuple[str, str]:
-        """What is given and what is predicted: source and text; for a `channel` model, text and source.
-
-        Raises:
-            UserError: there is no source.
-        """
+        """What is given and what is predicted: source and text; for a `channel` model, text and source."""
         if self.source is None:
             raise UserError("this model reads the source beside the hypothesis; give lists with sources")
         return (self.text, self.source) if channel else (self.source, self.text)
@@ -95,20 +91,12 @@ class TokenScores:
         return self.sum / max(len(self.tokens), 1)
 
     def normalised(self, norm: str) -> float:
-        """The sum, the mean, or for `length^A` the sum divided by the number of tokens to the power A.
-
-        Raises:
-            UserError: `norm` is none of these.
-        """
+        """The sum, the mean, or for `length^A` the sum divided by the number of tokens to the power A."""
         return self.sum / max(len(self.tokens), 1) ** length_power(norm)
 
 
 def length_power(norm: str) -> float:
-    """0 for `sum`, 1 for `mean`, A for `length^A`.
-
-    Raises:
-        UserError: `norm` is none of these.
-    """
+    """0 for `sum`, 1 for `mean`, A for `length^A`."""
     if norm in ("sum", "mean"):
         return float(norm == "mean")
     try:
@@ -182,6 +170,8 @@ class Capabilities:
     """It reads each token while it predicts it: its scores are for comparison, not for a combination of models."""
     cached: bool = False
     """It looks up earlier scores, so its speed says nothing."""
+    streams: bool = False
+    """It is a `Streaming` model, which scores batches ahead of their use (`rescore.scoring.local`)."""
 
 
 class LanguageModel(Protocol):
@@ -246,11 +236,7 @@ class Streamed(ABC):
 
     @abstractmethod
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """The places of questions and their scores, in any order.
-
-        Raises:
-            UserError: the questions lack what the model reads, or cannot be scored; scores before the error were given.
-        """
+        """The places of questions and their scores, in any order; an error comes after the scores before it."""
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
@@ -311,11 +297,6 @@ class Public(Wrapped):
         return self.lm.score([Question(question) if isinstance(question, str) else question for question in questions])
 
 
-def column_name(lm: LanguageModel, norm: str) -> str:
-    """Sums and means go into columns of different names, so that they cannot be mixed up."""
-    return lm.name if norm == "sum" else f"{lm.name}.{norm}"
-
-
 def origin(lm: LanguageModel, norm: str) -> Column:
     """What is recorded about a column of a model's scores."""
     return Column(lm.model, lm.fingerprint, norm, lm.precision, Role.LM)
@@ -338,19 +319,11 @@ class Spec:
 
     @property
     def context(self) -> int:
-        """How many neighbours on a side the option `context=N` asks for.
-
-        Raises:
-            UserError: that is no number from 1 to 99.
-        """
+        """How many neighbours on a side the option `context=N` asks for."""
         return self.number("context", 0)
 
     def number(self, option: str, usual: int, least: int = 1, most: int = 99) -> int:
-        """The number that `option=N` asks for, or the usual one.
-
-        Raises:
-            UserError: the value is not a number from `least` to `most`.
-        """
+        """The number that `option=N` asks for, or the usual one."""
         values = [text.partition("=")[2] for text in self.options if text.startswith(f"{option}=")]
         if not values:
             return usual
@@ -400,11 +373,7 @@ class Kind:
         return cls.Options
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
-        """The model that --lm names.
-
-        Raises:
-            UserError: its files are missing or damaged, or it cannot do what the options ask for.
-        """
+        """The model that --lm names."""
         raise NotImplementedError
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
@@ -412,19 +381,12 @@ class Kind:
 
         Args:
             options: of the class `Options`.
-
-        Raises:
-            UserError: files are missing or do not fit together, or the training failed.
         """
         raise NotImplementedError
 
 
 def kind_of(name: str) -> Kind:
-    """The kind of this name.
-
-    Raises:
-        UserError: there is none.
-    """
+    """The kind of this name."""
     kind: Kind = KINDS[name](KINDS.check(name))
     return kind
 

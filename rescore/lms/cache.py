@@ -68,6 +68,13 @@ class Cached(Wrapped):
         paths = sorted(self._folder.glob(f"{content}~*{ENDING}")) if probe else []
         return next(filter(partial(same_model, own), (path.name.removesuffix(ENDING) for path in paths)), own)
 
+    def report(self) -> None:
+        """Log how many scores were in the cache; the next report counts from here."""
+        if self.looked_up:
+            counts = f"{self.looked_up:,}", f"{self.computed:,}"
+            log.info("%s: %s scores were in the cache, %s were computed", self.name, *counts)
+            self.looked_up = self.computed = 0
+
     @property
     def path(self) -> Path:
         """The file with this model's scores."""

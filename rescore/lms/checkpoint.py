@@ -34,11 +34,7 @@ def save(folder: Path, network: Network, tokenizer: Tokenizer) -> None:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
-    """Write a safetensors file beside and rename it.
-
-    Raises:
-        UserError: it cannot be written.
-    """
+    """Write a safetensors file beside and rename it."""
     try:
         with replacing(path) as temporary:
             save_file(tensors, temporary, metadata=about)
@@ -51,9 +47,6 @@ def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
 
     Args:
         kind: what the network must be; None for any.
-
-    Raises:
-        UserError: a file is missing or damaged, or the files do not fit each other.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected config.json, model.safetensors and tokenizer.json in it")

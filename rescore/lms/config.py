@@ -7,11 +7,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, cast
 
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
-from rescore.lms.base import Capabilities
 from rescore.parts import KINDS, did_you_mean
 
 LIMITS = {
@@ -29,34 +28,12 @@ REMOVED = ("phrases",)
 FIRST_QUERIES = ("position", "mask")
 
 
-class NetworkKind(Protocol):
-    """The part of a kind of network that configurations and checkpoints use; see
-    `rescore.lms.kinds.NeuralKind`."""
-
-    name: str
-    capabilities: Capabilities
-
-    def check(self, config: NetworkConfig) -> None:
-        """
-        Raises:
-            UserError: no network of this kind is made so.
-        """
-
-    def network(self, config: NetworkConfig) -> Any:
-        """A network with fresh random weights."""
-
-
-def network_kind(name: str) -> NetworkKind:
-    """The kind of network of this name.
-
-    Raises:
-        UserError: no kind has this name.
-    """
+def network_kind(name: str) -> Any:
+    """The kind of network of this name, a `rescore.lms.kinds.NeuralKind`."""
     if name not in KINDS or not KINDS[name].is_network:
         known = [kind for kind in KINDS.names if KINDS[kind].is_network]
         raise UserError(f"kind {name!r} is not one of {', '.join(known)}{did_you_mean(str(name), known)}")
-    kind: NetworkKind = KINDS[name](name)
-    return kind
+    return KINDS[name](name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +98,14 @@ class NetworkConfig:
 
     @property
     def _reads_after(self) -> bool:
-        return network_kind(self.kind).capabilities.context[1] > 0
+        return cast(bool, network_kind(self.kind).capabilities.context[1] > 0)
 
     def save(self, path: Path) -> None:
         write_text(path, json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> NetworkConfig:
-        """Read a config.json.
-
-        Raises:
-            UserError: the file is absent, no JSON object, or has a field that is unknown or out of range.
-        """
+        """Read a config.json."""
         if not path.exists():
             raise UserError(f"{path}: no such file")
         values = read_json(path)

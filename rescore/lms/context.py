@@ -66,11 +66,7 @@ class WithNeighbours:
 
 
 def ask(lm: LanguageModel, placed: WithNeighbours, texts: Iterable[str]) -> list[Question]:
-    """The questions about texts of a list, with the context that the model reads.
-
-    Raises:
-        UserError: the model reads a source or listens to a recording, and the list has none.
-    """
+    """The questions about texts of a list, with the context that the model reads."""
     nbest, capabilities = placed.nbest, capabilities_of(lm)
     before, after = capabilities.context
     source = nbest.source if capabilities.source else None
@@ -84,11 +80,7 @@ def ask(lm: LanguageModel, placed: WithNeighbours, texts: Iterable[str]) -> list
 
 
 def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterator[WithNeighbours]:
-    """The lists with as many neighbours as one of the models reads, as a stream.
-
-    Raises:
-        UserError: a model reads neighbours, and the lists of a recording do not follow each other.
-    """
+    """The lists with as many neighbours as one of the models reads, as a stream."""
     sizes = [capabilities_of(lm).context for lm in lms]
     before, after = (max(numbers) for numbers in zip((0, 0), *sizes, strict=True))
     return with_neighbours(lists, before, after) if before or after else map(WithNeighbours, lists)
@@ -106,11 +98,8 @@ def recording_of(nbest: NbestList) -> str:
 
 
 def with_neighbours(lists: Iterable[NbestList], before: int, after: int) -> Iterator[WithNeighbours]:
-    """Each list with the 1-best texts of at most `before` and `after` neighbouring lists of its recording, as a stream.
-
-    Raises:
-        UserError: the lists of a recording do not follow each other in the order of their numbers.
-    """
+    """Each list with the 1-best texts of at most `before` and `after` neighbouring lists of its recording,
+    as a stream."""
     number, alone = 0, True
     for _, recording_lists in groupby(_in_order(lists), key=recording_of):
         for placed in _within_a_recording(recording_lists, before, after):

@@ -15,11 +15,7 @@ AUTO = "auto"
 
 
 def choose_device(name: str | None) -> torch.device:
-    """The device called `name`; without a name, or with `auto`, CUDA if available.
-
-    Raises:
-        UserError: this machine has no such device.
-    """
+    """The device called `name`; without a name, or with `auto`, CUDA if available."""
     if name is None or name.partition(":")[0] == AUTO:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -67,11 +63,7 @@ DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float1
 
 
 def choose_precision(name: str | None, device: torch.device) -> str:
-    """`name`, or the usual one: float32 on a CPU; bf16 on a GPU, or fp16 where it has no bf16.
-
-    Raises:
-        UserError: the device cannot compute so.
-    """
+    """`name`, or the usual one: float32 on a CPU; bf16 on a GPU, or fp16 where it has no bf16."""
     on_cpu = device.type == "cpu"
     if name is None:
         return "float32" if on_cpu else "bf16" if torch.cuda.is_bf16_supported() else "fp16"

@@ -81,11 +81,7 @@ def content_digest(folder: Path, settings: bytes = b"") -> bytes:
 
 @contextmanager
 def claimed(out: Path) -> Iterator[None]:
-    """Keeps other processes from training into a folder. The claim ends with the process, however it ends.
-
-    Raises:
-        UserError: another process trains into it.
-    """
+    """Keeps other processes from training into a folder. The claim ends with the process, however it ends."""
     handle = os.open(out, os.O_RDONLY)
     try:
         try:

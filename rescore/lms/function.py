@@ -28,11 +28,7 @@ class FunctionModel:
         self._function = function
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, of its text alone.
-
-        Raises:
-            UserError: the function returned another number of scores, or scores that are no numbers.
-        """
+        """One result per question, of its text alone."""
         sentences = [question.text for question in questions]
         values = list(self._function(sentences))
         if len(values) != len(sentences):

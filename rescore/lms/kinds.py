@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rescore.errors import UserError
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, LanguageModel, Report, Spec
@@ -18,7 +18,7 @@ from rescore.lms.training.options import ContextOptions, MaskingOptions, NeuralO
 from rescore.parts import EXPERIMENTS, KINDS, resolve
 
 if TYPE_CHECKING:
-    from rescore.lms.networks import TTA, BiLM, Network, UniLM
+    from rescore.lms.networks import Network
     from rescore.lms.scorers import Network as ScoredNetwork
     from rescore.lms.scorers import NetworkScorer
     from rescore.lms.tokenizer import Tokenizer
@@ -41,15 +41,13 @@ class NeuralKind(Kind):
     """Kinds of the same family can start from each other's weights."""
     scaled_embeddings: ClassVar[bool] = True
     """Whether a network scales its embeddings by sqrt(d) if its config.json does not say it."""
+    architecture: ClassVar[str] = ""
+    """The class of its networks, as "module:class"."""
     shape: ClassVar[tuple[str, ...]] = ()
     """Fields of `NetworkConfig` that only some kinds have, and this one has."""
 
     def check(self, config: NetworkConfig) -> None:
-        """See that a network of this kind can be made so.
-
-        Raises:
-            UserError: it cannot.
-        """
+        """See that a network of this kind can be made so."""
         if config.d_model % config.heads and self.family == "transformer":
             raise UserError(f"d_model {config.d_model} cannot be divided among {config.heads} heads")
         if config.sentences > 1 and not any(self.capabilities.context):
@@ -62,16 +60,13 @@ class NeuralKind(Kind):
 
     def network(self, config: NetworkConfig) -> Network:
         """A network with fresh random weights."""
-        raise NotImplementedError
+        return cast("Network", resolve(self.architecture)(config))
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
         """The training objective on sentences.
 
         Args:
             options: of the class `Options`.
-
-        Raises:
-            UserError: files that the options name are missing or do not fit.
         """
         raise NotImplementedError
 
@@ -114,6 +109,7 @@ def _with_experiments(kind: type[NeuralKind], *names: str) -> type[TrainingOptio
 class TtaKind(NeuralKind):
     """The Transformer-based Text Autoencoder (Shin et al. 2020): predicts every token from all others, in one pass."""
 
+    architecture = "rescore.lms.networks:TTA"
     scaled_embeddings = False
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
     options = ("context=", "channel")
@@ -122,11 +118,6 @@ class TtaKind(NeuralKind):
     @dataclass(frozen=True, kw_only=True)
     class Options(SourceOptions, ContextOptions):
         pass
-
-    def network(self, config: NetworkConfig) -> TTA:
-        from rescore.lms.networks import TTA
-
-        return TTA(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> LanguageAutoencoding:
         from rescore.lms.training.objectives import LanguageAutoencoding
@@ -146,6 +137,7 @@ MASKED = ("intact", "within-word-l2r")
 class BilmKind(NeuralKind):
     """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's encoder at the T-TA's size."""
 
+    architecture = "rescore.lms.networks:BiLM"
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
     options = (*MASKED, "context=", "channel")
     shape = ("source",)
@@ -153,11 +145,6 @@ class BilmKind(NeuralKind):
     @dataclass(frozen=True, kw_only=True)
     class Options(MaskingOptions, SourceOptions, ContextOptions):
         pass
-
-    def network(self, config: NetworkConfig) -> BiLM:
-        from rescore.lms.networks import BiLM
-
-        return BiLM(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> MaskedLanguageModelling:
         from rescore.lms.training.objectives import MaskedLanguageModelling
@@ -190,18 +177,14 @@ class DirectedKind(NeuralKind):
 
 
 class UnilmKind(DirectedKind):
+    architecture = "rescore.lms.networks:UniLM"
     capabilities = Capabilities(context=BEFORE, vectors=True, predicts_tokens=True)
     options = ("context=",)
     Options = ContextOptions
-
-    def network(self, config: NetworkConfig) -> UniLM:
-        from rescore.lms.networks import UniLM
-
-        return UniLM(config)
 
 
 class BackwardUnilmKind(DirectedKind):
     """It reads no neighbours."""
 
     backwards = True
-    network = UnilmKind.network
+    architecture = UnilmKind.architecture

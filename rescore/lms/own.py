@@ -136,9 +136,6 @@ def load(spec: Spec, computing: ComputeOptions, make: Callable[[OwnNetwork], Net
 
     Args:
         make: the scorer of a network.
-
-    Raises:
-        UserError: the model's files are missing or damaged, or it was not trained for this use.
     """
     network = OwnNetwork(spec.path, spec.kind, computing)
     config, channel = network.network.config, "channel" in spec.options

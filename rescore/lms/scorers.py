@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -96,24 +96,6 @@ class Network(Protocol):
 
     def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
         """The tokens (k,) that are most probable given the hidden vectors at `batch.at[rows]`."""
-        ...
-
-    @property
-    def layers(self) -> int:
-        """Number of layers."""
-        ...
-
-    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
-        """Sequences (batch, n) and their lengths -> hidden vectors (batch, n, d) behind a layer."""
-        ...
-
-    def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
-        """The same before the first layer: of the tokens alone, or with all that the first layer is given (positions,
-        a LayerNorm)."""
-        ...
-
-    def trainable(self) -> Network | None:
-        """A copy whose weights can be trained; None if the network cannot be trained."""
         ...
 
     def digest(self) -> bytes:
@@ -212,23 +194,25 @@ class NetworkScorer(Streamed):
         self._tell_once(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
         missing = [len(sentence.ids[self.scored(sentence)]) for sentence in distinct]
-        ready = [index for index, number in enumerate(missing) if not number]
         whole = left = sum(missing)
-        for request in chain([None], self.requests(distinct)):
-            if request:
-                values = self.network.log_probs(request.batch, request.rows, request.targets).double().cpu().numpy()
-                for index, first, which in request.spans:
-                    span_values = values[which]
-                    log_probs[index][first : first + len(span_values)] += span_values
-                    left -= len(span_values)
-                    missing[index] -= len(span_values)
-                    if not missing[index]:
-                        ready.append(index)
-                base.report(whole - left, whole)
-            for index in ready:
-                result = self._result(distinct[index], log_probs[index])
-                yield from ((place, result) for place in places[distinct[index]])
-            ready.clear()
+
+        def answers(index: int) -> Iterator[tuple[int, TokenScores]]:
+            result = self._result(distinct[index], log_probs[index])
+            return ((place, result) for place in places[distinct[index]])
+
+        for index, number in enumerate(missing):
+            if not number:
+                yield from answers(index)
+        for batch, rows, targets, spans in self.requests(distinct):
+            values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
+            left -= sum(len(values[span.values]) for span in spans)
+            base.report(whole - left, whole)
+            for index, first, which in spans:
+                found = values[which]
+                log_probs[index][first : first + len(found)] += found
+                missing[index] -= len(found)
+                if not missing[index]:
+                    yield from answers(index)
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
         """The tokens of each question that are read and scored."""
@@ -255,14 +239,13 @@ class NetworkScorer(Streamed):
         before, after = self.frame
         for number, sentence in enumerate(sentences):
             own = self.scored(sentence)
-            if sentence.whole:
-                yield Window(sentence.ids, own, number, own.start)
-                continue
-            for start, stop, first, last in windows(len(sentence.ids), self.room):
+            size = len(sentence.ids)
+            for start, stop, first, last in windows(size, size if sentence.whole else self.room):
                 first, last = max(first, own.start), min(last, own.stop)
                 if first < last:
-                    shift = len(before) - start
-                    tokens = (*before, *sentence.ids[start:stop], *after)
+                    ids = sentence.ids[start:stop]
+                    tokens = ids if sentence.whole else (*before, *ids, *after)
+                    shift = 0 if sentence.whole else len(before) - start
                     yield Window(tokens, slice(first + shift, last + shift), number, first)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
@@ -406,19 +389,14 @@ class MaskedScorer(NetworkScorer):
 
 @torch.inference_mode()
 def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.NDArray[np.bool_]]:
-    """For each question (tokens,): whether each scored token is the most probable token in its context.
-
-    Raises:
-        UserError: the model is not a network, predicts no tokens or each token several times, or is wrapped in a cache,
-            another case or neighbours.
-    """
+    """For each question (tokens,): whether each scored token is the most probable token in its context."""
     if not capabilities_of(lm).predicts_tokens:
         able = ", ".join(
             name for name in KINDS.names if KINDS[name].is_network and KINDS[name].capabilities.predicts_tokens
         )
         raise UserError(
             f"--accuracy: not for {lm.name}; give {able} or a folder of hf-masked or hf-causal, without --cache, "
-            "--case, --context and --engine"
+            "case, context=N and --engine"
         )
     scorer = cast(NetworkScorer, lm)
     sentences = scorer.encoded(questions)

@@ -50,11 +50,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """Read a tokenizer.json.
-
-        Raises:
-            UserError: the file is absent, no tokenizer, or lacks one of the special tokens.
-        """
+        """Read a tokenizer.json."""
         if not path.is_file():
             raise UserError(f"{path}: no such file")
         try:

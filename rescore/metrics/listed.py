@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -20,6 +20,7 @@ from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, Spoken, Values
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
+from rescore.nbest import LISTED, Column, NbestList, Role
 from rescore.options import Declared, option
 
 
@@ -75,9 +76,32 @@ class WordList:
         """The words of all lines, without utterances."""
         return list(self.lists.values()) if self.by_utterance else list(map(meant, self.lines))
 
+    @property
+    def lower(self) -> dict[str, frozenset[str]]:
+        """The words of each utterance in lower case; empty if all utterances share a list."""
+        return {name: frozenset(own.lower().split()) for name, own in self.lists.items()}
+
     def words(self, normaliser: Normaliser) -> frozenset[str]:
         """As the words of references are compared."""
         return frozenset(word for entry in self.entries for word in normaliser(entry))
+
+
+def with_listed(lists: Iterable[NbestList], words: WordList) -> Iterator[NbestList]:
+    """The lists with one more column: how many words of each hypothesis the user listed, for the utterance if words are
+    listed by utterance. Case does not count."""
+    by_utterance = words.lower
+    every = frozenset(word for entry in words.entries for word in entry.lower().split())
+    column = Column("listed", "", f"words:{words.digest}", "", Role.COUNT)
+    before, columns = None, {}
+    for nbest in lists:
+        if nbest.provenance is not before:
+            before, columns = nbest.provenance, {**nbest.provenance, LISTED: column}
+        own = by_utterance.get(nbest.id, frozenset()) if words.by_utterance else every
+        hypotheses = [
+            replace(one, scores=one.scores | {LISTED: float(sum(word in own for word in one.text.lower().split()))})
+            for one in nbest.hypotheses
+        ]
+        yield replace(nbest, hypotheses=hypotheses, provenance=columns)
 
 
 def meant(line: str) -> str:

@@ -25,11 +25,11 @@ def common_ngrams(texts: Sequence[Sequence[Hashable]], order: int) -> tuple[Coun
     """
     numbers: dict[tuple[Hashable, int], int] = {}
     rows, features = [], []
-    for row, text in enumerate(texts):
+    for number, text in enumerate(texts):
         seen: dict[Hashable, int] = {}
         for gram in zip(*(text[start:] for start in range(order)), strict=False):
             seen[gram] = seen.get(gram, 0) + 1
-            rows.append(row)
+            rows.append(number)
             features.append(numbers.setdefault((gram, seen[gram]), len(numbers)))
     row, feature = np.array(rows, dtype=np.int64), np.array(features, dtype=np.int64)
     totals = np.bincount(row, minlength=len(texts))

@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from rescore.errors import UserError
 from rescore.formats.times import UNSPACED_LETTERS
-from rescore.metrics.alignment import error_counts
+from rescore.metrics.counting import error_counts
 from rescore.options import Declared, option
 
 UNKNOWN = ("<unk>", "[unk]")

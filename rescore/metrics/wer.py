@@ -8,8 +8,8 @@ from importlib.metadata import version
 
 import numpy as np
 
-from rescore.metrics.alignment import error_counts
 from rescore.metrics.base import Counts, Metric, Values
+from rescore.metrics.counting import error_counts
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.options import Declared, option
 

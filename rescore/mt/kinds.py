@@ -18,7 +18,6 @@ from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.lms.training.objectives import Task
-    from rescore.mt.unified import Unified
 
 MIXTURE = ("bi", "l2r", "seq2seq", "bi:source", "r2l", "seq2seq")
 """The readings of the batches in turn: a third from both sides, a third with a source, a sixth in each
@@ -31,6 +30,7 @@ PAIRED = ("bi:source", "seq2seq")
 class UnifiedKind(NeuralKind):
     """One network, four attention masks (Dong et al. 2019, UniLM); an option of --lm chooses the reading."""
 
+    architecture = "rescore.mt.unified:Unified"
     capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
     options = ("bi", "l2r", "r2l", "seq2seq", "source", "channel", *MASKED)
     shape = ("bi_source",)
@@ -69,11 +69,6 @@ class UnifiedKind(NeuralKind):
     def is_pseudo(self, options: Sequence[str]) -> bool:
         return "bi" in options
 
-    def network(self, config: NetworkConfig) -> Unified:
-        from rescore.mt.unified import Unified
-
-        return Unified(config)
-
     def tasks(self, data: TrainingData) -> list[Task]:
         """Without pairs the readings of single sentences are left."""
         from rescore.lms.training.objectives import Task
@@ -89,12 +84,7 @@ class UnifiedKind(NeuralKind):
         return [tasks[name] for name in MIXTURE if name in tasks and name in options.readings]
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
-        """`unified:READING:DIR`.
-
-        Raises:
-            UserError: no reading is named, or two; the model's files are missing or damaged, or it was not trained for
-                that reading.
-        """
+        """`unified:READING:DIR`."""
         from rescore.mt.unified import READINGS
 
         known = {option for name in READINGS for option in name.split(":")}

@@ -60,8 +60,8 @@ def _both(golden: Results, now: Results) -> list[tuple[MetricResult, MetricResul
     return [(old, measured[old.metric]) for old in golden.metrics if old.metric in measured]
 
 
-def _shown(*values: float) -> list[str]:
-    return [f"{value:.2f}" for value in values]
+def _shown(golden: float, now: float) -> tuple[str, str]:
+    return f"{golden:.2f}", f"{now:.2f}"
 
 
 def _verdict(golden: float, now: float, higher_is_better: bool, tolerance: float) -> tuple[str, str]:

@@ -14,7 +14,8 @@ from rescore.metrics.significance import BY_SPEAKER, PairedTest
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.figures import FIRST, ORACLE, SHORT, Figures, Row, figure_of, sign
-from rescore.styles import as_frame, as_json, html, latex_note, mark_best, marked_worse, p_value, signature_lines, text
+from rescore.reports.markup import html, latex_note
+from rescore.styles import as_frame, as_json, mark_best, marked_worse, p_value, signature_lines, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
 JSON = "json"

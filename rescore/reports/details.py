@@ -66,8 +66,7 @@ def details(
 
     Args:
         texts: the choices, one per list. lm: gives the log-probabilities of single tokens.
-        dev: the lists that weights were tuned on. certain: the words of `texts`, each with its text, confidence and
-            alternatives.
+        dev: the lists that weights were tuned on. certain: the words of `texts`, each with its text and confidence.
 
     Raises:
         UserError: the lists have no references.
@@ -122,10 +121,7 @@ def _utterance(
         "words": len(words),
         "changed": texts[0] != texts[1],
         "outputs": [_output(nbest, *each, words, normaliser) for each in zip(texts, scores, strict=True)],
-        "certain": [
-            [word.text, round(word.confidence, 3), [[text, round(mass, 3)] for text, mass in word.alternatives]]
-            for word in certain
-        ],
+        "certain": [[word.text, round(word.confidence, 3)] for word in certain],
         "list": [
             [each.text, number, rank == best, [_finite(each.scores.get(name), 3) for name in columns]]
             for rank, (each, number) in enumerate(zip(nbest.hypotheses, errors, strict=True))

@@ -15,9 +15,10 @@ from rescore.errors import UserError
 from rescore.parts import STYLES
 from rescore.reports.figures import FIRST, ORACLE, SIGNIFICANT, Row
 from rescore.reports.files import ERRORS
+from rescore.reports.markup import latex_note
 from rescore.reports.results import Results
 from rescore.signature import Signature
-from rescore.styles import MARKS, latex_note, mark_best, p_value, signature_lines, unknown_name
+from rescore.styles import MARKS, mark_best, p_value, signature_lines, unknown_name
 from rescore.version import VERSION
 
 UNITS = ("ref_words", "ref_characters")

@@ -23,9 +23,10 @@ from rescore.reports import outlook
 from rescore.reports.analysis import Analysis
 from rescore.reports.details import Details, SpeakerErrors
 from rescore.reports.figures import SIGNIFICANT
+from rescore.reports.markup import html
 from rescore.reports.results import MetricResult, Results, cells, overview, worse
 from rescore.reports.words import POSITIONS
-from rescore.styles import html, marked_worse
+from rescore.styles import marked_worse
 from rescore.tuning.curves import Step
 
 OUTPUTS = ("first pass", "reranked")

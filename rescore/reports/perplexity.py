@@ -82,9 +82,6 @@ def measure(
     Args:
         lines: as `documents` makes them. accuracy: whether the most probable tokens are counted; for networks only.
         progress: called with the number of sentences that were scored since the last call.
-
-    Raises:
-        UserError: the model scores the best hypotheses of lists only.
     """
     sentences = [line.hypotheses[0].text for line in lines]
     placed = zip(in_place([lm], lines), sentences, strict=True)

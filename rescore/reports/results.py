@@ -17,7 +17,7 @@ from rescore.metrics.base import is_better, warn_of_unspaced
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
 from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, figure_of, sign
 from rescore.signature import Signature, origins
-from rescore.styles import as_frame, html, marked_worse, p_phrase, p_value, text
+from rescore.styles import as_frame, marked_worse, p_phrase, p_value, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
 
 
@@ -209,7 +209,7 @@ class Results:
     ] = field(default_factory=dict)
     excluded: Annotated[
         list[str],
-        described("Origins of hypotheses that may not win, such as `respelled`, or `respelled@CONDITION`."),
+        described("Origins of hypotheses that may not win, such as `respelled`."),
     ] = field(default_factory=list)
     metrics: Annotated[
         list[MetricResult],
@@ -256,6 +256,8 @@ class Results:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
+        from rescore.reports.markup import html
+
         if self.main is None:
             return f"<p>{counted(self.utterances, 'list')} without references</p>"
         signature = f'<code style="overflow-wrap:anywhere">{escape(self.signature)}</code>'
@@ -334,7 +336,7 @@ def system_name(weights: Weights, columns: Mapping[str, Column], decision: str) 
     """The language models as tables name them together, without norms: those of a negative weight are subtracted."""
     order = sorted(weights.language_models, key=lambda name: weights.weights[name] < 0)
     if not order:
-        return decision if decision != "best" else "first pass"
+        return decision if decision != "best" else FIRST
     names = [name.removesuffix(f".{columns[name].norm}") if name in columns else name for name in order]
     if len(set(names)) < len(names):
         names = order
@@ -359,31 +361,24 @@ def render(results: Results) -> str:
     return "\n".join(lines)
 
 
-def _deciding(results: Results) -> Iterator[Mapping[str, float]]:
-    """The weights that decided: of each fold, where there are some."""
-    folds = results.dev.fold_weights if results.dev else ()
-    for fold in folds or (results,):
-        yield fold.weights
-
-
 def _weights(results: Results) -> str:
-    if set(results.weights) == {FIRST_PASS} and not results.excluded:
-        line = "weights: the first pass alone" + ("" if results.origin == "first pass" else f" ({results.origin})")
-        dev = results.dev  # of the scale, where a decision is tuned
-        return f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}" if dev else line
-    line = f"lambda: {named_weights(results.weights, results.excluded)} ({results.origin})"
+    """The weights, where they come from, and what they give on the lists that they were tuned on."""
     dev = results.dev
+    moved = f"\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}" if dev else ""
+    if set(results.weights) == {FIRST_PASS} and not results.excluded:  # dev is of the scale, where a decision is tuned
+        origin = "" if results.origin == FIRST else f" ({results.origin})"
+        return f"weights: the first pass alone{origin}{moved}"
+    line = f"lambda: {named_weights(results.weights, results.excluded)} ({results.origin})"
     if dev is None:
         return line
     line += "".join(f"\n{note}" for note in notes([results.weights], results.columns))
-    gain = f"{line}\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
     if dev.fold_weights:
         folds = "; ".join(named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights)
-        line = gain = f"{line}\nweights of each fold, tuned on the other folds: {folds}"
-    every = [results.weights, *_deciding(results)]
+        line, moved = f"{line}\nweights of each fold, tuned on the other folds: {folds}", ""
+    every = [results.weights, *(fold.weights for fold in dev.fold_weights)]
     if all(weight == 0 for weights in every for name, weight in weights.items() if name != FIRST_PASS):
-        shown = line if results.decision == "best" else gain
-        return f"{shown}\n{why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)}"
+        reason = why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)
+        return f"{line}{'' if results.decision == 'best' else moved}\n{reason}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
-        return gain
-    return f"{gain}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
+        return line + moved
+    return f"{line}{moved}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"

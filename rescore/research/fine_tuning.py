@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from rescore.errors import UserError
 from rescore.lms import LanguageModel
 from rescore.lms.networks import Network
-from rescore.research.vectors import Embedder, network_of
+from rescore.research.vectors import Embedder, network_of, vectors_of
 
 Flags = npt.NDArray[np.bool_]
 Classes = npt.NDArray[np.int64]
@@ -70,7 +70,7 @@ class PairClassifier(nn.Module):
 
 def trainable(lm: LanguageModel) -> LanguageModel:
     """A copy whose weights can be trained; the model stays as it is."""
-    network = network_of(lm).network.trainable()
+    network = vectors_of(network_of(lm)).trainable()
     if network is None:
         raise UserError(f"{lm.name}: --fine-tune is for networks that `rescore train` makes; leave it out")
     copied = copy(lm)

@@ -27,18 +27,13 @@ if TYPE_CHECKING:
     from rescore.lms.tokenizer import Tokenizer
     from rescore.lms.training.objectives import Curriculum, Task
     from rescore.research.a3t.scoring import A3tModel
-    from rescore.research.electra import Electra, ElectraScorer, ReplacedTokenDetection
-    from rescore.research.lstm import LSTM
-    from rescore.research.permutation import Permutation, PermutationLanguageModelling, PermutationScorer
+    from rescore.research.electra import ElectraScorer, ReplacedTokenDetection
+    from rescore.research.permutation import PermutationLanguageModelling, PermutationScorer
 
 
 class LstmKind(DirectedKind):
     family = "lstm"
-
-    def network(self, config: NetworkConfig) -> LSTM:
-        from rescore.research.lstm import LSTM
-
-        return LSTM(config)
+    architecture = "rescore.research.lstm:LSTM"
 
 
 class BackwardLstmKind(LstmKind):
@@ -48,6 +43,7 @@ class BackwardLstmKind(LstmKind):
 class ElectraKind(NeuralKind):
     """ELECTRA, a discriminator: says of each token of the intact sentence whether it is a replacement."""
 
+    architecture = "rescore.research.electra:Electra"
     capabilities = Capabilities(True, vectors=True)
 
     @dataclass(frozen=True, kw_only=True)
@@ -91,11 +87,6 @@ class ElectraKind(NeuralKind):
                 )
             return config
 
-    def network(self, config: NetworkConfig) -> Electra:
-        from rescore.research.electra import Electra
-
-        return Electra(config)
-
     def objective(self, tokenizer: Tokenizer, options: Any) -> ReplacedTokenDetection:
         from rescore.research.electra import Generator, ReplacedTokenDetection
 
@@ -111,13 +102,9 @@ class ElectraKind(NeuralKind):
 class PermutationKind(NeuralKind):
     """Each token is predicted from those before it in a random order of the sentence (XLNet, with T-TA layers)."""
 
+    architecture = "rescore.research.permutation:Permutation"
     capabilities = Capabilities(vectors=True, predicts_tokens=True)
     Options = NeuralOptions
-
-    def network(self, config: NetworkConfig) -> Permutation:
-        from rescore.research.permutation import Permutation
-
-        return Permutation(config)
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> PermutationLanguageModelling:
         from rescore.research.permutation import PermutationLanguageModelling

@@ -9,7 +9,7 @@ tokens' vectors.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,12 +19,36 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, without_context
 from rescore.lms.scorers import Encoded, NetworkScorer, batches, padded, windows
+from rescore.lms.scorers import Network as ScoredNetwork
 from rescore.research.options import VectorOptions
 
 Vectors = npt.NDArray[np.float32]
 
 MASKED_TOGETHER = 200
 """Sentences whose masked copies are made together."""
+
+
+class VectorNetwork(ScoredNetwork, Protocol):
+    """A network whose vectors are taken."""
+
+    layers: int
+
+    def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
+        """Sequences (batch, n) and their lengths -> hidden vectors (batch, n, d) behind a layer."""
+        ...
+
+    def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
+        """The same before the first layer: of the tokens alone, or with all that the first layer is given."""
+        ...
+
+    def trainable(self) -> VectorNetwork | None:
+        """A copy whose weights can be trained; None if the network cannot be trained."""
+        ...
+
+
+def vectors_of(lm: NetworkScorer) -> VectorNetwork:
+    """The network of a model that has vectors."""
+    return cast(VectorNetwork, lm.network)
 
 
 class Embedder:
@@ -34,7 +58,7 @@ class Embedder:
         self._options = options or VectorOptions()
         self.lms = [network_of(lm) for lm in lms]
         for lm in self.lms:
-            layers, layer = lm.network.layers, self._options.layer
+            layers, layer = vectors_of(lm).layers, self._options.layer
             if layer is not None and not 0 <= layer <= layers:
                 raise UserError(f"{lm.name}: layer {layer} is not between 0 and {layers}")
             if self._options.kind == "context" and not lm.capabilities.predicts_tokens:
@@ -105,7 +129,7 @@ class Embedder:
 
     def _layer(self, lm: NetworkScorer, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Sequences (batch, n), lengths (batch,) -> (batch, n, d)."""
-        network, kind, layer = lm.network, self._options.kind, self._options.layer
+        network, kind, layer = vectors_of(lm), self._options.kind, self._options.layer
         if kind in ("embed", "token"):
             return network.embeddings(tokens, lengths, positions=kind == "embed")
         return network.vectors(tokens, lengths, network.layers if layer is None else layer)
@@ -174,5 +198,5 @@ def network_of(lm: LanguageModel) -> NetworkScorer:
     if any(capabilities.context) or capabilities.source:
         raise UserError(f"{lm.name}: vectors are for single sentences; leave out context and sources")
     if not capabilities.vectors:
-        raise UserError(f"{lm.name}: has no vectors; give a network, and leave out --cache, --case and --engine ray")
+        raise UserError(f"{lm.name}: has no vectors; give a network, and leave out --cache, a case and --engine ray")
     return cast(NetworkScorer, lm)

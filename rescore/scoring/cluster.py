@@ -70,7 +70,7 @@ class RemoteModel:
     def __init__(self, cluster: Cluster, rank: int, name: str, about: About) -> None:
         self._cluster, self._rank, self.name = cluster, rank, name
         self.model, self.precision, self.fingerprint, capabilities = about
-        self.capabilities = replace(capabilities, vectors=False, predicts_tokens=False)
+        self.capabilities = replace(capabilities, vectors=False, predicts_tokens=False, streams=True)
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
@@ -93,11 +93,7 @@ class Cluster:
     def __init__(
         self, specs: Sequence[str], computing: ComputeOptions, cache: str | Path | None, options: ClusterOptions
     ) -> None:
-        """Join or start a cluster, and load the models in every worker.
-
-        Raises:
-            UserError: Ray is not installed, the cluster cannot be reached, or a model cannot be loaded.
-        """
+        """Join or start a cluster, and load the models in every worker."""
         self._ray = _import_ray()
         self._skip = options.skip
         self._waiting: deque[_Task] = deque()
@@ -216,11 +212,7 @@ class Cluster:
             self._give_up(task, f"killed its worker {ATTEMPTS} times")
 
     def _fail(self, task: _Task | None, error: Any) -> None:
-        """Report an error in a worker.
-
-        Raises:
-            UserError: the models cannot be loaded, or the batch cannot be scored and is not to be skipped.
-        """
+        """Report an error in a worker."""
         cause = getattr(error, "cause", None)
         told = cause if isinstance(cause, UserError) else UserError(f"--engine ray: {cause or error}")
         if task is None:
@@ -272,11 +264,7 @@ class _Holder:
 
 
 def _wait_for(address: str, seconds: float) -> None:
-    """Wait until a server listens at HOST:PORT; Ray itself would print a line for each attempt.
-
-    Raises:
-        TimeoutError: no server listens in time.
-    """
+    """Wait until a server listens at HOST:PORT; Ray itself would print a line for each attempt."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     until = time.monotonic() + seconds
     while port.isdecimal():  # other values, such as auto, are no address
@@ -290,11 +278,7 @@ def _wait_for(address: str, seconds: float) -> None:
 
 
 def _within(seconds: float, call: Callable[[], object]) -> None:
-    """Call a function in its own thread: Ray's C++ code waits without a timeout and ignores signals.
-
-    Raises:
-        TimeoutError: the call has not ended. Errors of the function are raised here.
-    """
+    """Call a function in its own thread: Ray's C++ code waits without a timeout and ignores signals."""
     ended: list[Exception | None] = []
 
     def run() -> None:

@@ -7,12 +7,11 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, cast
 
 from rescore.errors import UserError, counted
-from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, column_name, origin, without_context
+from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin, without_context
 from rescore.lms.base import OnShare, watched
-from rescore.lms.cache import Cached
 from rescore.lms.context import WithNeighbours, ask
 from rescore.nbest import TOKENS, Column, NbestList, Role
 
@@ -72,8 +71,8 @@ class _Tally:
             )
         if 2 * self.unknown > self.tokens:
             log.warning(
-                "%s: %s of %s tokens are unknown to the model; check its language, script and case (--case), and that "
-                "its training text was large enough",
+                "%s: %s of %s tokens are unknown to the model; check its language, script and case, and that its "
+                "training text was large enough",
                 name,
                 f"{self.unknown:,}",
                 f"{self.tokens:,}",
@@ -103,7 +102,7 @@ def _warn_of_case(lm: LanguageModel, window: Scored) -> None:
     if gain > sum(len(text.split()) for text in chosen):
         log.warning(
             "%s: the lists are in upper case, which the model knows less well than lower case (%.1f nats a word); give "
-            "it as KIND:lower:PATH, or give --case lower",
+            "it as KIND:lower:PATH",
             lm.name,
             gain / sum(len(text.split()) for text in chosen),
         )
@@ -131,7 +130,7 @@ def score_windows(
         with watched(window_progress.watch(_hypotheses(window))):
             return lm.score(questions)
 
-    looked_at_case = isinstance(lm, Streaming)
+    looked_at_case = capabilities_of(lm).streams
     # A streaming model gets further batches before the results of earlier batches are taken.
     results = cast(Streaming, lm).stream(batches()) if looked_at_case else map(scores_of, batches())
     for result in results:
@@ -156,7 +155,8 @@ def score_windows(
             looked_at_case = True
             _warn_of_case(lm, done)
         yield done
-    _report_cache(lm)
+    if report := getattr(lm, "report", None):  # of a cache
+        report()
     tally.report(lm.name)
 
 
@@ -164,13 +164,6 @@ def _ranks(lm: LanguageModel, placed: WithNeighbours, ranks: dict[Question, int]
     """Of each hypothesis of a list, the place of its question among all of a window (`ranks`, which grows)."""
     texts = (hypothesis.text for hypothesis in placed.nbest.hypotheses)
     return [ranks.setdefault(question, len(ranks)) for question in ask(lm, placed, texts)]
-
-
-def _report_cache(lm: LanguageModel) -> None:
-    """Log how many scores the cache had; the next report counts from here."""
-    if isinstance(lm, Cached) and lm.looked_up:
-        log.info("%s: %s scores were in the cache, %s were computed", lm.name, f"{lm.looked_up:,}", f"{lm.computed:,}")
-        lm.looked_up = lm.computed = 0
 
 
 class _WindowProgress:
@@ -201,40 +194,12 @@ def _hypotheses(window: Sequence[WithNeighbours]) -> int:
     return sum(len(placed.nbest.hypotheses) for placed in window)
 
 
-@runtime_checkable
 class Streaming(Protocol):
-    """A language model that scores batches ahead of their use, as on a cluster."""
+    """A language model with the capability `streams`: it scores batches ahead of their use, as on a cluster."""
 
     def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
         """Results in the order of the batches; None for a batch that cannot be scored and is skipped."""
         ...
-
-
-class ColumnAdder:
-    """Makes copies of lists with one more column of normalised scores and, on request, a column with the number of
-    tokens.
-
-    The record of the columns' origins is made once and shared by all lists whose record was equal.
-    """
-
-    def __init__(self, lm: LanguageModel, norm: str, count_tokens: bool = False) -> None:
-        self._name, self._norm, self._count_tokens = column_name(lm, norm), norm, count_tokens
-        self._new = {self._name: origin(lm, norm)}
-        if count_tokens:
-            self._new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)
-        self._before: Mapping[str, Column] | None = None
-        self._columns: Mapping[str, Column] = {}
-
-    def __call__(self, nbest: NbestList, scores: Sequence[TokenScores]) -> NbestList:
-        if nbest.provenance is not self._before:
-            self._before, self._columns = nbest.provenance, {**nbest.provenance, **self._new}
-        hypotheses = []
-        for hypothesis, token_scores in zip(nbest.hypotheses, scores, strict=True):
-            columns = {**hypothesis.scores, self._name: token_scores.normalised(self._norm)}
-            if self._count_tokens:
-                columns[TOKENS] = float(len(token_scores.tokens))
-            hypotheses.append(replace(hypothesis, scores=columns))
-        return replace(nbest, hypotheses=hypotheses, provenance=self._columns)
 
 
 OnScores = Callable[[LanguageModel, NbestList, Sequence[TokenScores]], object]
@@ -255,21 +220,37 @@ def add_columns(
         lists: as `windows` cuts them. counted: the model, if any, whose tokens are counted in a column of their own.
     """
     for lm in lms:
-        lists = _with_column(
-            lm, lists, ColumnAdder(lm, norm, any(lm is other for other in counted)), progress, on_scores
-        )
+        counts = any(lm is other for other in counted)
+        lists = _with_column(lm, score_windows(lm, lists, progress), norm, counts, on_scores)
     return iter(lists)
 
 
 def _with_column(
-    lm: LanguageModel,
-    lists: Iterable[list[WithNeighbours]],
-    with_column: ColumnAdder,
-    progress: OnProgress,
-    on_scores: OnScores | None,
+    lm: LanguageModel, windows: Iterable[Scored], norm: str, counts: bool, on_scores: OnScores | None
 ) -> Iterator[list[WithNeighbours]]:
-    for window in score_windows(lm, lists, progress):
-        if on_scores is not None:
-            for placed, scores in window:
-                on_scores(lm, placed.nbest, scores)
-        yield [replace(placed, nbest=with_column(placed.nbest, scores)) for placed, scores in window]
+    """Copies of lists with the column of a model and, if it `counts`, a column with the number of tokens.
+
+    The record of the columns' origins is made once and shared by all lists whose record was equal.
+    """
+    name = lm.name
+    new = {name: origin(lm, norm)}
+    if counts:
+        new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)
+    before: Mapping[str, Column] | None = None
+    columns: Mapping[str, Column] = {}
+    for window in windows:
+        done = []
+        for placed, scores in window:
+            nbest = placed.nbest
+            if on_scores is not None:
+                on_scores(lm, nbest, scores)
+            if nbest.provenance is not before:
+                before, columns = nbest.provenance, {**nbest.provenance, **new}
+            hypotheses = []
+            for hypothesis, token_scores in zip(nbest.hypotheses, scores, strict=True):
+                values = {**hypothesis.scores, name: token_scores.normalised(norm)}
+                if counts:
+                    values[TOKENS] = float(len(token_scores.tokens))
+                hypotheses.append(replace(hypothesis, scores=values))
+            done.append(replace(placed, nbest=replace(nbest, hypotheses=hypotheses, provenance=columns)))
+        yield done

@@ -11,7 +11,7 @@ from rescore.decision import Decision
 from rescore.errors import UserError, counted
 from rescore.metrics.base import Metric
 from rescore.metrics.significance import Folds
-from rescore.nbest import EDITS, FIRST_PASS, RESPELLING, NbestList, Role, score_columns
+from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns, score_columns
 from rescore.tuning.tune import tune
 from rescore.tuning.weights import TuningOptions, Weights
 
@@ -58,25 +58,23 @@ def suits_word_bonus(columns: Sequence[str], metric: Metric) -> bool:
     return len(columns) > 1 and metric.length_ratio is None
 
 
-def respelling_columns(lists: Sequence[NbestList]) -> tuple[str, ...]:
-    """The columns of lists with respelled or proposed hypotheses that are tuned.
+def added_columns(lists: Sequence[NbestList]) -> list[str]:
+    """The columns that expansions added to lists, whose weights are tuned as bonuses.
 
     Raises:
         UserError: some lists have them and others not.
     """
-    columns: tuple[str, ...] | None = None
+    columns: list[str] | None = None
     for nbest in lists:
-        known = nbest.hypotheses[0].scores
-        own = tuple(name for name in RESPELLING if name in known) if EDITS in known else ()
+        own = bonus_columns(nbest)
         columns = own if columns is None else columns
         if own != columns:
-            name = next(name for name in RESPELLING if (name in own) != (name in columns))
-            how = "give --propose for" if name == EDITS else "respell"
+            name = min({*own} ^ {*columns})
             raise UserError(
                 f"utterance {nbest.id}: {'has' if name in own else 'lacks'} the column {name}, unlike the lists "
-                f"before; {how} all lists, or none"
+                "before; add it to all lists, or none"
             )
-    return columns or ()
+    return columns or []
 
 
 def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:

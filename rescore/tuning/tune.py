@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rescore.decision import Decision
-from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
+from rescore.decision.rules import ListWeights, Search, WeightsOf, candidates, combine, rule_of
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, remembered
 from rescore.nbest import (
@@ -25,7 +25,6 @@ from rescore.nbest import (
     content_hash,
     new_word_origins,
     ranking,
-    vote_columns,
     without_copies,
 )
 from rescore.signature import origins
@@ -106,10 +105,10 @@ def tune(
         UserError: a list has no reference, or lacks a column.
     """
     options, metric = options or TuningOptions(), remembered(metric)
-    if options.decide.name == "rover" and vote_columns(lists):
+    if search := rule_of(options.decide.name).own_search(lists):
         if LISTED in options.bonuses or options.boost:
             raise UserError("--boost adds to the scores of hypotheses, but here systems vote; leave out one of them")
-        return _votes(metric, lists, columns, source, options)
+        return _by_rule(search, metric, lists, columns, source, options)
     tuner = Tuner(metric, lists, columns, source, options)
     weights, tuned = tuner.tune()
     if LISTED in options.bonuses and not weights.weighs(LISTED):
@@ -139,17 +138,20 @@ def tune(
     return without
 
 
-def _votes(
-    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
+def _by_rule(
+    search: Search,
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    source: str,
+    options: TuningOptions,
 ) -> tuple[Weights, Tuned]:
-    """The votes of systems on lists of `rescore combine`, as `tune` returns weights."""
-    from rescore.asr.votes import tune_votes  # here: most runs combine no systems
-
-    votes, value, equal = tune_votes(metric, lists, columns)
+    """The weights that the search of a rule finds, as `tune` returns weights."""
+    votes, value, equal = search(metric, lists, columns)
     weights = Weights(votes, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", origins(lists, votes))
     first = text_value(metric, lists, [nbest.hypotheses[0].text for nbest in lists])
     about = TunedFor.by(metric, value, first, len(lists))
-    weights = replace(weights, decision=Decision("rover", 1.0), tuned_for=about, options=options)
+    weights = replace(weights, decision=Decision(options.decide.name, 1.0), tuned_for=about, options=options)
     return weights, Tuned(votes, {}, value, first, equal_votes=equal)
 
 

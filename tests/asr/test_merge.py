@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rescore import formats, pipeline
-from rescore.asr import recombine
-from rescore.asr.recombine import merge
+from rescore.asr.merge import merge
+from rescore.asr.recombine import recombine
 from rescore.errors import UserError
 from rescore.nbest import Column, Hypothesis, NbestList, Origin
 from rescore.tuning import Weights

@@ -182,10 +182,11 @@ def test_the_norm_stays(rescore: Run, tmp_path: Path) -> None:
     done = rescore("score", "log", "--lm", "ngram:lm.arpa", "--recombine", "5", "-o", "l.jsonl")
     assert done.returncode == 0, done.stderr
     (found,) = formats.read([tmp_path / "l.jsonl"])
-    assert len(found.hypotheses) == 4 and all("ngram.mean" in one.scores for one in found.hypotheses)
+    assert len(found.hypotheses) == 4 and all("ngram" in one.scores for one in found.hypotheses)
+    assert found.provenance["ngram"].norm == "mean"
     # And where the result is read again.
     assert rescore("score", "l.jsonl", "--lm", "ngram:lower:lm.arpa", "-o", "m.jsonl").returncode == 0
-    assert "ngram:lower.mean" in formats.read([tmp_path / "m.jsonl"])[0].provenance
+    assert formats.read([tmp_path / "m.jsonl"])[0].provenance["ngram:lower"].norm == "mean"
 
 
 def test_features_of_toolkits_are_no_obstacle(rescore: Run, tmp_path: Path) -> None:

@@ -26,11 +26,10 @@ from rescore.asr.respell import (
     Proposer,
     Respeller,
     cased,
-    with_listed,
 )
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
-from rescore.metrics.listed import WordList
+from rescore.metrics.listed import WordList, with_listed
 from rescore.nbest import Hypothesis, NbestList, Origin
 
 CHANNEL = learn(Counter({("inhale", "inhal"): 9, ("zodiac", "zodiag"): 5, ("how else", "howless"): 4}))

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from rescore.lms.lexicon import Lexicon
 from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
 from rescore.nbest import CHANNEL, Hypothesis, NbestList, Origin
+from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 from rescore.reports.results import render
 from rescore.tuning.weights import FIRST_PASS_ALONE, bonus_phrases
@@ -56,10 +58,15 @@ def known(sentences: Sequence[str]) -> list[float]:
     return [-2.0 * sum(word not in LEXICON for word in text.split()) for text in sentences]
 
 
+def with_options(config: RunConfig, **options: Any) -> RunConfig:
+    """The config with other options of respelling."""
+    return replace(config, expanding=OptionValues(**config.expanding.values | options))
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> RunConfig:
     LEXICON.save(tmp_path / "lexicon.txt.xz")
-    return RunConfig(respell=10, channel="dev", lexicon=str(tmp_path / "lexicon.txt.xz"))
+    return RunConfig(expanding=OptionValues(respell=10, channel="dev", lexicon=str(tmp_path / "lexicon.txt.xz")))
 
 
 def test_words_are_mended(config: RunConfig) -> None:
@@ -134,7 +141,7 @@ def test_nothing_is_respelled_where_that_is_no_gain(
     assert bonus_phrases(outcome.weights.weights, "+.2f", outcome.weights.excluded)[-1] == "nothing respelled"
     summary = render(outcome.results).removesuffix(outcome.results.signature)
     assert "nothing respelled" in summary and "1e+06" not in summary
-    without = pipeline.run(test, replace(config, respell=0, channel=None), dev, lambda: [FunctionModel(known)])
+    without = pipeline.run(test, replace(config, expanding=OptionValues()), dev, lambda: [FunctionModel(known)])
     assert outcome.weights.decision == without.weights.decision
     assert outcome.results.reranked == outcome.results.first_pass == 0.0
 
@@ -145,7 +152,7 @@ def test_stages_are_the_run(config: RunConfig, rescore: Run, tmp_path: Path) -> 
     formats.write(test, "test.jsonl")
     formats.write(dev, "dev.jsonl")
     assert rescore("train", "--lm", "channel", "--text", "dev.jsonl", "--out", "ch").returncode == 0
-    how = ("--respell", "10", "--lexicon", config.lexicon)
+    how = ("--respell", "10", "--lexicon", config.expanding.values["lexicon"])
     run = rescore(
         "test.jsonl", "--dev", "dev.jsonl", "--lm", "tta-small", *how, "--channel", "dev", "--report", "run.json"
     )
@@ -166,7 +173,7 @@ def test_each_part_is_respelled_by_the_others() -> None:
     lists = made(21, 3)
     lists[0].hypotheses[0].text, lists[0].references = "the zzzzz", ("the kettle",)
     whole = Respelling(10, LEXICON, "dev", lists)
-    ours, theirs = next(whole(lists, own=True)), next(whole(lists))
+    ours, theirs = next(whole(lists, dev=True)), next(whole(lists))
     assert [h.text for h in ours.hypotheses[:2]] == [h.text for h in theirs.hypotheses[:2]]
     scores = [{h.text: h.scores[CHANNEL] for h in one.hypotheses} for one in (ours, theirs)]
     shared = [text for text in scores[0] if text in scores[1] and scores[0][text]]
@@ -175,7 +182,7 @@ def test_each_part_is_respelled_by_the_others() -> None:
 
 def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, rescore: Run) -> None:
     test, dev = made(6, 1), made(9, 2)
-    folds = replace(config, channel="folds")
+    folds = with_options(config, channel="folds")
     for way in (pipeline.run, comparing.compare):
         with pytest.raises(UserError, match="from the references of the test lists"):
             way(test, dev=dev, config=folds, load=lambda: [FunctionModel(known)])
@@ -184,7 +191,7 @@ def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, re
         rescore("rerank", "test.jsonl", "--respell", "5", "--channel", "folds"), "rerank must not use"
     )
     with pytest.raises(UserError, match="rerank must not use"):
-        next(pipeline.rerank(test, FIRST_PASS_ALONE, replace(folds, respell=5)))
+        next(pipeline.rerank(test, FIRST_PASS_ALONE, with_options(folds, respell=5)))
     assert len(list(stages.expanded(test, folds))) == 6  # which lists these are, only the user knows
     formats.write(test[:2], "two.jsonl")  # each would have its channel from the other one alone
     done = rescore("score", "two.jsonl", "--lm", "tta-small", "--respell", "5", "--channel", "folds")
@@ -212,14 +219,14 @@ def test_a_channel_of_these_dev_lists_is_named(
     assert rescore("train", "--lm", "channel", "--text", "dev.jsonl", "--out", "ch").returncode == 0
     for lists, said in ((other, False), (dev, True)):
         caplog.clear()
-        list(stages.expanded(lists, replace(config, channel="ch"), lists))
+        list(stages.expanded(lists, with_options(config, channel="ch"), lists))
         assert ("was learned from these dev lists" in caplog.text) == said
 
 
 def test_what_was_chosen_and_what_is_absent_is_said(config: RunConfig, caplog: pytest.LogCaptureFixture) -> None:
     lists = made(3, 2)
     caplog.set_level("INFO")
-    list(stages.expanded(lists, replace(config, channel=None)))
+    list(stages.expanded(lists, with_options(config, channel=None)))
     assert "using --channel shipped" in caplog.text
     with pytest.raises(UserError, match=r"no score 'channel' \(found: s2s\); add it with --respell"):
         lists[0].column(CHANNEL)
@@ -231,7 +238,7 @@ def test_words_of_the_user(tmp_path: Path) -> None:
     words = MetricOptions(words=WordList.load(tmp_path / "names.txt"))
     learn(collect(made(30, 1))).save(tmp_path / "c")
     LEXICON.save(tmp_path / "l.xz")
-    config = RunConfig(respell=5, channel=str(tmp_path / "c"), lexicon=str(tmp_path / "l.xz"))
+    config = RunConfig(expanding=OptionValues(respell=5, channel=str(tmp_path / "c"), lexicon=str(tmp_path / "l.xz")))
     assert len(next(stages.expanded([nbest], config)).hypotheses) == 1
     (found,) = stages.expanded([nbest], replace(config, measuring=words))
     assert "the old lucarazan" in [h.text for h in found.hypotheses]
@@ -251,7 +258,7 @@ def test_terms_of_several_words_in_texts_without_scores(caplog: pytest.LogCaptur
         return [NbestList(f"u{n}", [Hypothesis(heard, {"s2s": 0.0})], (said,)) for n, (heard, said) in enumerate(every)]
 
     words = MetricOptions(words=WordList(("Goldman Sachs", "Postgres", "Supabase", "Meta"), "terms"))
-    config = RunConfig(respell=5, channel="shipped", measuring=words)
+    config = RunConfig(expanding=OptionValues(respell=5, channel="shipped"), measuring=words)
     wrong = next(iter(stages.expanded([lists(4)[2]], config)))
     assert "the supabase player" in [hypothesis.text for hypothesis in wrong.hypotheses]
     outcome = pipeline.run(lists(24), config, lists(64), list)
@@ -274,7 +281,7 @@ def test_other_languages_are_left_alone(caplog: pytest.LogCaptureFixture) -> Non
 def test_weights_of_respelled_lists_fit_lists_that_are_left_alone(tmp_path: Path) -> None:
     learn(collect(made(30, 1))).save(tmp_path / "c")
     LEXICON.save(tmp_path / "l.xz")
-    config = RunConfig(respell=5, channel=str(tmp_path / "c"), lexicon=str(tmp_path / "l.xz"))
+    config = RunConfig(expanding=OptionValues(respell=5, channel=str(tmp_path / "c"), lexicon=str(tmp_path / "l.xz")))
     german = [NbestList("g", [Hypothesis("der alte gaertner", {"s2s": 0.0})], ("der alte",))]
     dev = made(60, 2)
     for nbest in dev:
@@ -307,7 +314,7 @@ def test_the_shipped_parts() -> None:
 
 def test_a_channel_of_recombined_lists_is_that_of_the_lists() -> None:
     lists = made(10, 1)
-    recombined = list(stages.expanded(lists, RunConfig(recombine=5)))
+    recombined = list(stages.expanded(lists, RunConfig(expanding=OptionValues(recombine=5))))
     assert learn(collect(recombined)).digest == learn(collect(lists)).digest
 
 

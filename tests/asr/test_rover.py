@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rescore.asr.rover import Rover, network_rows
+from rescore.asr.rover import network_rows
+from rescore.asr.votes import Rover
 from rescore.asr.written import rewritten
 from rescore.decision import ListWeights
 from rescore.metrics.wer import ErrorRate

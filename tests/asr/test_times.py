@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rescore import formats
-from rescore.asr.recombine import merge
+from rescore.asr.merge import merge
 from rescore.formats.best import word_times
 from rescore.formats.times import timed_pieces
 from rescore.nbest import Hypothesis, NbestList

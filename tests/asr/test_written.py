@@ -14,7 +14,7 @@ from rescore import formats
 from rescore.asr.calibration import correct
 from rescore.asr.confidence import ConfusionNetwork
 from rescore.asr.confidences import confidences
-from rescore.asr.recombine import merge
+from rescore.asr.merge import merge
 from rescore.asr.written import pieces_of, rewritten, tokens_of
 from rescore.decision import Decision
 from rescore.metrics.mt import Bleu

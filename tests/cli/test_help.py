@@ -60,8 +60,7 @@ def test_did_you_mean(rescore: Run) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(rescore: Run, shell: str) -> None:
-    assert "_RESCORE_COMPLETE" in rescore("completion", shell).stdout
+def test_completion(shell: str) -> None:
     last = "tun" if shell == "fish" else "1"
     words = {"COMP_WORDS": "rescore tun", "COMP_CWORD": last}
     environment = {"_RESCORE_COMPLETE": f"{shell}_complete", "PATH": "/", **words}

@@ -77,7 +77,7 @@ def test_every_file_is_an_input_or_an_output() -> None:
             if "FILE" in (parameter.metavar or "") or isinstance(parameter, click.Argument):
                 assert isinstance(parameter, DeclaredOption | DeclaredArgument)
                 known = parameter.entry.about.reads + bool(parameter.entry.about.writes)
-                assert known == 1 or parameter.name in ("arguments", "shell", "name", "folder", "stamp"), parameter.name
+                assert known == 1 or parameter.name in ("arguments", "name", "folder", "stamp"), parameter.name
 
 
 def test_init_writes_over_no_link(rescore: Run, tmp_path: Path) -> None:

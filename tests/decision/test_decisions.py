@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rescore.decision import Decision, best, combine, posteriors, rerank
 from rescore.decision.rules import least_risk, losses
 from rescore.errors import UserError
-from rescore.metrics.alignment import error_counts
+from rescore.metrics.counting import error_counts
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, Origin

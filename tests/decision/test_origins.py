@@ -11,7 +11,8 @@ import pytest
 
 from rescore import formats, metrics, pipeline
 from rescore.asr.channel import collect
-from rescore.asr.recombine import merge, recombine
+from rescore.asr.merge import merge
+from rescore.asr.recombine import recombine
 from rescore.asr.respell import Respelling
 from rescore.decision import Decision, best, combine, rerank
 from rescore.errors import UserError
@@ -29,6 +30,7 @@ from rescore.nbest import (
     ranking,
     score_columns,
 )
+from rescore.options import OptionValues
 from rescore.plan import resolve
 from rescore.tuning import TuningOptions, Weights, tune
 from tests import stages
@@ -128,7 +130,10 @@ def test_recombined_lists_have_the_first_pass_of_the_lists(rescore: Run, tmp_pat
     """Without weights nothing changes, by no road."""
     lists = formats.read([ROOT / "data" / "dev.json"])[:40]
     formats.write(lists, str(tmp_path / "l.jsonl"))
-    formats.write(list(stages.expanded(lists, pipeline.RunConfig(recombine=20))), str(tmp_path / "more.jsonl"))
+    formats.write(
+        list(stages.expanded(lists, pipeline.RunConfig(expanding=OptionValues(recombine=20)))),
+        str(tmp_path / "more.jsonl"),
+    )
     plain = json.loads(rescore("eval", "l.jsonl", "--json").stdout)["systems"][0]["value"]
     assert rescore("rerank", "more.jsonl", "-o", "sorted.jsonl", "--best", "best.trn").returncode == 0
     assert json.loads(rescore("eval", "more.jsonl", "--json").stdout)["systems"][0]["value"] == plain
@@ -192,10 +197,10 @@ def test_plain_and_respelled_lists_are_not_mixed(rescore: Run, tmp_path: Path) -
     formats.write(respelling(replace(one, id=f"r{one.id}") for one in plain), str(tmp_path / "respelled.jsonl"))
     for files in (("plain.jsonl", "respelled.jsonl"), ("respelled.jsonl", "plain.jsonl")):
         done = rescore("tune", *files, "--decide", "rover")
-        assert_one_line_error(done, "respell all lists, or none")
+        assert_one_line_error(done, "add it to all lists, or none")
         assert "channel" in done.stderr
         done = rescore("test.jsonl", "--dev", files[0], "--dev", files[1], "--decide", "rover")
-        assert_one_line_error(done, "respell all lists, or none")
+        assert_one_line_error(done, "add it to all lists, or none")
 
 
 def test_the_order_of_fairseqs_file_is_no_mean(rescore: Run, tmp_path: Path) -> None:

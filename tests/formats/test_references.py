@@ -46,37 +46,10 @@ def test_stm(tmp_path: Path) -> None:
         read(ref, ["1", "2", "3"])
 
 
-STM = "t1 1 s 0.00 1.50 A\nt1 1 s 1.5 3.04 B\nt10 A s 0 2 C\nt10 B s 0 2 D\nt10 B s 2 3 E\n"
-
-
-def test_several_segments_of_a_recording_are_paired_by_time(tmp_path: Path) -> None:
-    """They were paired by order, whatever the ids of the lists said."""
-    ref, segments = tmp_path / "ref.stm", tmp_path / "segments"
-    ref.write_text(STM)
-    for ids in (
-        ["t10-B-000200-000300", "t1-000150-000304", "t1-spk_000000-000150", "t10-A-0-200"],  # 1/100 s, as Kaldi's
-        ["t10_B_2.00_3.00", "t1_1.5_3.0", "t1_0.00_1.52", "t10_A_0_2.01"],
-        ["t10-B_2000_3000", "t1_1500_3040", "t1_0_1500", "t10-A_0_2000"],  # 1/1000 s
-    ):
-        assert read(ref, ids) == ["E", "B", "A", "C"]
-    with pytest.raises(UserError, match=r"several segments of a recording, but ids such as x contain no times"):
-        read(ref, ["x", "y", "z", "v", "w"])
-    segments.write_text("x t10-B 2 3\ny t1 1.5 3\nz t1 0 1.5\n")
-    paired = read_references(References((str(ref),), None, str(segments)), ["x", "y", "z"])
-    assert paired == {"x": ("E",), "y": ("B",), "z": ("A",)}
-    segments.write_text("x t10-B 7 8\n")
-    with pytest.raises(UserError, match=r"the times in .*segments do not match"):
-        read_references(References((str(ref),), None, str(segments)), ["x"])
-
-
-def test_segments_pair_an_stm_on_the_command_line(rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "l.jsonl").write_text('{"id": "y", "hyps": [{"text": "B", "score": -1}]}\n')
-    (tmp_path / "ref.stm").write_text(STM)
-    (tmp_path / "segments").write_text("y t1 1.5 3\n")
-    assert "0.00" in rescore("eval", "l.jsonl", "--ref", "ref.stm", "--recordings", "segments").stdout
-    (tmp_path / "utt2spk").write_text("y t1\n")
-    done = rescore("eval", "l.jsonl", "--ref", "ref.stm", "--recordings", "utt2spk")
-    assert_one_line_error(done, "give Kaldi's segments with --recordings FILE")
+def test_several_segments_of_a_recording_are_no_references_of_utterances(tmp_path: Path) -> None:
+    (tmp_path / "ref.stm").write_text("t1 1 s 0.00 1.50 A\nt1 1 s 1.5 3.04 B\n")
+    with pytest.raises(UserError, match=r"several segments of a recording; give references with the ids of the lists"):
+        read(tmp_path / "ref.stm", ["x", "y"])
 
 
 def test_trn_that_begins_with_alternatives_is_no_json(rescore: Run, tmp_path: Path) -> None:

@@ -261,7 +261,7 @@ def test_errors_are_one_line_at_the_command_line(rescore: Run, bert: Path, tmp_p
     assert_one_line_error(
         rescore(lists, "--lm", "hf-causal:no/such/place", "--weight", "0.3"), "no/such/place: no such folder"
     )
-    done = rescore(lists, "--lm", f"hf-masked:{bert}", "--case", "sentence", "--weight", "0.3")
+    done = rescore(lists, "--lm", f"hf-masked:sentence:{bert}", "--weight", "0.3")
     assert done.returncode == 0 and "lm:hf-masked:sentence=hf-masked:sentence@" in done.stdout
 
 

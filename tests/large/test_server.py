@@ -53,7 +53,7 @@ def sums(scores: list[TokenScores]) -> list[float]:
     return [one.sum for one in scores]
 
 
-@pytest.mark.parametrize("form", ["vllm", "prompt_logprobs", "sglang", "llama_cpp"])
+@pytest.mark.parametrize("form", ["vllm", "sglang", "llama_cpp"])
 def test_each_server_is_asked_its_way(form: str, start: Start, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     lm = load(start(form), "He said: {text}")
@@ -62,7 +62,6 @@ def test_each_server_is_asked_its_way(form: str, start: Start, caplog: pytest.Lo
     assert "".join(found[0].tokens).strip() == TEXTS[0]
     ways = {
         "vllm": "echo with logprobs",
-        "prompt_logprobs": "prompt_logprobs",
         "sglang": "SGLang's /generate",
         "llama_cpp": "echo with logprobs, less [BOS]",
     }
@@ -70,7 +69,7 @@ def test_each_server_is_asked_its_way(form: str, start: Start, caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("bos", [True, False])
-@pytest.mark.parametrize("form", ["vllm", "prompt_logprobs", "sglang"])
+@pytest.mark.parametrize("form", ["vllm", "sglang"])
 def test_a_text_alone(form: str, bos: bool, start: Start, caplog: pytest.LogCaptureFixture) -> None:
     """Without [BOS], the first token has nothing before it and is not scored, as with hf-causal."""
     found = load(start(form, bos)).score(without_context(TEXTS))
@@ -102,18 +101,6 @@ def test_the_source_is_shown(start: Start) -> None:
 def test_a_token_across_the_border_belongs_to_the_text(start: Start) -> None:
     found = load(start(), "He said:{text}").score(without_context(["yes and no"]))
     assert found[0].tokens == [" said:yes", " and", " no"]
-
-
-def test_a_chat(start: Start) -> None:
-    """The hypothesis is the assistant's turn; what the user said is not scored."""
-    fake = start()
-    lm = load(fake, "Translate: {src}\\n{text}", "chat:")
-    found = lm.score([Question("the house", "das haus")])
-    assert lm.name == lm.model == "server:chat" and "".join(found[0].tokens) == " the house"
-    assert found[0].sum == pytest.approx(expected("user: Translate: das haus\nassistant: ", "the house"))
-    assert fake.asked[-1]["messages"][0] == {"role": "user", "content": "Translate: das haus"}
-    with pytest.raises(UserError, match="server:chat needs --prompt"):
-        load(fake, None, "chat:")
 
 
 def test_a_server_that_knows_no_way(start: Start) -> None:
@@ -184,7 +171,6 @@ def test_names_of_models(start: Start) -> None:
     ("spec", "message"),
     [
         ("server", "give the address and the model as server:URL#MODEL"),
-        ("server:chat", "as server:chat:URL#MODEL"),
         ("server:localhost:8000#m", "is no address"),
         ("server:ftp://localhost#m", "is no address"),
         ("server:http://host:99999#m", "is no address"),

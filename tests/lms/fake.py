@@ -40,7 +40,7 @@ class Fake:
     def __init__(self, form: str = "vllm", bos: bool = True) -> None:
         """
         Args:
-            form: vllm, prompt_logprobs, sglang, llama_cpp, or llama_server, which gives none of a text.
+            form: vllm, sglang, llama_cpp, or llama_server, which gives none of a text.
         """
         self.form, self.bos = form, bos
         self.models: list[dict[str, Any]] = [{"id": MODEL, "object": "model", "owned_by": "me"}]
@@ -51,9 +51,6 @@ class Fake:
         """Given the request's number and text: another answer, or "hang up"; None for the usual answer."""
         self.change: Callable[[dict[str, Any]], Any] = lambda answer: answer
         """What is done to answers."""
-        self.writes: Callable[[str], Any] = lambda prompt: prompt
-        """What an instruction model answers to a prompt."""
-        self.finish_reason = "stop"
         self.url = ""
         self.scored = 0
         self.under_way = self.most_under_way = 0
@@ -63,10 +60,8 @@ class Fake:
         ways = {
             ("vllm", "/v1/completions"): self.echo,
             ("llama_cpp", "/v1/completions"): self.llama_cpp,
-            ("prompt_logprobs", "/v1/completions"): self.prompt_logprobs,
             ("sglang", "/generate"): self.generate,
             ("sglang", "/v1/completions"): self.generated_alone,
-            ("vllm", "/v1/chat/completions"): self.chat,
             ("llama_server", "/v1/completions"): self.generated_alone,
         }
         way = ways.get((self.form, path))
@@ -102,38 +97,12 @@ class Fake:
         told = {"tokens": names, "text_offset": [0] * len(names), "token_logprobs": [None, *given[1:]]}
         return self.completion(body["prompt"] + " and", told, len(tokens))
 
-    def prompt_logprobs(self, body: dict[str, Any]) -> tuple[int, Any]:
-        if "prompt_logprobs" not in body:
-            return 400, {"error": {"message": "echo is not supported", "type": "BadRequestError", "code": 400}}
-        tables = self.tables(body["prompt"])
-        return self.completion(" and", None, len(tables), prompt_logprobs=tables)
-
-    def tables(self, text: str) -> list[dict[str, Any] | None]:
-        tokens, values = self.read(text)
-        rows = [
-            {str(zlib.crc32(token.encode())): {"logprob": value, "rank": 7, "decoded_token": token}}
-            for token, value in zip(tokens, values, strict=True)
-        ]
-        return [None, *rows[1:]]
-
     def generate(self, body: dict[str, Any]) -> tuple[int, Any]:
         tokens, values = self.read(body["text"])
         texts = tokens if body.get("return_text_in_logprobs") else [None] * len(tokens)
         rows = [list(row) for row in zip(values, [zlib.crc32(t.encode()) for t in tokens], texts, strict=True)]
         about = {"prompt_tokens": len(rows), "completion_tokens": 1, "input_token_logprobs": rows}
         return 200, {"text": " and", "meta_info": {**about, "output_token_logprobs": [[-1.5, 7, " and"]]}}
-
-    def chat(self, body: dict[str, Any]) -> tuple[int, Any]:
-        if "prompt_logprobs" not in body:
-            text = self.writes(body["messages"][-1]["content"])
-            written = {"index": 0, "message": {"role": "assistant", "content": text}}
-            return 200, {"id": "chat-1", "choices": [{**written, "finish_reason": self.finish_reason}]}
-        lines = [f"{one['role']}: {one['content']}\n" for one in body["messages"]]
-        text = "".join(lines).removesuffix("\n") if body["continue_final_message"] else "".join(lines)
-        tables = self.tables(text + ("assistant:" if body["add_generation_prompt"] else ""))
-        usage = {"prompt_tokens": len(tables), "completion_tokens": 1, "total_tokens": len(tables) + 1}
-        message = {"index": 0, "message": {"role": "assistant", "content": " and"}}
-        return 200, {"id": "chat-1", "choices": [message], "usage": usage, "prompt_logprobs": tables}
 
     def generated_alone(self, body: dict[str, Any]) -> tuple[int, Any]:
         tokens, _ = self.read(body["prompt"])
@@ -160,7 +129,7 @@ def served(fake: Fake) -> Iterator[Fake]:
                 fake.under_way += 1
                 fake.most_under_way = max(fake.most_under_way, fake.under_way)
             time.sleep(fake.seconds)
-            text = body.get("prompt") or body.get("text") or body["messages"][-1]["content"]
+            text = body.get("prompt") or body["text"]
             trouble = fake.trouble(number, text)
             with fake.lock:
                 fake.under_way -= 1

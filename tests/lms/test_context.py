@@ -222,9 +222,9 @@ def test_numbers_of_any_kind_end_ids(name: str) -> None:
 
 def test_shipped_models_are_of_their_kind(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text('{"id": "a-1", "hyps": [{"text": "a", "score": -1}]}\n')
-    done = rescore("score", "l.jsonl", "--lm", "tta", "--lm", "tta-small", "--context", "1")
+    done = rescore("score", "l.jsonl", "--lm", "tta:context=1", "--lm", "tta-small:context=1")
     assert_one_line_error(done, "tta:context=1", "was trained on single sentences")
-    assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta-small", "--context", "1"), "on single sentences")
+    assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta-small:context=1"), "on single sentences")
 
 
 def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     ]
     lists = tmp_path / "lists.jsonl"
     lists.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = rescore("score", lists, "--lm", f"tta:{folders['tta']}", "--context", "1")
+    done = rescore("score", lists, "--lm", f"tta:context=1:{folders['tta']}")
     assert done.returncode == 0, done.stderr
     second = next(json.loads(line) for line in done.stdout.splitlines() if '"a-1"' in line)
     expected = sum(definition("tta", folders["tta"], SHORT[:1], SHORT[1], SHORT[2:3]))
@@ -242,7 +242,7 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     assert "before" not in second and "after" not in second
 
     (tmp_path / "utt2spk").write_text("a-0 x\na-1 y\na-2 y\na-3 y\n")
-    apart = ("score", lists, "--lm", f"tta:{folders['tta']}", "--context", "1", "--recordings")
+    apart = ("score", lists, "--lm", f"tta:context=1:{folders['tta']}", "--recordings")
     done = rescore(*apart, "utt2spk")
     assert done.returncode == 0, done.stderr
     second = next(json.loads(line) for line in done.stdout.splitlines() if '"a-1"' in line)
@@ -265,17 +265,15 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     assert json.loads(out.read_text())[0]["log_prob"] == pytest.approx(total, abs=1e-3)
 
     assert_one_line_error(
-        rescore("score", lists, "--lm", f"tta:{model}", "--context", "1"),
+        rescore("score", lists, "--lm", f"tta:context=1:{model}"),
         "context=1, but it was trained on single sentences",
     )
     assert_one_line_error(
-        rescore("score", lists, "--lm", f"tta:{folders['tta']}", "--context", "3"), "was trained with --context 2"
+        rescore("score", lists, "--lm", f"tta:context=3:{folders['tta']}"), "was trained with --context 2"
     )
     assert_one_line_error(
         rescore("embed", text, "--lm", f"tta:context=1:{folders['tta']}", "-o", tmp_path / "x.npy"),
         "vectors are for single sentences",
     )
     assert_one_line_error(rescore("score", lists, "--lm", "tta:context=x"), "expected a number from 1 to 99")
-    assert_one_line_error(
-        rescore("score", lists, "--lm", f"ngram:{tmp_path}", "--context", "1"), "--context is for tta, bilm"
-    )
+    assert_one_line_error(rescore("score", lists, "--lm", f"ngram:context=1:{tmp_path}"), "ngram", "context=1")

@@ -15,11 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rescore
-from rescore.lms import ComputeOptions, checkpoint, load, without_context
+from rescore.lms import ComputeOptions, Question, checkpoint, load, without_context
 from rescore.lms.causal import PrefixTree
 from rescore.lms.config import NetworkConfig
 from rescore.lms.fast import Batch, TiedSoftmax, predict
-from rescore.lms.scorers import NetworkScorer, Request, Window
+from rescore.lms.networks import Network
+from rescore.lms.scorers import NetworkScorer, Request, Window, windows
+from rescore.lms.tokenizer import Tokenizer
 from tests.conftest import ROOT, SENTENCES
 from tests.lms.test_neural import BACKENDS, definition, folder_of
 
@@ -88,6 +90,63 @@ def test_options_of_the_configuration(
         (found,) = lm.score(without_context([text]))
         near = 1e-4 if precision == "float32" else 0.5
         assert found.log_probs == pytest.approx(definition(kind, tmp_path, text), abs=near)
+
+
+NEIGHBOURS = {"tta": (1, 1), "bilm": (1, 1), "unilm": (1, 0)}
+BESIDE = [(kind, beside) for kind in NEIGHBOURS for beside in ("", "context=1:", "source", "channel:")][:-2]
+"""What a text is read with; a causal network reads no source."""
+
+
+def beside(network: Network, tokenizer: Tokenizer, texts: Sequence[str], own: int) -> list[float]:
+    """log p of each token of a text among others, by `forward`: a token at a time, without batches."""
+    size, kind = network.config.vocab_size, network.config.kind
+    room = network.config.max_positions - 2
+    ids = tokenizer.encode(texts)
+    values = []
+    cut = windows(len(ids[own]) + (kind == "unilm"), room + (kind == "unilm")) if len(texts) == 1 else None
+    for start, stop, first, last in cut or [(0, len(ids[own]), 0, len(ids[own]) + (kind == "unilm"))]:
+        parts = [ids[own][start:stop]] if cut else ids
+        framed = [[tokenizer.bos, *part, tokenizer.eos] for part in parts]
+        flat = [token + number * size for number, part in enumerate(framed) for token in part]
+        begin = sum(map(len, framed[:own])) + 1 - start
+        for place in range(begin + first, begin + last):
+            tokens = torch.tensor([flat[:place] if kind == "unilm" else flat])
+            if kind == "bilm":
+                tokens[0, place] = tokenizer.mask + own * size
+            hidden = network(tokens, torch.tensor([tokens.shape[1]]))[0, place - (kind == "unilm")]
+            logits = network.output_weight @ hidden
+            values.append(logits.log_softmax(-1)[flat[place] % size].item())
+    return values
+
+
+@pytest.mark.parametrize(("precision", "error"), [("float32", 1e-4), ("bf16", 0.5), ("int8", 0.5)])
+@pytest.mark.parametrize(("kind", "read"), BESIDE)
+def test_equals_forward(
+    kind: str, read: str, precision: str, error: float, tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig
+) -> None:
+    """Of each kind, precision, source, window and neighbour."""
+    torch.manual_seed(4)
+    before, after = NEIGHBOURS[kind] if read.startswith("context") else (int(read != ""), 0)
+    source = read in ("source", "channel:")
+    network = checkpoint.build(replace(config, kind=kind, sentences=1 + before + after, source=source))
+    if read:
+        torch.nn.init.normal_(network.sentence_embedding.weight)  # zero before any training
+    checkpoint.save(tmp_path, network, tokenizer)
+    network = checkpoint.load(tmp_path)[0].double()
+    one, other, third, long = "the old clock", "an odd clock", "on the wall", " ".join(["the old clock"] * 20)
+    lm = load(f"{kind}:{'' if source and read == 'source' else read}{tmp_path}", ComputeOptions(precision=precision))
+    asked = [Question(text, other, (other,), (third,)) for text in (one, third, long, f"{one} on")]
+    with torch.no_grad():
+        for question, found in zip(asked, lm.score(asked), strict=True):
+            texts, own = [question.text], 0
+            if read == "channel:":
+                texts, own = [question.text, other], 1
+            elif read and question.text != long:
+                texts, own = [*[other] * before, question.text, *[third] * after], before
+            if read == "channel:" and question.text == long:
+                continue  # the text that is shown is cut
+            expected = beside(network, tokenizer, texts, own)
+            assert found.log_probs == pytest.approx(expected, abs=error)
 
 
 def test_vocabulary_cannot_overflow() -> None:

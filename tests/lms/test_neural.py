@@ -148,7 +148,8 @@ def test_column_and_norm(model: Path) -> None:
     assert [h.scores for h in summed.hypotheses] == [
         {"s2s": -float(rank), "tta": pytest.approx(found.sum, abs=1e-4)} for rank in (1, 2)
     ]
-    assert mean.hypotheses[0].scores["tta.mean"] == pytest.approx(found.sum / len(found.tokens), abs=1e-4)
+    assert mean.hypotheses[0].scores["tta"] == pytest.approx(found.sum / len(found.tokens), abs=1e-4)
+    assert (summed.provenance["tta"].norm, mean.provenance["tta"].norm) == ("sum", "mean")
     assert (summed.references, summed.source) == (("r",), "s")
     assert lists[0].hypotheses[0].scores == {"s2s": -1.0}  # the input is left alone
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from rescore import decision, formats
 from rescore.metrics import Normaliser, list_statistics
-from rescore.metrics.alignment import align, error_counts
+from rescore.metrics.alignment import align
+from rescore.metrics.counting import error_counts
 from rescore.metrics.wer import ErrorRate
 from tests.conftest import ROOT, shared
 
@@ -57,7 +58,7 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     texts = [["".join(word) for word in random.choice(list("ab"), (random.integers(0, 40), 2))] for _ in range(80)]
     whole = error_counts(texts[:40], texts[40:])
-    monkeypatch.setattr("rescore.metrics.alignment.BATCH", 64)
+    monkeypatch.setattr("rescore.metrics.counting.BATCH", 64)
     assert (error_counts(texts[:40], texts[40:]) == whole).all()
 
 

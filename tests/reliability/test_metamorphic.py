@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from rescore import pipeline
-from rescore.asr.recombine import merge
+from rescore.asr.merge import merge
 from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics import Normaliser
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 
 WORDS = ("gardener", "lantern", "harbour", "kettle", "meadow", "ladder", "candle", "winter", "orchard", "pepper")
@@ -176,7 +177,7 @@ def chosen(road: str, decide: str, name: str | None, lexicon: Path) -> dict[str,
     change = CHANGES[name] if name else Change()
     config = RunConfig(decide=decide, components=road in ("--with", "--components"))
     if road == "--respell":
-        config = replace(config, respell=4, channel="shipped", lexicon=str(lexicon))
+        config = replace(config, expanding=OptionValues(respell=4, channel="shipped", lexicon=str(lexicon)))
     sets = []
     for number, seed in ((DEV, 1), (TEST, 2)):
         lists = change.lists(system(number, seed))

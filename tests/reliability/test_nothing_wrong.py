@@ -17,7 +17,8 @@ from rescore.errors import UserError
 from rescore.formats import read, read_references, source
 from rescore.lms.tokenizer import train_wordpiece
 from rescore.metrics import alignment
-from rescore.metrics.alignment import align, error_counts
+from rescore.metrics.alignment import align
+from rescore.metrics.counting import error_counts
 from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA
 

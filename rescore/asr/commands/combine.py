@@ -45,8 +45,8 @@ def command(own: Systems, config: RunConfig) -> None:
     """
     from rescore import formats
     from rescore.asr.combine import combine
-    from rescore.asr.commands.merge import system_names
     from rescore.asr.formats.whole import read_recordings
+    from rescore.asr.merge import system_names
     from rescore.metrics.normalise import EXACT
     from rescore.plan import metrics_of
 

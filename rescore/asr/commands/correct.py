@@ -61,8 +61,8 @@ def command(own: Correction) -> None:
     recogniser | rescore correct - --words terms.txt
     rescore correct test.trn --words terms.txt --dev dev.trn --dev-ref ref.trn
 
-    TEXT is a 1-best text: plain lines, Kaldi text, trn, STM, CTM, SRT, VTT, or JSON of Whisper, Azure, Google, Vosk or
-    sherpa. The output has the same format, and new words have the times of those that they replace.
+    TEXT is a 1-best text: plain lines, Kaldi text, trn, STM, CTM, SRT or VTT. The output has the same format, and
+    new words have the times of those that they replace.
     """
     from contextlib import ExitStack
     from pathlib import Path

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.formats.source import AcousticScale, ReadOptions, Source
+from rescore.formats.settings import AcousticScale
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import as_number, grouped, numbered, split_id, strip_markup, table
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, free_name
 

@@ -1,24 +1,22 @@
 """1-best texts that are read piece by piece and written back in their own format, with words replaced and times kept.
 
-Formats: trn, Kaldi text, plain lines, CTM, STM, subtitles (SRT, VTT), and JSON or JSON Lines of services.
+Formats: trn, Kaldi text, plain lines, CTM, STM, and subtitles (SRT, VTT).
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rescore.errors import UserError
-from rescore.files import loads
 from rescore.formats.recordings import is_stm
 from rescore.formats.source import Source
 from rescore.formats.text import begin_with_ids
-from rescore.formats.times import TIMES, WORD_LISTS, spread
+from rescore.formats.times import spread
 
-KINDS = ("plain", "kaldi", "trn", "ctm", "stm", "srt", "vtt", "json")
+KINDS = ("plain", "kaldi", "trn", "ctm", "stm", "srt", "vtt")
 """Formats that can be read and written back."""
 PAUSE, MOST_WORDS = 1.0, 200
 """In a CTM, a text ends at a silence of this many seconds, or at this number of words."""
@@ -39,8 +37,6 @@ class Text(NamedTuple):
     """Of the utterance, or the number of the line or phrase from 1."""
     recording: str
     text: str
-    repeated: bool = False
-    """Whether its words are those of another text of the document, as a list of words beside their transcript."""
 
 
 class Part(NamedTuple):
@@ -70,7 +66,9 @@ def kind_of(source: Source) -> str:
     if head.lstrip().startswith("WEBVTT"):
         return "vtt"
     if source.peek.root:
-        return "json"
+        raise UserError(
+            f"{source.name}: is JSON; correct its words as CTM: rescore rerank {source.name} --best words.ctm"
+        )
     if any(_CUE.match(line) for line in lines[:3]):
         return "srt"
     lines = [line for line in lines if not line.startswith(";;")]
@@ -94,7 +92,7 @@ _ID = re.compile(r"\s*(\S+)\s*")
 
 def parts(source: Source, kind: str) -> Iterator[Part]:
     """The parts of a document, which make up the document again when they are written."""
-    readers = {"json": _json_parts, "ctm": _ctm_parts, "srt": _subtitle_parts, "vtt": _subtitle_parts}
+    readers = {"ctm": _ctm_parts, "srt": _subtitle_parts, "vtt": _subtitle_parts}
     if kind in readers:
         return readers[kind](source)
     return (_line_part(line, number, source.stem, kind) for number, line in enumerate(source.lines(), 1))
@@ -219,143 +217,3 @@ def _confidence(text: str) -> float:
         return float(text)
     except ValueError:
         return 1.0
-
-
-_AZURE = ("Display", "DisplayText", "Lexical", "ITN", "MaskedITN", "display", "lexical", "itn", "maskedITN")
-_TEXTS = ("text", "transcript", *_AZURE)
-_WORD = ("word", "Word", "text")
-_TIMES = (*TIMES, ("start_time", "end_time"))
-_IDS = ("id", "utt_id", "utterance", "key", "audio_filepath")
-
-
-def _json_parts(source: Source) -> Iterator[Part]:
-    if source.peek.root == "{" and source.peek.lines:
-        for number, line in enumerate(source.lines(), 1):
-            if not line.strip():
-                yield _verbatim(f"{line}\n")
-                continue
-            yield _json_part(loads(line, f"{source.name}: line {number}", line=True), source.stem, str(number), None)
-        return
-    text = source.read_all()
-    indent = re.match(r"\s*[\[{]\n( +|\t+)", text)
-    step: str | None = indent[1] if indent else None
-    yield _json_part(loads(text, source.name), source.stem, source.stem, step)
-
-
-def _json_part(document: Any, stem: str, name: str, indent: str | None) -> Part:
-    """A document, whose texts and lists of words are replaced where they stand."""
-    texts: list[Text] = []
-    writers: list[Callable[[Sequence[Replacement]], None]] = []
-    wholes: list[tuple[dict[str, Any], list[Any]]] = []
-
-    def visit(value: Any, name: str, recording: str) -> None:
-        if isinstance(value, list):
-            for entry in value:
-                visit(entry, name, recording)
-        if not isinstance(value, dict):
-            return
-        name = next((str(value[key]) for key in _IDS if isinstance(value.get(key), str)), name)
-        recording = str(value.get("recording") or recording)
-        segments = value.get("segments")
-        whole = isinstance(segments, list) and isinstance(value.get("text"), str) and _joins(segments, value["text"])
-        if whole:
-            wholes.append((value, list(segments or ())))
-        lists = [key for key in WORD_LISTS if _is_words(value.get(key))]
-        for key in _TEXTS:
-            if isinstance(value.get(key), str) and not whole:
-                repeated = any(other in value for other in _TEXTS[: _TEXTS.index(key)])
-                texts.append(Text(name, recording, value[key], repeated))
-                writers.append(_text_writer(value, key))
-        for key in lists:
-            words = [pair[1].strip() for entry in value[key] if (pair := _word(entry))]
-            texts.append(Text(name, recording, " ".join(words), any(other in value for other in _TEXTS)))
-            writers.append(_words_writer(value, key, words))
-        for key, entry in value.items():
-            if key not in lists:
-                visit(entry, name, recording)
-
-    visit(document, name, stem)
-
-    def render(changes: Sequence[Sequence[Replacement]]) -> str:
-        for write, change in zip(writers, changes, strict=True):
-            if change:
-                write(change)
-        for value, segments in wholes:
-            value["text"] = "".join(segment["text"] for segment in segments)
-        return json.dumps(document, ensure_ascii=False, indent=indent) + "\n"
-
-    return Part(texts, render)
-
-
-def _joins(segments: list[Any], text: str) -> bool:
-    """Whether the texts of segments make up a text."""
-    pieces = [segment.get("text") if isinstance(segment, dict) else None for segment in segments]
-    return bool(pieces) and all(isinstance(piece, str) for piece in pieces) and "".join(map(str, pieces)) == text
-
-
-def _is_words(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(entry, dict) and _word(entry) for entry in value)
-
-
-def _word(entry: dict[str, Any]) -> tuple[str, str] | None:
-    """The key of a word, and the word."""
-    words = ((key, entry[key]) for key in _WORD if isinstance(entry.get(key), str))
-    return next((pair for pair in words if pair[1].strip()), None)
-
-
-def _text_writer(value: dict[str, Any], key: str) -> Callable[[Sequence[Replacement]], None]:
-    return lambda changes: value.update({key: replaced(value[key], changes)})
-
-
-def _words_writer(value: dict[str, Any], key: str, words: list[str]) -> Callable[[Sequence[Replacement]], None]:
-    def write(changes: Sequence[Replacement]) -> None:
-        old, new, done = value[key], [], 0
-        for first, last, replacement in _places(words, changes):
-            new += [*old[done:first], *_entries(old[first:last], replacement)]
-            done = last
-        value[key] = [*new, *old[done:]]
-
-    return write
-
-
-def _entries(old: list[dict[str, Any]], words: list[str]) -> list[dict[str, Any]]:
-    """New words in the place of old ones, each with what the old ones have: fields, times, the least confidence."""
-    key, word = _word(old[0]) or ("", "")
-    blank = word[: len(word) - len(word.lstrip())]
-    same = len(old) == len(words)
-    entries = [{**(old[place] if same else old[0]), key: blank + word} for place, word in enumerate(words)]
-    for name in ("confidence", "Confidence", "conf", "probability"):
-        if name in old[0] and not same:
-            lowest = min((entry[name] for entry in old if name in entry), key=lambda value: _confidence(str(value)))
-            entries = [{**entry, name: lowest} for entry in entries]
-    spans = [span for entry in old if (span := _times_of(entry)) is not None]
-    if not same and len(spans) == len(old):
-        for entry, (start, end) in zip(entries, _retimed(spans, words), strict=True):
-            _set_times(entry, start, end)
-    return entries
-
-
-def _times_of(entry: dict[str, Any]) -> tuple[float, float] | None:
-    try:
-        if "Duration" in entry and "Offset" in entry:
-            return float(entry["Offset"]), float(entry["Offset"]) + float(entry["Duration"])
-        for first, last in _TIMES:
-            if last in entry:
-                begin, end = (float(str(entry.get(name, 0)).removesuffix("s")) for name in (first, last))
-                return begin, end
-    except (TypeError, ValueError):
-        return None
-    return None
-
-
-def _set_times(entry: dict[str, Any], start: float, end: float) -> None:
-    """Set the times of a word, in the form that they have."""
-    if "Duration" in entry:
-        entry["Offset"], entry["Duration"] = round(start), round(end - start)
-        return
-    for first, last in _TIMES:
-        if last in entry:
-            for name, value in ((first, start), (last, end)):
-                before = entry.get(name, entry[last])
-                rounded = round(value, 3)
-                entry[name] = f"{rounded}{'s' if before.endswith('s') else ''}" if isinstance(before, str) else rounded

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from rescore.errors import UserError
 from rescore.formats.records import Records
-from rescore.formats.source import ListSize, ReadOptions, Source
+from rescore.formats.settings import ListSize
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import as_number, portions, strip_markup
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList

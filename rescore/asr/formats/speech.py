@@ -23,9 +23,13 @@ from rescore.formats.text import (
     literal_words,
     strip_markup,
 )
-from rescore.formats.times import TIMES, WORD_LISTS, piece_times
+from rescore.formats.times import piece_times
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
+WORD_LISTS = ("words", "Words", "result")
+"""Keys of lists of words in the JSON of recognisers."""
+TIMES = (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset"))
+"""Keys of a word's start and end, in seconds."""
 _Word = tuple[str, float, float]
 """A word with its start and end, in seconds."""
 _TICKS = 1e-7

@@ -32,6 +32,7 @@ from rescore.config import DECISION as DECISION
 from rescore.config import EXPANSION as EXPANSION
 from rescore.config import MEASURES as MEASURES
 from rescore.config import MODELS as MODELS
+from rescore.config import SYSTEMS as SYSTEMS
 from rescore.config import TUNING as TUNING
 from rescore.config import WEIGHTS as WEIGHTS
 from rescore.files import resolved, shown
@@ -95,12 +96,13 @@ class ReportOptions(Declared):
     def write(self, results: Results, path: str) -> None:
         """Name the results after the options or the path of the lists, and write them where asked for."""
         from rescore import formats
-        from rescore.reports import files
 
         name = "stdin" if path == "-" else shown(resolved(Path(path)).name).partition(".")[0]
         results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:
+            from rescore.reports import files
+
             with formats.opened(self.report) as file:
                 files.write(results, file)
         if self.table:

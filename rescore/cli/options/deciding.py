@@ -14,6 +14,7 @@ from rescore.cli.bridge import Offer
 from rescore.cli.options.lms import LanguageModelOptions
 from rescore.config import RunConfig
 from rescore.decision.rules import with_options
+from rescore.expansion import asked
 from rescore.files import shown
 from rescore.options import Declared, flattened, option
 from rescore.parts import METRICS
@@ -65,13 +66,14 @@ def configured(
         more: further fields.
     """
     if lms:
-        more |= lms.fields()
+        more |= {"lms": lms.lm, "cache": lms.cache}
     if weights:
         more["force_weights"] = weights.force_weights
     more["decide"] = with_options(config.decide, config.deciding.values)
     config = replace(config, dev=shown(", ".join(dev)) or None, **more)
     weighs = config.metrics or "boost" in click.get_current_context().params
-    used = config.respell or config.boost or (weights and not config.metrics)
+    proposed = any(part.reads_words for _, part, _ in asked(config))
+    used = proposed or config.boost or (weights and not config.metrics)
     if config.measuring.words and weighs and not used:
         readers = listed_metrics()
         if not set(readers) & {*config.metrics}:

@@ -68,8 +68,8 @@ class InputOptions(Declared):
     """The options of the formats."""
     recordings: str | None = option(
         None,
-        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for --context. The times in a "
-        "segments file also pair lists with stm references.  [default: each id up to its last - _ . / or :]",
+        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for context=N.  [default: each "
+        "id up to its last - _ . / or :]",
         metavar="FILE",
         reads=True,
     )
@@ -99,6 +99,10 @@ class InputOptions(Declared):
         )
         return list(self._prepared(lists))
 
+    def read_alone(self, path: str) -> list[NbestList]:
+        """The lists of a further system, without references."""
+        return replace(self, ref=()).read([path])
+
     @staticmethod
     def check(paths: Sequence[str]) -> None:
         """Report a file that is not there before anything else: a typing error is the most frequent one.
@@ -126,9 +130,11 @@ class InputOptions(Declared):
 
     def references(self) -> References | None:
         """The files of references, if there are any."""
+        if not self.ref:
+            return None
         from rescore.formats.references import References
 
-        return References(self.ref, self.ref_format, self.recordings) if self.ref else None
+        return References(self.ref, self.ref_format)
 
     def _how(self) -> dict[str, Any]:
         return {

@@ -80,26 +80,31 @@ class RunOutputs(RerankedOutputs, CurveOption):
     )
     explain: bool = option(False, "Print the decisions of the run and their reasons on stderr.", common=True)
 
-    def check(self, respell: int) -> Times:
+    def check(self) -> Times:
         """Refuse a file of an unknown style, or for an output that the command does not make, before anything is read.
 
         Returns:
             what --segments says.
         """
-        from rescore.formats import check_output
-        from rescore.formats.best import TIMED, check
-        from rescore.formats.recordings import read_segments
+        from rescore.formats.times import TIMED
         from rescore.styles import endings, style_of
 
-        check_output(self.output or "-")
-        if self.respellings and not respell:
-            raise click.UsageError("--respellings needs --respell N")
+        if self.output:
+            from rescore.formats import check_output
+
+            check_output(self.output)
         if self.respellings and style_of(self.respellings) is None:
             raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
         if self.segments and not (self.best and self.best.endswith(TIMED)):
             raise click.UsageError(f"--segments needs --best FILE that ends in {', '.join(TIMED)}")
-        times = read_segments(self.segments) if self.segments else None
+        times = None
+        if self.segments:
+            from rescore.formats.recordings import read_segments
+
+            times = read_segments(self.segments)
         if self.best:
+            from rescore.formats.best import check
+
             check(self.best, times)
         return times
 
@@ -110,9 +115,10 @@ class RunOutputs(RerankedOutputs, CurveOption):
             UserError: there is such a file.
         """
         from rescore.errors import UserError
-        from rescore.formats.best import check
 
         if self.best:
+            from rescore.formats.best import check
+
             check(self.best, times, lists)
         if self.html and not any(nbest.references for nbest in lists):
             raise UserError("--html needs references; give --ref FILE")
@@ -167,4 +173,5 @@ def _confidences(outcome: Outcome) -> Any:
     if not outcome.metric.words:
         return None
     dev = outcome.dev if outcome.dev is not outcome.lists else None  # folds leave no lists that are not in `lists`
-    return resolve(CONFIDENCES)(outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision, dev)
+    run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision)
+    return resolve(CONFIDENCES).for_page(*run, dev)

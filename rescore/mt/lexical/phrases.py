@@ -15,6 +15,7 @@ of texts, source `das alte haus` (places 0 1 2) and target `the old house` (plac
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -42,7 +43,6 @@ from rescore.mt.lexical.model import (
 )
 
 Codes = npt.NDArray[np.uint64]
-Flags = npt.NDArray[np.bool_]
 
 FILE = "phrases.safetensors"
 TRAINED = 1 << 22
@@ -114,86 +114,60 @@ class Aligned(NamedTuple):
 
 SHIFTS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 """Neighbours of a link in the order of Koehn, Och and Marcu: target place, source place."""
+Link = tuple[int, int]
+"""A target place and a source place."""
 
 
 def symmetrised(source: Texts, target: Texts, forth: Ids, back: Ids) -> Aligned:
-    """Both alignments as one: grow-diag-final-and (Koehn, Och and Marcu 2003).
-
-    Links are visited in the order of the definition, the links of all pairs side by side.
+    """Both alignments as one.
 
     Args:
         forth: (target words,) the source place of each, or -1. back: (source words,) the target place of each, or -1.
     """
-    texts_of_targets = texts_of_words(target)
-    widths = source.lengths + 2  # a margin around each pair's grid: neighbours of its links are cells of the grid
-    sizes = widths * (target.lengths + 2)
-    origins = (np.cumsum(sizes) - sizes) + widths + 1
-
-    def cells(targets: Ids, sources: Ids) -> Ids:
-        text = texts_of_targets[targets]
-        rows, columns = targets - target.starts[text], sources - source.starts[text]
-        return np.asarray(origins[text] + rows * widths[text] + columns)
-
-    forth_targets, back_sources = np.flatnonzero(forth >= 0), np.flatnonzero(back >= 0)
-    forth_cells = cells(forth_targets, forth[forth_targets])
-    back_cells = cells(back[back_sources], back_sources)
-    places, first = np.unique(np.concatenate([forth_cells, back_cells]), return_index=True)
-    targets = np.concatenate([forth_targets, back[back_sources]])[first]
-    sources = np.concatenate([forth[forth_targets], back_sources])[first]
-    texts = texts_of_targets[targets]
-    link_at = np.full(int(sizes.sum()), -1, np.int32)
-    link_at[places] = np.arange(len(places))
-    of_forth, of_back = np.zeros((2, len(places)), bool)
-    of_forth[link_at[forth_cells]] = of_back[link_at[back_cells]] = True
-    kept = of_forth & of_back
-    covered = Covered(kept, targets, sources, np.zeros(len(target.ids), bool), np.zeros(len(source.ids), bool))
-    covered.add(np.flatnonzero(kept))
-    neighbours = [link_at[places + down * widths[texts] + right] for down, right in SHIFTS]
-    steps = _side_by_side(texts)
-    grown = np.ones(len(source.lengths), bool)
-    while grown.any():
-        growing, grown = grown, np.zeros_like(grown)
-        for links in steps:
-            links = links[kept[links] & growing[texts[links]]]
-            for shift in neighbours if len(links) else ():
-                near = shift[links]
-                near = near[near >= 0]
-                new = near[~kept[near] & ~(covered.targets[targets[near]] & covered.sources[sources[near]])]
-                covered.add(new)
-                grown[texts[new]] = True
-    for last in (of_forth, of_back):
-        for links in steps:
-            links = links[last[links]]
-            covered.add(links[~(covered.targets[targets[links]] | covered.sources[sources[links]])])
-    return Aligned(sources[kept], targets[kept])
+    sources, targets = forth.tolist(), back.tolist()
+    source_starts, target_starts = source.starts.tolist(), target.starts.tolist()
+    links: list[Link] = []
+    for text in range(len(source_starts) - 1):
+        rows = range(target_starts[text], target_starts[text + 1])
+        columns = range(source_starts[text], source_starts[text + 1])
+        links += grow_diag_final_and(
+            [(row, sources[row]) for row in rows if sources[row] >= 0],
+            [(targets[column], column) for column in columns if targets[column] >= 0],
+        )
+    of_targets, of_sources = np.array(links, np.int64).reshape(-1, 2).T
+    return Aligned(of_sources, of_targets)
 
 
-class Covered(NamedTuple):
-    """Links that were added, and the words that have a link."""
+def grow_diag_final_and(forth: Sequence[Link], back: Sequence[Link]) -> list[Link]:
+    """The links of a pair from those of both directions, ascending (Koehn, Och and Marcu 2003).
 
-    kept: Flags
-    """(links,)"""
-    target_places: Ids
-    """(links,) the target word of each link."""
-    source_places: Ids
-    """(links,) the source word of each link."""
-    targets: Flags
-    """(target words,)"""
-    sources: Flags
-    """(source words,)"""
+    Links of both directions are kept. Then links of one direction are added: neighbours of kept links with a word that
+    has no link yet, again and again; at last links of two words without a link.
+    """
+    kept = {*forth} & {*back}
+    candidates = sorted({*forth, *back})
+    targets, sources = {target for target, _ in kept}, {source for _, source in kept}
+    left = {*candidates} - kept
 
-    def add(self, links: npt.NDArray[np.integer]) -> None:
-        self.kept[links] = True
-        self.targets[self.target_places[links]] = self.sources[self.source_places[links]] = True
+    def add(link: Link) -> None:
+        left.discard(link)
+        kept.add(link)
+        targets.add(link[0])
+        sources.add(link[1])
 
-
-def _side_by_side(texts: Ids) -> list[Ids]:
-    """The first link of each text, the second link of each text, and so on; `texts` (links,), ascending."""
-    if not len(texts):
-        return []
-    begins = np.flatnonzero(np.diff(texts, prepend=-1))
-    rank = np.arange(len(texts)) - np.repeat(begins, np.diff(begins, append=len(texts)))
-    return np.split(np.argsort(rank, kind="stable"), np.cumsum(np.bincount(rank))[:-1])
+    grown = True
+    while grown and left:
+        grown = False
+        for target, source in candidates:
+            for down, right in SHIFTS if (target, source) in kept else ():
+                near = (target + down, source + right)
+                if near in left and not (near[0] in targets and near[1] in sources):
+                    add(near)
+                    grown = True
+    for link in (*sorted(forth), *sorted(back)):
+        if link[0] not in targets and link[1] not in sources:
+            add(link)
+    return sorted(kept)
 
 
 class Phrases(NamedTuple):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rescore.errors import UserError
-from rescore.lms import lexicon
-from rescore.lms.lexicon import Sketch
+from rescore.lms import sketch as module
+from rescore.lms.sketch import Sketch
 from tests.conftest import ROOT, Run
 
 
@@ -30,7 +30,7 @@ def test_share_of_a_small_text_is_exact(tmp_path: Path) -> None:
 
 
 def test_share_of_a_large_text_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexicon, "SKETCH_SIZE", 500)
+    monkeypatch.setattr(module, "SKETCH_SIZE", 500)
     sketch = sketch_of(range(5000))
     assert sketch.share_of(map(words, range(5000))) == 1.0
     assert sketch.share_of(map(words, range(2500, 7500))) == pytest.approx(0.5, abs=0.1)

@@ -1,0 +1,55 @@
+"""How a command shows its options: by what they are about, its own first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import click
+
+from rescore.options import Declared, Field
+
+SHORT = 20
+"""Columns of a default that the screen of common options shows."""
+_SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
+"""The end of the first sentence of a help text."""
+
+
+def described(entry: Field, record: tuple[str, str], names: str, whole: bool) -> tuple[str, str]:
+    """An option and its help: with all parts of its table, or on the screen of common options one sentence if it is no
+    option of the command's own.
+
+    Args:
+        names: a sentence with the values, where the metavar has no place for them.
+    """
+    about, brackets, rest = record[1].partition("  [")
+    if not whole and entry.title != Declared.title:
+        sentence, default = _SENTENCE.split(record[1])[0], rest.removeprefix("default: ")
+        short = len(default) < SHORT and default != rest
+        return record[0], f"{sentence.rstrip('.')}." + (f"{brackets}{rest}" if short else "")
+    if table := entry.about.describes:
+        more = "; ".join(f"{name}: {table.about(name)}" for name in table) + "."
+    else:
+        more = names
+    return record[0], f"{about} {more}{brackets}{rest}" if more else record[1]
+
+
+def groups(ctx: click.Context, parameters: Sequence[click.Parameter], whole: bool) -> dict[str, list[tuple[str, str]]]:
+    """The options by the titles of their groups; of all groups on one screen, the common options.
+
+    Options that every command has stand behind the command's own.
+    """
+    shown: dict[str, list[tuple[str, str]]] = {Declared.title: []}
+    everywhere: list[tuple[str, str]] = []
+    for parameter in parameters:
+        record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+        if record is None:
+            continue
+        entry: Field | None = getattr(parameter, "entry", None)
+        if entry is None:
+            if whole or parameter.name not in ("quiet", "verbose"):
+                everywhere.append(record)
+        elif whole or entry.about.common:
+            shown.setdefault(entry.title if whole else Declared.title, []).append(record)
+    shown[Declared.title] += everywhere
+    return shown

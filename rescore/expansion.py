@@ -1,0 +1,119 @@
+"""Expansions: parts that add new hypotheses to lists before they are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from rescore.config import RunConfig
+from rescore.errors import UserError
+from rescore.nbest import Column, NbestList
+from rescore.options import Declared, OptionValues
+from rescore.parts import EXPANSIONS
+
+Read = Callable[[str], list[NbestList]]
+"""Reads the lists of a file or folder as the lists of the experiment were read."""
+
+
+class Expansion:
+    """Adds new hypotheses to lists; made once for all lists of an experiment."""
+
+    Options: ClassVar[type[Declared]]
+    """An expansion is asked for if one of its options is set that needs no other option."""
+    adds: ClassVar[tuple[str, ...]] = ()
+    """The columns that it adds and whose weights are tuned as bonuses."""
+    reads_words: ClassVar[bool] = False
+    """Whether it proposes the words of `--words`."""
+    reads_neighbours: ClassVar[bool] = False
+    """Whether the new hypotheses of a list depend on the lists beside it."""
+
+    @classmethod
+    def made(cls, options: Any, config: RunConfig, dev: Sequence[NbestList] | None) -> Expansion:
+        """The expansion of an experiment; `dev` are the lists that it may learn from."""
+        return cls()
+
+    @classmethod
+    def configured(cls, options: Any, config: RunConfig) -> RunConfig:
+        """The config of a whole run with what the expansion needs, if it can be part of this run."""
+        return config
+
+    @classmethod
+    def files(cls, options: Any) -> Sequence[str]:
+        """The files of further lists that `join` reads."""
+        return ()
+
+    @classmethod
+    def join(
+        cls, options: Any, config: RunConfig, lists: list[NbestList], dev: list[NbestList] | None, path: str, read: Read
+    ) -> tuple[list[NbestList], list[NbestList] | None]:
+        """The lists and the dev lists with the hypotheses of `files`; called before a plan is made.
+
+        Args:
+            path: of the lists.
+        """
+        return lists, dev
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """The records of the columns that it adds."""
+        return {}
+
+    def check_decided(self) -> None:
+        """Refuse lists whose references are not to be used, if it learns from them."""
+
+    def check_components(self, nbest: NbestList, names: Sequence[str]) -> None:
+        """Refuse components of the first pass whose weights are tuned and that new hypotheses of a list would lack."""
+
+    def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
+        """The lists with new hypotheses, as a stream.
+
+        Args:
+            dev: whether these are the dev lists.
+        """
+        return iter(lists)
+
+
+def asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
+    """The expansions that a config asks for: name, class and options, in the order of the table."""
+    values: OptionValues = config.expanding
+    if not config.expands:
+        return []
+    every = [(name, EXPANSIONS[name]) for name in EXPANSIONS]
+    return [
+        (name, part, values.of(part.Options))
+        for name, part in every
+        if any(values.values.get(entry.name) for entry in part.Options.declared() if not entry.about.needs)
+    ]
+
+
+def adding(column: str) -> list[str]:
+    """The names of the expansions that add a column."""
+    return [name for name in EXPANSIONS if column in EXPANSIONS[name].adds]
+
+
+def expansions_of(config: RunConfig, dev: Sequence[NbestList] | None = None) -> tuple[Expansion, ...]:
+    """The expansions of an experiment."""
+    return tuple(part.made(options, config, dev) for _, part, options in asked(config))
+
+
+def configured(config: RunConfig) -> RunConfig:
+    """The config of a whole run with what its expansions need, if they can be part of this run."""
+    for name, part, options in asked(config):
+        if part.adds and not config.tunes:
+            raise UserError(f"--{name} needs --dev lists (or --folds): the weights of its columns are tuned")
+        config = part.configured(options, config)
+    return config
+
+
+def files(config: RunConfig) -> list[str]:
+    """The files of further lists that the expansions read."""
+    return [path for _, part, options in asked(config) for path in part.files(options)]
+
+
+def joined(
+    config: RunConfig, lists: list[NbestList], dev: list[NbestList] | None, path: str, read: Read
+) -> tuple[list[NbestList], list[NbestList] | None]:
+    """The lists and the dev lists with the hypotheses of further files; see `Expansion.join`."""
+    for _, part, options in asked(config):
+        lists, dev = part.join(options, config, lists, dev, path, read)
+    return lists, dev
