@@ -107,8 +107,7 @@ def load(
     """A language model by its name, `KIND[:OPTION...][:PATH]`; its `score` takes plain sentences, or `Question`s.
 
     Args:
-        device: cpu, cuda or cuda:N; None for cuda where there is one. `auto` spreads a model of transformers over all
-            devices, `auto:0=20GiB,cpu=64GiB` within limits.
+        device: cpu, cuda or cuda:N; None for cuda where there is one.
         precision: float32, bf16, fp16 or int8; None for float32 on a CPU and bf16 on a GPU.
         batch_tokens: computed together; None for what suits the machine. cache: a folder in which scores are kept.
         prompt: for hf-causal and server, a template that ends with {text} and may have {src}; {text} alone is scored.

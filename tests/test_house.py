@@ -53,7 +53,6 @@ WITH_TORCH = (
     "lms/fast.py",
     "large/ctc.py",
     "large/network.py",
-    "large/placement.py",
     "large/seq2seq.py",
     "large/speech.py",
     "mt/comet.py",

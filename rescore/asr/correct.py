@@ -386,8 +386,9 @@ class Corrector:
         if not self._by_utterance:
             self.finder.look_up(text.text for text in texts)
         every = [self.finder(text.text, self._allowed(text)) for text in texts]
-        for heard in every:
-            self.finder.add(self._recording, heard)
+        for text, heard in zip(texts, every, strict=True):
+            if not text.repeated:
+                self.finder.add(self._recording, heard)
         self.finder.weigh([span for heard in every for span in heard.spans])
         scores = self._trees(np.concatenate([self.finder.features(heard, self._recording) for heard in every]))
         first = 0

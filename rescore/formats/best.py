@@ -172,10 +172,7 @@ class BestWriter:
             file.write("WEBVTT\n")
 
     def write(self, nbest: NbestList, text: str) -> None:
-        """
-        Raises:
-            UserError: see `check`; or subtitles are of several recordings.
-        """
+        """Write the text of a list; subtitles are of one recording."""
         check(self._path, self._segments, [nbest])
         text = " ".join(text.split())
         at = RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
@@ -218,8 +215,8 @@ class BestWriter:
         self._recordings.add(at.recording)
         if len(self._recordings) > 1:
             raise UserError(f"{self._path}: {nbest.id}: subtitles need lists of a single recording")
-        if text:
-            self._write_subtitle(text, [(start, end) for _, start, end in words])
+        if times := [(start, end) for _, start, end in words]:
+            self._write_subtitle(text, times)
 
     def _write_subtitle(self, text: str, times: Sequence[tuple[float, float]]) -> None:
         self._cues += 1

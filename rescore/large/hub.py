@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from rescore.lms.config import LIMITS
 
 log = logging.getLogger(__name__)
 
+LOGITS = 2**25
+"""The most logits of one batch: 128 MiB in float32."""
 NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", re.ASCII)
 """`OWNER/MODEL`, or `OWNER/MODEL@REVISION`; the oldest models have no owner."""
 FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
@@ -116,12 +118,11 @@ def check_files(folder: Path) -> None:
         raise UserError(f"{folder}: no *.safetensors in it{hint}; save the model with safe_serialization=True")
 
 
-def load_model(folder: Path, kind: str, about: str, loading: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
+def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
     """A model of transformers, ready to score, and its tokenizer; nothing in the folder is executed.
 
     Args:
-        kind: the library's class. about: its description, for messages. loading: further arguments of
-            `from_pretrained`.
+        kind: the library's class. about: its description, for messages.
 
     Raises:
         UserError: transformers is not installed, or the folder holds another kind of model or only pickled weights.
@@ -139,11 +140,12 @@ def load_model(folder: Path, kind: str, about: str, loading: Mapping[str, Any] |
     read: Any = getattr(transformers, kind)
     try:
         tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
-        options = {"use_safetensors": True, "output_loading_info": True, **safely, **(loading or {})}
-        model, loaded = read.from_pretrained(str(folder), **options)
+        model, loaded = read.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
     except Exception as error:  # the library raises many kinds of errors for an unreadable folder
         raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
     if loaded["missing_keys"]:
         missing = sorted(loaded["missing_keys"])[0]
         raise UserError(f"{folder}: no weights for {missing}; the model was not trained as {about}")
+    if getattr(model, "is_quantized", False):
+        raise UserError(f"{folder}: has quantised weights; let a server load it, and give --lm server:URL#MODEL")
     return model.eval(), tokenizer

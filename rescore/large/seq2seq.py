@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.large.hub import check_files, load_model
-from rescore.large.placement import LOGITS, Placement
+from rescore.large.hub import LOGITS, check_files, load_model
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
+from rescore.lms.devices import DTYPES, choose_device, choose_precision
 from rescore.lms.folders import content_digest
 from rescore.lms.scorers import batches
 
@@ -43,14 +43,12 @@ class Seq2SeqLM(Streamed):
         self.name = self.model = name
         self._folder, self._channel, self._codes = folder, channel, (source, target)
         check_files(folder)
-        self._placement = Placement(folder, computing)
-        self._device, self.precision = self._placement.device, self._placement.precision
+        self._device = choose_device(computing.device)
+        self.precision = choose_precision(computing.precision, self._device)
         if self.precision == "int8":
             raise UserError("--precision int8 is not for hf-seq2seq; give float32 or bf16")
-        self._model, self._tokenizer = load_model(
-            folder, "AutoModelForSeq2SeqLM", "a translation model", self._placement.loading
-        )
-        self._placement.settle(self._model)
+        self._model, self._tokenizer = load_model(folder, "AutoModelForSeq2SeqLM", "a translation model")
+        self._model.to(self._device, DTYPES[self.precision])
         self._set_languages(source, target)
         vocabulary = self._model.get_output_embeddings().weight.shape[0]
         self._budget = computing.batch_tokens or max(64, min(4096, LOGITS // vocabulary))

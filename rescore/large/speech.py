@@ -23,10 +23,10 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.formats.audio import samples
-from rescore.large.hub import load_model
-from rescore.large.placement import LOGITS, Placement
+from rescore.large.hub import LOGITS, load_model
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
+from rescore.lms.devices import DTYPES, choose_device, choose_precision
 from rescore.lms.folders import content_digest
 from rescore.lms.scorers import batches
 from rescore.nbest import NO_AUDIO, Audio
@@ -51,15 +51,15 @@ class ListeningModel(Streamed):
         """
         self.name = self.model = name
         self._folder, self._language = folder, language
-        self._placement = Placement(folder, computing)
-        self.precision = self._placement.precision
+        self._device = choose_device(computing.device)
+        self.precision = choose_precision(computing.precision, self._device)
         if self.precision == "int8":
             raise UserError("--precision int8 is not for models that listen; give float32 or bf16")
-        self._model, self._tokenizer = load_model(folder, self.library_class, self.about, self._placement.loading)
+        self._model, self._tokenizer = load_model(folder, self.library_class, self.about)
         self._features = _features(folder)
         self.rate = int(self._features.sampling_rate)
         self._prepare()
-        self._placement.settle(self._model)
+        self._model.to(self._device, DTYPES[self.precision])
         self._case = _case(self._tokenizer)
 
     @abstractmethod
@@ -116,9 +116,9 @@ class ListeningModel(Streamed):
                 f"{window / self.rate:g} s; cut it into shorter utterances with `segments` beside wav.scp"
             )
         features = self._features(heard, sampling_rate=self.rate, return_tensors="pt")
-        device = self._placement.device
+        device, dtype = self._device, DTYPES[self.precision]
         return {
-            key: value.to(device, self._placement.dtype) if value.is_floating_point() else value.to(device)
+            key: value.to(device, dtype) if value.is_floating_point() else value.to(device)
             for key, value in features.items()
         }
 

@@ -114,8 +114,7 @@ class ComputeOptions(Declared):
 
     device: str | None = option(
         None,
-        "cpu, cuda or cuda:N. auto spreads hf models over GPUs, CPU and disk; auto:0=20GiB,cpu=64GiB sets memory "
-        "limits.  [default: cuda if available]",
+        "cpu, cuda or cuda:N.  [default: cuda if available]",
         metavar="NAME",
     )
     precision: str | None = option(

@@ -10,18 +10,15 @@ import torch
 
 from rescore.errors import UserError
 
-AUTO = "auto"
-"""All devices of the machine, for models that can be spread over them; `auto:LIMITS` limits their memory."""
-
 
 def choose_device(name: str | None) -> torch.device:
-    """The device called `name`; without a name, or with `auto`, CUDA if available."""
-    if name is None or name.partition(":")[0] == AUTO:
+    """The device called `name`; without a name, CUDA if available."""
+    if name is None:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError):  # PyTorch built without CUDA asserts
-        raise UserError(f"--device {name}: no such device here; expected cpu, cuda, cuda:N or auto") from None
+        raise UserError(f"--device {name}: no such device here; expected cpu, cuda or cuda:N") from None
     if torch.device(name).type == "cpu":  # PyTorch knows the process's cores, but not a container's quota
         torch.set_num_threads(min(torch.get_num_threads(), usable_cores()))
     return torch.device(name)

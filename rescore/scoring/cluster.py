@@ -107,7 +107,7 @@ class Cluster:
         try:
             resources = self._ray.cluster_resources()
             cores, gpus = max(1, int(resources.get("CPU", 1))), int(resources.get("GPU", 0))
-            use_gpus = bool(gpus) and (computing.device or "cuda").startswith(("cuda", "auto"))
+            use_gpus = bool(gpus) and (computing.device or "cuda").startswith("cuda")
             self._size = options.workers or (gpus if use_gpus else cores)
             largest = max(int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"])
             threads = max(1, min(cores // self._size, largest))  # a worker must fit into one node

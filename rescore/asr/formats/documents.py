@@ -37,6 +37,8 @@ class Text(NamedTuple):
     """Of the utterance, or the number of the line or phrase from 1."""
     recording: str
     text: str
+    repeated: bool = False
+    """Whether its words are those of another text, as a further hypothesis of the same utterance."""
 
 
 class Part(NamedTuple):

@@ -38,10 +38,7 @@ def is_silent(word: str) -> bool:
 
 
 def state_number(text: str, place: str) -> int:
-    """
-    Raises:
-        UserError: the text is no number of a state.
-    """
+    """The number of a state as a file has it."""
     if not (text.isascii() and text.isdecimal()) or len(text) > 18:
         raise UserError(f"{place}: expected the number of a state, found {text[:40]!r}")
     return int(text)
