@@ -38,15 +38,10 @@ class Expansion:
         return config
 
     @classmethod
-    def files(cls, options: Any) -> Sequence[str]:
-        """The files of further lists that `join` reads."""
-        return ()
-
-    @classmethod
     def join(
         cls, options: Any, config: RunConfig, lists: list[NbestList], dev: list[NbestList] | None, path: str, read: Read
     ) -> tuple[list[NbestList], list[NbestList] | None]:
-        """The lists and the dev lists with the hypotheses of `files`; called before a plan is made.
+        """The lists and the dev lists with the hypotheses of further files; called before a plan is made.
 
         Args:
             path: of the lists.
@@ -103,11 +98,6 @@ def configured(config: RunConfig) -> RunConfig:
             raise UserError(f"--{name} needs --dev lists (or --folds): the weights of its columns are tuned")
         config = part.configured(options, config)
     return config
-
-
-def files(config: RunConfig) -> list[str]:
-    """The files of further lists that the expansions read."""
-    return [path for _, part, options in asked(config) for path in part.files(options)]
 
 
 def joined(

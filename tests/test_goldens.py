@@ -560,7 +560,6 @@ TEXT = ("--text", "data/sentences.txt", "--size", "400")
 PAIRS = ("--pairs", "source.txt", "data/sentences.txt", "--size", "400")
 TRAINED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(("tta", "bilm", "unilm", "unilm-bw", "lstm", "lstm-bw", "permutation"), (TEXT, ())),
-    "tta-phrases": ((*TEXT, "--phrases", "8"), ()),
     "tta-pairs": (PAIRS, ()),
     "bilm-pairs": (PAIRS, ()),
     "electra": ((*TEXT[:2], "--generator", "generator"), ()),

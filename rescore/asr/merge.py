@@ -208,10 +208,6 @@ class Merging(Expansion):
         return replace(config, components=True)
 
     @classmethod
-    def files(cls, options: Options) -> Sequence[str]:
-        return (*options.others, *options.dev_with)
-
-    @classmethod
     def join(
         cls,
         options: Options,

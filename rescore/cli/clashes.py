@@ -1,4 +1,5 @@
-"""No output takes the place of another output or of an input: what is refused before a command computes anything."""
+"""What is refused before a command computes anything: lists that are not there, and an output that takes the place of
+another output or of an input."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 import click
 
+from rescore.errors import UserError
 from rescore.files import resolved
 from rescore.options import Option
 
@@ -24,12 +26,14 @@ class Given(NamedTuple):
 
 
 def check(given: Sequence[Given]) -> None:
-    """Refuse two outputs to one file, an output to a file that is read, and an output that cannot be written.
+    """Refuse two outputs to one file, an output to a file that is read, and an output that cannot be written; and lists
+    that are not there, because a typing error is the most frequent error.
 
     Links count as what they lead to. What is no file, such as /dev/null, may be given as often as one likes.
 
     Raises:
         UsageError: there are such outputs.
+        UserError: a path of lists leads nowhere, and is neither standard input, nor an address, nor a pattern.
     """
     written: dict[str, str] = {}
     for shown, value, about in given:
@@ -47,6 +51,9 @@ def check(given: Sequence[Given]) -> None:
             raise click.UsageError(f"{written[place]} and {shown} {where}; give each a file of its own")
         written[place] = shown
     for shown, value, about in given:
+        is_path = value != "-" and "://" not in value and not set(value) & set("*?[")
+        if "NBEST" in (about.metavar or "") and is_path and not Path(value).exists():
+            raise UserError(f"{value}: no such file or folder")
         # A language model's path stands behind its kind and options.
         names = (value, *(value[at + 1 :] for at, letter in enumerate(value) if letter == ":")) if about.reads else ()
         for name in names:

@@ -61,7 +61,6 @@ def command(
 
     nbest = own.nbest
     reporting.check()
-    inputs.check([*nbest, *weights.dev, *expansion.files(config)])
     config = check(options.configured(config, lms, dev=weights.dev))
     times = outputs.check()
     if outputs.html and not lms.lm:

@@ -172,9 +172,8 @@ def with_own_columns(
         ]
         folder_labels = [folder] if folders.count(folder) == 1 and FOLDER_NAME.fullmatch(folder) else []
         labels = chain(tuned_labels, folder_labels, map(str, count(2)))
-        candidates = (f"{model.name}.{label}" for label in labels)
-        if not tuned_labels or model.name in tuned:
-            candidates = chain([model.name], candidates)
+        first = [model.name] if not tuned_labels or model.name in tuned else []
+        candidates = chain(first, (f"{model.name}.{label}" for label in labels))
         name = next(name for name in candidates if is_free(name, model))
         if model.name in RESERVED:
             log.warning("the scores of %s are called %s, because the name %s is reserved", model.name, name, model.name)

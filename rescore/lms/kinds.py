@@ -14,7 +14,6 @@ from rescore.errors import UserError
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, LanguageModel, Report, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.options import TrainingOptions
-from rescore.lms.training.options import ContextOptions, MaskingOptions, NeuralOptions, SourceOptions, TrainingData
 from rescore.parts import EXPERIMENTS, KINDS, resolve
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         Objective,
         Task,
     )
+    from rescore.lms.training.options import TrainingData
 
 
 class NeuralKind(Kind):
@@ -43,6 +43,9 @@ class NeuralKind(Kind):
     """Whether a network scales its embeddings by sqrt(d) if its config.json does not say it."""
     architecture: ClassVar[str] = ""
     """The class of its networks, as "module:class"."""
+    trained_with: ClassVar[str] = ""
+    """The class of its training options, as "module:class", where it is not the attribute `Options`; scoring does not
+    load it."""
     shape: ClassVar[tuple[str, ...]] = ()
     """Fields of `NetworkConfig` that only some kinds have, and this one has."""
 
@@ -73,10 +76,11 @@ class NeuralKind(Kind):
     @classmethod
     def training_options(cls) -> type[TrainingOptions] | None:
         """The class `Options`, and the options of the experiments that suit the kind."""
-        if cls.Options is None:
+        options = cls.Options or (resolve(cls.trained_with) if cls.trained_with else None)
+        if options is None:
             return None
         names = (name for name in EXPERIMENTS.names if EXPERIMENTS[name].suits(cls.capabilities))
-        return _with_experiments(cls, *names)  # type: ignore[arg-type]  # mypy does not see that classes have hashes
+        return _with_experiments(options, cls.__module__, *names)
 
     def tasks(self, data: TrainingData) -> list[Task]:
         """The tasks of the batches in turn, repeated."""
@@ -99,11 +103,10 @@ class NeuralKind(Kind):
 
 
 @cache
-def _with_experiments(kind: type[NeuralKind], *names: str) -> type[TrainingOptions]:
-    """The options of a kind and of experiments, in a class; the same class at each call."""
-    assert kind.Options is not None
-    bases = (*(EXPERIMENTS[name] for name in reversed(names)), kind.Options)
-    return dataclass(frozen=True, kw_only=True)(type("Options", bases, {"__module__": kind.__module__}))
+def _with_experiments(options: type[TrainingOptions], module: str, *names: str) -> type[TrainingOptions]:
+    """The options of a kind in a module and of experiments, in a class; the same class at each call."""
+    bases = (*(EXPERIMENTS[name] for name in reversed(names)), options)
+    return dataclass(frozen=True, kw_only=True)(type("Options", bases, {"__module__": module}))
 
 
 class TtaKind(NeuralKind):
@@ -114,10 +117,7 @@ class TtaKind(NeuralKind):
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
     options = ("context=", "channel")
     shape = ("source",)
-
-    @dataclass(frozen=True, kw_only=True)
-    class Options(SourceOptions, ContextOptions):
-        pass
+    trained_with = "rescore.lms.training.options:TtaOptions"
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> LanguageAutoencoding:
         from rescore.lms.training.objectives import LanguageAutoencoding
@@ -141,10 +141,7 @@ class BilmKind(NeuralKind):
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
     options = (*MASKED, "context=", "channel")
     shape = ("source",)
-
-    @dataclass(frozen=True, kw_only=True)
-    class Options(MaskingOptions, SourceOptions, ContextOptions):
-        pass
+    trained_with = "rescore.lms.training.options:BilmOptions"
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> MaskedLanguageModelling:
         from rescore.lms.training.objectives import MaskedLanguageModelling
@@ -162,7 +159,7 @@ class DirectedKind(NeuralKind):
     the same network on reversed sentences."""
 
     capabilities = Capabilities(vectors=True, predicts_tokens=True)
-    Options = NeuralOptions
+    trained_with = "rescore.lms.training.options:NeuralOptions"
     backwards: ClassVar[bool] = False
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> CausalLanguageModelling:
@@ -180,7 +177,7 @@ class UnilmKind(DirectedKind):
     architecture = "rescore.lms.networks:UniLM"
     capabilities = Capabilities(context=BEFORE, vectors=True, predicts_tokens=True)
     options = ("context=",)
-    Options = ContextOptions
+    trained_with = "rescore.lms.training.options:ContextOptions"
 
 
 class BackwardUnilmKind(DirectedKind):

@@ -73,7 +73,8 @@ def test_every_file_is_an_input_or_an_output() -> None:
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert isinstance(command, Command)
-        for parameter in command.get_params(click.Context(command, parent=click.Context(cli))):
+        context = click.Context(command, parent=click.Context(cli, **cli.context_settings))
+        for parameter in command.get_params(context):
             if "FILE" in (parameter.metavar or "") or isinstance(parameter, click.Argument):
                 assert isinstance(parameter, DeclaredOption | DeclaredArgument)
                 known = parameter.entry.about.reads + bool(parameter.entry.about.writes)

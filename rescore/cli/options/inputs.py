@@ -103,19 +103,6 @@ class InputOptions(Declared):
         """The lists of a further system, without references."""
         return replace(self, ref=()).read([path])
 
-    @staticmethod
-    def check(paths: Sequence[str]) -> None:
-        """Report a file that is not there before anything else: a typing error is the most frequent one.
-
-        Raises:
-            UserError: there is none, and the path is neither standard input, nor an address, nor a pattern.
-        """
-        from rescore.errors import UserError
-
-        for path in paths:
-            if path != "-" and "://" not in path and not set(path) & set("*?[") and not Path(path).exists():
-                raise UserError(f"{path}: no such file or folder")
-
     def _prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """With their recordings, where these are given."""
         if self.recordings:

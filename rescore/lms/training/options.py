@@ -342,6 +342,16 @@ class SourceOptions(TranslationOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TtaOptions(SourceOptions, ContextOptions):
+    """Options of a T-TA."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BilmOptions(MaskingOptions, SourceOptions, ContextOptions):
+    """Options of a biLM."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Experiment(NeuralOptions):
     """Options that a part of `rescore.parts.EXPERIMENTS` adds to the trainings of all kinds that it suits."""
 
