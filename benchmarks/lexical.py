@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from rescore.lms import Question
-from rescore.lms.tokenizer import word_tokenizer
+from rescore.lms.training.vocabulary import word_tokenizer
 from rescore.mt.lexical.estimation import LexicalRecipe, train
 from rescore.mt.lexical.model import LexicalLM, LexicalModel, Links, texts_of_words
 

@@ -22,7 +22,8 @@ from rescore.cli.main import main
 from rescore.large import client
 from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
-from rescore.lms.tokenizer import Tokenizer, train_wordpiece
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.parts import KINDS
 
 for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's own make would print its folders

@@ -407,12 +407,11 @@ def test_respell(ngram: Golden) -> None:
     respell = ("--lm", "ngram:lm", "--respell", "5", "--lexicon", "models/tta/lexicon.txt.xz")
     ngram.run(
         "test.json", "--dev", "dev.json", *respell, "--recombine", "2", "-o", "out.jsonl", "--best", "best.trn",
-        "--respellings", "words.md", "--save-weights", "w.json",
+        "--save-weights", "w.json",
     )  # fmt: skip
     ngram.data("w.json", *WEIGHTS)
     ngram.lists("out.jsonl")
     ngram.file("best.trn", 5)
-    ngram.file("words.md", 8)
     ngram.run("test.json", "--dev", "dev.json", *respell, "--channel", "dev")
     ngram.run("test.json", "--folds", "3", *respell, "--channel", "folds")
     ngram.run("score", "test.json", *respell, "--channel", "models/channel", "-o", "scored.jsonl")
@@ -450,15 +449,9 @@ def test_correct(golden: Golden) -> None:
         encoding="utf-8",
     )
     golden.run("correct", "talk.trn", "--words", "terms.txt", "--explain", "-")
-    golden.run("correct", "talk.trn", "--words", "terms.txt", "--threshold", "0.1", "--lm", "tta-small")
+    golden.run("correct", "talk.trn", "--words", "terms.txt", "--threshold", "0.1")
     golden.run("correct", "talk.srt", "--words", "terms.txt")
     golden.run("correct", "-", "--words", "terms.txt", input="I used cloud code.\n")
-    meant = "".join(f"call Goldman Sachs {n} times (b-{n})\n" for n in range(30))
-    (golden.folder / "meant.trn").write_text(meant, encoding="utf-8")
-    (golden.folder / "heard.trn").write_text(meant.replace("Goldman Sachs", "gold man sacks"), encoding="utf-8")
-    dev = ("--dev", "heard.trn", "--dev-ref", "meant.trn")
-    golden.run("correct", "talk.trn", "--words", "terms.txt", *dev, "-o", "new.trn")
-    golden.file("new.trn")
     golden.holds("correct")
 
 

@@ -66,11 +66,7 @@ def asked_wait(response: urllib3.BaseHTTPResponse | None) -> float:
 
 
 def api_key() -> str | None:
-    """The key in the environment.
-
-    Raises:
-        UserError: it has characters that no key has.
-    """
+    """The key in the environment."""
     name = next((name for name in KEYS if os.environ.get(name, "").strip()), None)
     if name is None:
         return None

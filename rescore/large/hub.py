@@ -28,9 +28,6 @@ def find(path: Path) -> tuple[Path, str | None]:
 
     A local folder comes first, then the hub's cache (HF_HOME, HF_HUB_CACHE), then, unless HF_HUB_OFFLINE is set, the
     hub. Other paths are returned as they are.
-
-    Raises:
-        UserError: the hub has no such model, or cannot be reached.
     """
     name = path.as_posix()
     if path.exists() or not NAME.fullmatch(name) or ".." in name:
@@ -82,9 +79,6 @@ SIZES = {"layers": LIMITS["layers"], "n_layer": LIMITS["layers"], **dict.fromkey
 def check_sizes(folder: Path) -> None:
     """Refuse sizes in a damaged or hostile config.json, which the library would allocate before it reads any weights;
     also in the configurations inside, such as `text_config`.
-
-    Raises:
-        UserError: the number of layers or another size exceeds that of any real network.
     """
     path = folder / "config.json"
     values = read_json(path) if path.is_file() else {}
@@ -103,11 +97,7 @@ def _values(values: Any) -> Iterator[tuple[str, Any]]:
 
 
 def check_files(folder: Path) -> None:
-    """See that a model is there whose weights can be read without executing anything.
-
-    Raises:
-        UserError: a file is missing.
-    """
+    """See that a model is there whose weights can be read without executing anything."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected config.json, *.safetensors and a tokenizer in it")
     if not (folder / "config.json").is_file():
@@ -123,9 +113,6 @@ def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
 
     Args:
         kind: the library's class. about: its description, for messages.
-
-    Raises:
-        UserError: transformers is not installed, or the folder holds another kind of model or only pickled weights.
     """
     check_files(folder)
     check_sizes(folder)

@@ -15,9 +15,6 @@ class Template:
         """
         Args:
             template: ends with {text}, and may have {src}; \\n is a new line, \\t a tab.
-
-        Raises:
-            UserError: it does not end with {text}.
         """
         self.text = template.replace("\\n", "\n").replace("\\t", "\t")
         if self.text.count(TEXT) != 1 or not self.text.endswith(TEXT):

@@ -26,7 +26,8 @@ from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, Token
 from rescore.lms.folders import card_head, card_value
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
 from rescore.lms.sketch import SENTENCES
-from rescore.lms.tokenizer import Tokenizer, word_tokenizer
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.vocabulary import word_tokenizer
 from rescore.options import option
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ class TextOptions(TrainingOptions):
 
 
 NORMALISATIONS = ("english", "speech", "text", "folded")
-"""How text is normalised before it is cut into tokens; see `rescore.lms.tokenizer`."""
+"""How text is normalised before it is cut into tokens; see `rescore.lms.training.vocabulary`."""
 
 
 @dataclass(frozen=True, kw_only=True)

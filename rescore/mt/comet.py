@@ -56,10 +56,6 @@ class Comet(Metric):
         )
 
     def __init__(self, folder: Path) -> None:
-        """
-        Raises:
-            UserError: unbabel-comet is not installed, or the folder has no such model.
-        """
         self._folder = folder
         self._model = _load(folder)
         self._known: dict[str, Tensor] = {}
@@ -139,11 +135,7 @@ def settings_of(folder: Path) -> Path:
 
 
 def load_checkpoint(folder: Path) -> Any:
-    """A model of unbabel-comet, of any class, on the CPU.
-
-    Raises:
-        UserError: unbabel-comet is not installed, or the folder has no such model.
-    """
+    """A model of unbabel-comet, of any class, on the CPU."""
     for path in (settings_of(folder), checkpoint_of(folder)):
         if not path.is_file():
             raise UserError(f"{path}: no such file; expected a COMET model, hparams.yaml and checkpoints/model.ckpt")

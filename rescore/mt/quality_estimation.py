@@ -69,11 +69,7 @@ class QualityEstimator:
         return digest.hexdigest()
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One estimate per question with a source, in their order; equal questions are estimated once.
-
-        Raises:
-            UserError: a question has no source.
-        """
+        """One estimate per question with a source, in their order; equal questions are estimated once."""
         pairs = [question.pair(channel=False) for question in questions]
         distinct = sorted(dict.fromkeys(pairs), key=lambda pair: sum(map(len, pair)))
         estimates: dict[tuple[str, str], float] = {}

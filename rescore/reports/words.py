@@ -13,8 +13,7 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import Edit, align, edits_between
 from rescore.metrics.base import losses_of
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import FIRST_PASS, NEW_WORDS, NbestList, Origin
-from rescore.parts import STYLES
+from rescore.nbest import FIRST_PASS, RECOGNISED, NbestList, Origin
 
 POSITIONS = 40
 """Places beyond count with this one."""
@@ -97,9 +96,6 @@ def pairs_line(name: str, pairs: list[Confusion], broken: bool = False) -> str:
     return f"{name}: {', '.join(shown)}"
 
 
-EFFECTS = ("better", "worse", "unchanged")
-
-
 @dataclass(frozen=True, slots=True)
 class Respelled:
     """One word (or more) in all utterances."""
@@ -142,7 +138,7 @@ def heard(nbest: NbestList, text: str) -> str | None:
     if chosen is None or chosen.origin is not Origin.RESPELLED:
         return None
     words, first = text.split(), chosen.scores[FIRST_PASS]
-    old = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.origin not in NEW_WORDS]
+    old = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.origin in RECOGNISED]
     sources = [hypothesis for hypothesis in old if hypothesis.scores[FIRST_PASS] == first] or old  # --s2s rank
     texts = [hypothesis.text for hypothesis in sources]
     return min(texts, key=lambda source: Levenshtein.distance(source.split(), words), default=None)
@@ -159,17 +155,3 @@ def _changes(nbest: NbestList, text: str) -> Iterator[tuple[list[str], Edit]]:
 
 def _sides(words: Sequence[str], edit: Edit) -> tuple[str, str]:
     return " ".join(words[edit.start : edit.end]).lower(), " ".join(edit.words).lower()
-
-
-def render_respellings(respellings: Sequence[Respelled], style: str) -> str:
-    """A table, with the sum of all in its last row."""
-    known = bool(respellings) and all(respelled.effects is not None for respelled in respellings)
-    rows = [["heard", "written", "times", *(EFFECTS if known else ())]]
-    for respelled in respellings:
-        rows.append([respelled.heard, respelled.written, str(respelled.times), *map(str, respelled.effects or ())])
-    sums = [
-        sum(column)
-        for column in zip(*(respelled.effects for respelled in respellings if respelled.effects), strict=True)
-    ]
-    rows.append(["all", "", str(sum(respelled.times for respelled in respellings)), *map(str, sums if known else ())])
-    return STYLES[style](rows)

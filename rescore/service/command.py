@@ -81,11 +81,7 @@ def command(
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket at an address; clients are refused until the server listens.
-
-    Raises:
-        UserError: there is no such address, or another program has the port.
-    """
+    """A socket at an address; clients are refused until the server listens."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         # asyncio sends without delay (TCP_NODELAY) only on sockets that name TCP; a delay adds 40 ms to each answer.

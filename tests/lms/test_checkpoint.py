@@ -12,7 +12,8 @@ import torch
 from rescore.errors import UserError
 from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
-from rescore.lms.tokenizer import Tokenizer, train_wordpiece
+from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training.vocabulary import train_wordpiece
 
 
 def test_round_trip(model: Path) -> None:

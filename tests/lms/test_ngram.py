@@ -13,7 +13,7 @@ from rescore.lms import kneser_ney, load, without_context
 from rescore.lms import ngram as backend
 from rescore.lms import ngram as training
 from rescore.lms.folders import card_value
-from rescore.lms.tokenizer import word_tokenizer
+from rescore.lms.training.vocabulary import word_tokenizer
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error, write_json
 
 ARPA = """\\data\\

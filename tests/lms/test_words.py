@@ -8,7 +8,8 @@ import pytest
 
 from rescore.lms.backends import load
 from rescore.lms.base import Question
-from rescore.lms.tokenizer import SPECIAL, Tokenizer, train_words
+from rescore.lms.tokenizer import SPECIAL, Tokenizer
+from rescore.lms.training.vocabulary import train_words
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 TEXT = ["The cat sat on the mat.", "the cat ran; the dog sat", "a dog, a cat"]

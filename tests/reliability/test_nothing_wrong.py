@@ -15,7 +15,7 @@ import pytest
 
 from rescore.errors import UserError
 from rescore.formats import read, read_references, source
-from rescore.lms.tokenizer import train_wordpiece
+from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.metrics import alignment
 from rescore.metrics.alignment import align
 from rescore.metrics.counting import error_counts

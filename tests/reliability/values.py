@@ -31,7 +31,7 @@ import torch
 
 from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
-from rescore.lms.tokenizer import train_wordpiece
+from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.parts import FORMATS
 from tests.conftest import SENTENCES, Done, run_main
 from tests.lms.test_ngram import ARPA

@@ -11,8 +11,9 @@ import torch
 
 from rescore.errors import UserError
 from rescore.lms.config import NetworkConfig
-from rescore.lms.tokenizer import Tokenizer, train_words
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import CausalLanguageModelling
+from rescore.lms.training.vocabulary import train_words
 from rescore.research.targets import HypernymClasses, WordNet, class_cross_entropy, classes
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.lms.training.test_loop import FRAMED, LENGTHS, trainer

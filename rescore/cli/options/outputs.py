@@ -65,13 +65,6 @@ class RunOutputs(RerankedOutputs, CurveOption):
     html: str | None = option(
         None, "Write a report as one HTML page that works offline.", metavar="FILE", writes="stdout", common=True
     )
-    respellings: str | None = option(
-        None,
-        "With --respell: write a table of the replaced words, with the number of replacements and how many were better "
-        "or worse (.md, .csv, .tex, .txt).",
-        metavar="FILE",
-        writes="stdout",
-    )
     segments: str | None = option(
         None,
         "Kaldi segments file with the start and end of each utterance, for --best in .ctm, .srt or .vtt.",
@@ -87,14 +80,11 @@ class RunOutputs(RerankedOutputs, CurveOption):
             what --segments says.
         """
         from rescore.formats.times import TIMED
-        from rescore.styles import endings, style_of
 
         if self.output:
             from rescore.formats import check_output
 
             check_output(self.output)
-        if self.respellings and style_of(self.respellings) is None:
-            raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
         if self.segments and not (self.best and self.best.endswith(TIMED)):
             raise click.UsageError(f"--segments needs --best FILE that ends in {', '.join(TIMED)}")
         times = None
@@ -126,7 +116,7 @@ class RunOutputs(RerankedOutputs, CurveOption):
     @property
     def any(self) -> bool:
         """Whether one is asked for."""
-        written = (self.curve, self.output, self.best, self.save_weights, self.html, self.respellings)
+        written = (self.curve, self.output, self.best, self.save_weights, self.html)
         return any(written)
 
     def write(self, outcome: Outcome, times: Times) -> None:
@@ -148,14 +138,6 @@ class RunOutputs(RerankedOutputs, CurveOption):
             steps = weight_curve(outcome.metric, outcome.dev, outcome.weights)
             with formats.opened(self.curve) as file:
                 write_curve(steps, outcome.metric.name, file)
-        if self.respellings:
-            from rescore.reports.words import render_respellings as render
-            from rescore.reports.words import respellings
-            from rescore.styles import style_of
-
-            table = render(respellings(outcome.metric, outcome.lists, outcome.texts), str(style_of(self.respellings)))
-            with formats.opened(self.respellings) as file:
-                file.write(table + "\n")
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
         if self.html:  # last: it may fail, and nothing else is to be lost then

@@ -21,10 +21,11 @@ from rescore.lms.config import NetworkConfig
 from rescore.lms.folders import card_head, claimed
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.networks import Network
-from rescore.lms.tokenizer import VOCABULARIES, Tokenizer
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.lms.training.loop import STATE, Device, Trainer, TrainingState
 from rescore.lms.training.options import NeuralOptions, TrainingData
+from rescore.lms.training.vocabulary import VOCABULARIES
 from rescore.parts import KINDS
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training

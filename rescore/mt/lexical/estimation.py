@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from rescore.errors import UserError, counted
 from rescore.lms.folders import card_head
-from rescore.lms.tokenizer import Tokenizer, train_wordpiece, word_tokenizer
+from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentencePair, read_pairs
+from rescore.lms.training.vocabulary import train_wordpiece, word_tokenizer
 from rescore.mt.lexical.model import (
     DIRECTIONS,
     Alignment,

@@ -338,11 +338,7 @@ class LexicalModel:
 
     @classmethod
     def load(cls, folder: Path) -> LexicalModel:
-        """Read a folder.
-
-        Raises:
-            UserError: a file is absent or damaged, or they do not belong together.
-        """
+        """Read a folder."""
         for name in FILES:
             if not (folder / name).is_file():
                 raise UserError(f"{folder}: no {name}; give a folder that `rescore train --lm lexical` wrote")
@@ -367,11 +363,7 @@ def fingerprint(folder: Path) -> str:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file.
-
-    Raises:
-        UserError: the file is damaged.
-    """
+    """The arrays of a safetensors file."""
     try:
         return load_file(path)
     except (SafetensorError, OSError, ValueError) as error:
@@ -379,10 +371,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def check_types(arrays: Mapping[str, np.ndarray | None], expected: Mapping[str, type], place: str) -> None:
-    """
-    Raises:
-        UserError: one of the expected arrays is absent, or is of another type.
-    """
+    """See that all expected arrays are there, and of the right types."""
     for name, kind in expected.items():
         array = arrays.get(name)
         if array is None or array.dtype != np.dtype(kind):

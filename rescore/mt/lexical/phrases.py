@@ -287,11 +287,7 @@ class PhraseTable:
 
     @classmethod
     def load(cls, folder: Path) -> PhraseTable:
-        """Read a table, checked so that every look-up stays within bounds.
-
-        Raises:
-            UserError: the file is absent or damaged.
-        """
+        """Read a table, checked so that every look-up stays within bounds."""
         path = folder / FILE
         if not path.is_file():
             raise UserError(f"{path}: no such file; train the dictionary again with --phrases 6")
