@@ -21,16 +21,15 @@ from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
 from rescore.lms.causal import (
     BackwardScorer,
     CausalScorer,
-    ,
 )
 from rescore.lms.config import NetworkConfig
 from rescore.lms.networks import Transformer, padding_mask
 from rescore.lms.own import OwnNetwork
 from rescore.lms.scorers import (
-    Window,
     CONTEXT_TOKEN,
     Encoded,
     NetworkScorer,
+    Window,
     log,
     masked_scorer,
     windows,
