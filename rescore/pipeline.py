@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -227,10 +227,10 @@ def score_in_parts(
     shards.write(add_columns(plan.models, missing, plan.norm, plan.counted, progress))
 
 
-def first_lists(lists: Iterable[NbestList]) -> tuple[list[NbestList], Iterator[NbestList]]:
+def first_lists(lists: Iterable[NbestList], most: int = CHUNK) -> tuple[list[NbestList], Iterator[NbestList]]:
     """The first lists of a stream, by which a plan is made (none of an empty stream), and the whole stream."""
     stream = iter(lists)
-    first = next(_chunks(stream), [])
+    first = list(islice(stream, most))
     return first, chain(first, stream)
 
 

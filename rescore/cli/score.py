@@ -127,7 +127,7 @@ def command(
             return
         measuring = MetricOptions(words=listed.words)
         config = options.configured(config, lms, measuring=measuring, count_tokens=own.count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=own.skip))
+        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=own.skip), most=1)
         plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=own.skip), measures=False)
         number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(plan.models)

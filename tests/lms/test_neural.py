@@ -177,7 +177,6 @@ def test_names(model: Path, tmp_path: Path) -> None:
         recommended_weight(f"tta:{tmp_path}")
     assert parse(f"bilm:intact:{model}") == Spec("bilm", ("intact",), model)
     assert parse(f"bilm:{model}") == Spec("bilm", (), model)
-    assert parse("permutation:orders=2:orders") == Spec("permutation", ("orders=2",), Path("orders"))
     assert parse("ngram:upper:C:/lm.arpa") == Spec("ngram", ("upper",), Path("C:/lm.arpa"))
     with pytest.raises(UserError, match="upper and lower exclude each other"):
         load_model(f"tta:upper:lower:{model}")
