@@ -25,6 +25,7 @@ from rescore.cli.train import trained_kinds
 from rescore.lms import backends, checkpoint
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
+from rescore.nbest import Hypothesis
 from rescore.reports.files import read as read_results
 from rescore.reports.overview import render_overview
 from rescore.signature import Signature
@@ -178,6 +179,12 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "lists.csv").write_text(table, encoding="utf-8")
     formats.write(formats.read([folder / "test.json"]), str(folder / "lists.jsonl"))
     formats.write(formats.read([folder / "test.generate.txt"]), str(folder / "beam.jsonl"))
+    for name in ("dev", "test"):
+        written = formats.read([folder / f"{name}.json"])
+        formats.write(written, str(folder / f"{name}.jsonl"))
+        for nbest in written:
+            nbest.hypotheses[:] = [Hypothesis(nbest.hypotheses[0].text, {"s2s": -1.0})]
+        formats.write(written, str(folder / f"{name}.llm.jsonl"))
     for name in ("dev", "test"):
         shutil.copytree(folder / "exp" / "asr" / f"decode_{name}", folder / f"{name}_strong")
         shutil.copy(folder / "data" / name / "text", folder / f"{name}_strong" / "text")
