@@ -118,7 +118,8 @@ def command(
     if not lms.lm:
         raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
     if own.text and config.expands:
-        raise click.UsageError("--text is scored as it is; options that add hypotheses are for lists")
+        given = ", ".join(f"--{name.replace('_', '-')}" for name, value in config.expanding.values.items() if value)
+        raise click.UsageError(f"--text is scored as it is; options that add hypotheses are for lists: {given}")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:

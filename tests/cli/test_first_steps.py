@@ -102,7 +102,7 @@ def test_run_uses_the_scores_in_the_lists(rescore: Run, tmp_path: Path) -> None:
 
 
 def test_a_training_says_how_long_it_is(rescore: Run, tmp_path: Path) -> None:
-    options = KINDS["tta"].Options
+    options = KINDS["tta"].training_options()
     assert options is not None
     lengths = [(made.steps, made.minutes) for made in (options(out=tmp_path), options(out=tmp_path, init="tta-small"))]
     assert lengths == [(100_000, None), (None, 15.0)]

@@ -276,4 +276,6 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
         "vectors are for single sentences",
     )
     assert_one_line_error(rescore("score", lists, "--lm", "tta:context=x"), "expected a number from 1 to 99")
-    assert_one_line_error(rescore("score", lists, "--lm", f"ngram:context=1:{tmp_path}"), "ngram", "context=1")
+    assert_one_line_error(
+        rescore("score", lists, "--lm", f"ngram:context=1:{tmp_path}"), "no such file; expected an ARPA file"
+    )
