@@ -183,26 +183,26 @@ class Cluster:
             raise UserError(f"--engine ray: no worker could be started within {patience:.0f} s; give fewer --workers")
         ready, _ = self._ray.wait(list(self._busy), timeout=1.0)
         for reference in ready:
-            worker, task = self._busy.pop(reference)
+            worker, doing = self._busy.pop(reference)
             try:
                 result = self._ray.get(reference)
             except self._ray.exceptions.RayActorError:
                 log.warning("a worker died; a new worker is started, and the lists of the dead worker are scored again")
                 self._start()
-                if task is not None:
-                    self._try_again(task)
+                if doing is not None:
+                    self._try_again(doing)
                 continue
             except self._ray.exceptions.RayTaskError as error:
                 cause = getattr(error, "cause", None)
                 told = cause if isinstance(cause, UserError) else UserError(f"--engine ray: {cause or error}")
-                if task is None:
+                if doing is None:
                     raise told from None
-                self._give_up(task, str(told))
+                self._give_up(doing, str(told))
             else:
-                if task is None:
+                if doing is None:
                     self._facts = result
                 else:
-                    task.scores, task.done = result, True
+                    doing.scores, doing.done = result, True
             self._idle.append(worker)
 
     def _try_again(self, task: _Task) -> None:

@@ -24,7 +24,7 @@ from rescore import formats
 from rescore.errors import UserError
 from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, without_context
 from rescore.lms.context import WithNeighbours, in_place
-from rescore.mt.lexical.estimation import LexicalRecipe, train
+from rescore.mt.lexical.estimation import train
 from rescore.nbest import Column
 from rescore.scoring import cluster as engine
 from rescore.scoring import local
@@ -86,7 +86,7 @@ def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: 
     known = pairs(80)
     for side, name in enumerate(("a.txt", "b.txt")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
-    train((tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "lm", LexicalRecipe(pieces=0, phrases=3))
+    train((tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "lm", pieces=0, phrases=3)
     lists = {
         f"u{number}": {
             "src": source if number % 9 else ["?", "obama 🙂", "haus " * 500][number // 9 % 3],
