@@ -80,7 +80,7 @@ class NeuralKind(Kind):
         if options is None:
             return None
         names = (name for name in EXPERIMENTS.names if EXPERIMENTS[name].suits(cls.capabilities))
-        return _with_experiments(options, cls.__module__, *names)
+        return _with_experiments(options, cls.__module__, *names)  # type: ignore[arg-type]  # classes have hashes
 
     def tasks(self, data: TrainingData) -> list[Task]:
         """The tasks of the batches in turn, repeated."""
