@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rescore.options import Declared, option
-from rescore.parts import CONFIDENCES, resolve
 
 if TYPE_CHECKING:
     from rescore.formats.recordings import RecordingSegment
@@ -65,13 +64,6 @@ class RunOutputs(RerankedOutputs, CurveOption):
     html: str | None = option(
         None, "Write a report as one HTML page that works offline.", metavar="FILE", writes="stdout", common=True
     )
-    respellings: str | None = option(
-        None,
-        "With --respell: write a table of the replaced words, with the number of replacements and how many were better "
-        "or worse (.md, .csv, .tex, .txt).",
-        metavar="FILE",
-        writes="stdout",
-    )
     segments: str | None = option(
         None,
         "Kaldi segments file with the start and end of each utterance, for --best in .ctm, .srt or .vtt.",
@@ -87,14 +79,11 @@ class RunOutputs(RerankedOutputs, CurveOption):
             what --segments says.
         """
         from rescore.formats.times import TIMED
-        from rescore.styles import endings, style_of
 
         if self.output:
             from rescore.formats import check_output
 
             check_output(self.output)
-        if self.respellings and style_of(self.respellings) is None:
-            raise click.UsageError(f"--respellings {self.respellings}: its ending is not one of {endings()}")
         if self.segments and not (self.best and self.best.endswith(TIMED)):
             raise click.UsageError(f"--segments needs --best FILE that ends in {', '.join(TIMED)}")
         times = None
@@ -126,7 +115,7 @@ class RunOutputs(RerankedOutputs, CurveOption):
     @property
     def any(self) -> bool:
         """Whether one is asked for."""
-        written = (self.curve, self.output, self.best, self.save_weights, self.html, self.respellings)
+        written = (self.curve, self.output, self.best, self.save_weights, self.html)
         return any(written)
 
     def write(self, outcome: Outcome, times: Times) -> None:
@@ -143,35 +132,18 @@ class RunOutputs(RerankedOutputs, CurveOption):
             with formats.opened(self.best) as file:
                 formats.write_best(self.best, zip(outcome.lists, outcome.texts, strict=True), file, times)
         if self.curve and outcome.dev:
-            from rescore.reports.details import weight_curve, write_curve
+            from rescore.tuning.curves import weight_curve, write_curve
 
             steps = weight_curve(outcome.metric, outcome.dev, outcome.weights)
             with formats.opened(self.curve) as file:
                 write_curve(steps, outcome.metric.name, file)
-        if self.respellings:
-            from rescore.reports.words import render_respellings as render
-            from rescore.reports.words import respellings
-            from rescore.styles import style_of
-
-            table = render(respellings(outcome.metric, outcome.lists, outcome.texts), str(style_of(self.respellings)))
-            with formats.opened(self.respellings) as file:
-                file.write(table + "\n")
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
         if self.html:  # last: it may fail, and nothing else is to be lost then
-            from rescore.reports.details import details
             from rescore.reports.page import page
+            from rescore.tuning.curves import weight_curve
 
-            run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.lms[0], outcome.dev)
-            content = page(outcome.results, details(*run, _confidences(outcome)))
+            curve = weight_curve(outcome.metric, outcome.dev, outcome.weights) if outcome.dev else []
+            content = page(outcome.results, outcome.metric, outcome.lists, outcome.texts, curve)
             with formats.opened(self.html) as file:
                 file.write(content)
-
-
-def _confidences(outcome: Outcome) -> Any:
-    """The words of the decided texts with their confidences, for a page; None for a metric without words."""
-    if not outcome.metric.words:
-        return None
-    dev = outcome.dev if outcome.dev is not outcome.lists else None  # folds leave no lists that are not in `lists`
-    run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision)
-    return resolve(CONFIDENCES).for_page(*run, dev)
