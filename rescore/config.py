@@ -114,7 +114,7 @@ class RunConfig(Declared):
         group=TUNING,
     )
 
-    expanding: OptionValues = option(OptionValues, parts=EXPANSIONS)
+    expanding: OptionValues = option(OptionValues, group=EXPANSION, parts=EXPANSIONS)
     """The options of the expansions; an expansion is asked for by one of them."""
 
     decide: str | None = option(

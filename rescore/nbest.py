@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from rescore.errors import UserError, counted
+from rescore.parts import EXPANSIONS
 
 
 class Origin(StrEnum):
@@ -74,12 +75,9 @@ EMPTY = "empty"
 VOTE = "combine"
 """What the record of a column says where its weight is the natural log of a system's votes (`rescore combine`)."""
 
-RESPELLING = (CHANNEL, EDITS)
-"""Columns of respelled lists."""
-
-NEW_WORDS = {Origin.RESPELLED: RESPELLING}
-"""The origins whose hypotheses have words that the toolkit did not write, and the columns that they bring. They may win
-only where this gains something on dev lists."""
+RECOGNISED = (Origin.FIRST_PASS, Origin.MERGED, Origin.RECOMBINED)
+"""Origins whose words some system wrote. Hypotheses of other origins have new words: they may win only where this gains
+something on dev lists."""
 
 COUNTS = {
     WORDS: "word",
@@ -187,7 +185,7 @@ class Hypothesis:
     origin: Origin = Origin.FIRST_PASS
     times: tuple[tuple[float, float], ...] = ()
     """Start and end in the recording, in seconds, of each word (of Chinese, Japanese and Thai, of each letter:
-    `rescore.formats.text.timed_pieces`); empty where the toolkit gave none."""
+    `rescore.formats.times.timed_pieces`); empty where the toolkit gave none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +250,8 @@ class NbestList:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:
             present = ", ".join(sorted({key for hypothesis in self.hypotheses for key in hypothesis.scores})) or "none"
-            how = "with --respell" if name in RESPELLING else "with `rescore score`"
-            how += " --words FILE" if name == LISTED else ""
+            added_by = [f"--{part}" for part in EXPANSIONS if name in EXPANSIONS[part].adds]
+            how = "with " + (" or ".join(added_by) or "`rescore score`") + " --words FILE" * (name == LISTED)
             raise UserError(f"utterance {self.id}: no score {name!r} (found: {present}); add it {how}") from None
 
     def role(self, name: str) -> Role:
@@ -297,17 +295,16 @@ def first_pass_indices(nbest: NbestList) -> list[int]:
 
 
 def new_word_origins(lists: Sequence[NbestList], columns: Collection[str]) -> list[Origin]:
-    """The origins of `NEW_WORDS` that lists with these columns have, or would have had if something had been found."""
+    """The origins with new words that lists with these columns have, or would have if something had been found."""
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
-    return [
-        origin for origin, brought in NEW_WORDS.items() if origin in present or any(name in columns for name in brought)
-    ]
+    record = lists[0].provenance if lists else {}
+    expanded = any(is_bonus(name, record.get(name)) for name in columns)
+    return [origin for origin in Origin if origin not in RECOGNISED and (expanded or origin in present)]
 
 
-def columns_for(columns: Iterable[str], origins: Iterable[Origin]) -> list[str]:
-    """The columns without those that only hypotheses of other `NEW_WORDS` bring."""
-    brought = {name for origin in origins for name in NEW_WORDS.get(origin, ())}
-    return [name for name in columns if name not in RESPELLING or name in brought]
+def columns_for(nbest: NbestList, columns: Iterable[str], origins: Collection[Origin]) -> list[str]:
+    """The columns without those of expansions, unless hypotheses of some origins with new words may win."""
+    return [name for name in columns if origins or not is_bonus(name, nbest.provenance.get(name))]
 
 
 def tie_order(nbest: NbestList) -> list[int]:

@@ -249,7 +249,7 @@ DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     "decision",
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
-        "mbr": ("rescore.decision.rules:MinimumBayesRisk", "minimum Bayes risk"),
+        "mbr": ("rescore.decision.risk:MinimumBayesRisk", "minimum Bayes risk"),
         "rover": ("rescore.asr.votes:Rover", "a vote on each word"),
     },
 )

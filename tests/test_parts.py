@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from rescore import formats, parts
 from rescore.decision import Decision, DecisionRule
 from rescore.errors import UserError
+from rescore.expansion import Expansion
 from rescore.formats import ReadOptions
 from rescore.formats.source import Source
 from rescore.lms import ComputeOptions, Kind, Question, TokenScores
@@ -24,7 +25,7 @@ from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.metrics.listed import WordList
 from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, Origin, Role
 from rescore.options import Declared, as_json, option
 from rescore.parts import Registry
 from rescore.signature import Signature
@@ -48,6 +49,41 @@ def register() -> Iterator[object]:
     yield add
     for table, name in added:
         table.remove(name)
+
+
+class Echoing(Expansion):
+    """An expansion: each text twice over, with a count of its own."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Declared):
+        echo: bool = option(False, "Add each text, said twice.")
+
+    adds = ("echoes",)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        return {"echoes": Column("echo", "", "", "", Role.COUNT)}
+
+    def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
+        for nbest in lists:
+            old = [replace(one, scores={"echoes": 0.0} | one.scores) for one in nbest.hypotheses]
+            new = [Hypothesis(f"{one.text} {one.text}", one.scores | {"echoes": 1.0}, Origin.RECOMBINED) for one in old]
+            yield replace(nbest, hypotheses=[*old, *new], provenance={**nbest.provenance, **self.columns})
+
+
+def test_an_expansion_of_ones_own(rescore: Run, register: Any, tmp_path: Path) -> None:
+    """One class and one line: its options, its column with a tuned weight, and its hypotheses in every command."""
+    register(parts.EXPANSIONS, "echo", Echoing)
+    lists = [
+        NbestList(f"u{n}", [Hypothesis("bye", {"s2s": -1.0}), Hypothesis("go", {"s2s": -2.0})], ("bye bye",))
+        for n in range(30)
+    ]
+    formats.write(lists, str(tmp_path / "l.jsonl"))
+    assert "--echo" in rescore("run", "--help-all").stdout
+    assert_one_line_error(rescore("l.jsonl", "--echo"), "--echo needs --dev lists (or --folds)")
+    done = rescore("l.jsonl", "--folds", "3", "--echo", "--best", "best.txt")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "best.txt").read_text(encoding="utf-8").splitlines()[0] == "bye bye"
 
 
 @pytest.fixture

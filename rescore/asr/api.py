@@ -12,7 +12,6 @@ from rescore.asr.confidences import confidences
 from rescore.asr.correct import Corrected, Corrector
 from rescore.asr.formats.documents import Text
 from rescore.asr.merge import merge as merged
-from rescore.asr.thresholds import language_model
 from rescore.config import RunConfig
 from rescore.errors import UserError, counted
 from rescore.metrics.listed import WordList
@@ -87,7 +86,6 @@ def correct(
     *,
     threshold: float | None = None,
     recordings: Sequence[str] | None = None,
-    lm: str | None = None,
 ) -> list[Corrected]:
     """Texts in which words that sound like listed terms are corrected, each with its changes.
 
@@ -96,10 +94,9 @@ def correct(
         words: a file of terms, as `--words` of `rescore correct`, or its lines.
         threshold: least probability of a correction; None for the recommended one.
         recordings: the recording of each text; None if all are of the same.
-        lm: a language model that weighs the corrected sentences, too, as in `load`.
 
     Raises:
-        UserError: the list of terms is absent, empty or damaged, or the model cannot be loaded.
+        UserError: the list of terms is absent, empty or damaged.
 
     Example:
         >>> corrected = correct(["ask gold man sacks"], ["Goldman Sachs"])[0]
@@ -112,7 +109,7 @@ def correct(
         raise UserError(f"correct: {len(recordings)} recordings of {counted(len(every), 'text')}")
     names = recordings or [""] * len(every)
     pieces = [Text(str(n), name, text) for n, (text, name) in enumerate(zip(every, names, strict=True), 1)]
-    return Corrector(listed, threshold, language_model(lm) if lm else None).texts(pieces)
+    return Corrector(listed, threshold).texts(pieces)
 
 
 def merge(first: Iterable[NbestList], others: Mapping[str, Iterable[NbestList]]) -> list[NbestList]:

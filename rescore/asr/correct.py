@@ -327,17 +327,11 @@ def log_odds(probability: float) -> float:
 class Corrector:
     """Corrects texts to the terms of a list."""
 
-    def __init__(
-        self,
-        words: WordList | Sequence[str],
-        threshold: float | None = None,
-        opinion: Callable[[Sequence[tuple[str, str]]], Sequence[float]] | None = None,
-    ) -> None:
+    def __init__(self, words: WordList | Sequence[str], threshold: float | None = None) -> None:
         """
         Args:
             words: the list, or its lines.
             threshold: least probability of a correction; None for the recommended one.
-            opinion: gives what a language model adds to the log-odds of corrections, each a text before and after.
 
         Raises:
             UserError: a line of the list is not valid.
@@ -351,7 +345,6 @@ class Corrector:
         self.finder = Finder(self._terms, lexicon, self._channel, not words.by_utterance)
         self._trees = Trees.load(folder / "terms.json")
         self.threshold = log_odds(self._trees.threshold if threshold is None else threshold)
-        self._opinion = opinion
         self._listed_in_capitals = all(term.text == term.text.upper() for term in self._terms)
         self._name: str | None = None
         self._recording = Recording()
@@ -398,24 +391,12 @@ class Corrector:
                 for span, score in zip(heard.spans, scores[first:], strict=False)
             ]
             first += len(heard.spans)
-            yield self._judged(text.text, candidates)
+            yield [candidate for candidate in candidates if candidate.change.meant != candidate.change.heard]
 
     def _allowed(self, text: Text) -> frozenset[int] | None:
         if not self._by_utterance:
             return None
         return self._by_utterance.get(text.id, self._by_utterance.get(text.recording, frozenset()))
-
-    def _judged(self, text: str, candidates: list[Candidate]) -> list[Candidate]:
-        """Candidates with the opinion of a language model, and without those that change nothing."""
-        candidates = [candidate for candidate in candidates if candidate.change.meant != candidate.change.heard]
-        if self._opinion is None:
-            return candidates
-        doubtful = [n for n, own in enumerate(candidates) if abs(own.change.log_odds - self.threshold) < DOUBTFUL]
-        pairs = [(text, replaced(text, [candidates[n].change.replacement])) for n in doubtful]
-        for n, more in zip(doubtful, self._opinion(pairs) if pairs else (), strict=True):
-            change = candidates[n].change
-            candidates[n] = candidates[n]._replace(change=change._replace(log_odds=change.log_odds + more))
-        return candidates
 
     def _change(self, text: Text, heard: Heard, span: Span, score: float) -> Change:
         start, end = heard.words[span.first].start, heard.words[span.last - 1].end
@@ -467,8 +448,6 @@ class Corrector:
 
 ACRONYM = 3
 """Letters of a word of a list in capitals that stays in capitals, at most."""
-DOUBTFUL = 3.0
-"""A language model is asked about corrections whose log-odds differ from the threshold by less."""
 
 
 def choose(candidates: Sequence[Candidate], threshold: float) -> list[Change]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.asr.merge import lacking, refuse_scored
-from rescore.config import EXPANSION, RunConfig
+from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.expansion import Expansion
 from rescore.metrics.alignment import Edit, edits_between
@@ -111,8 +111,6 @@ class Recombining(Expansion):
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
-        title = EXPANSION
-
         recombine: int = option(
             0, "Add up to K hypotheses to each list, combined from parts of its hypotheses.", metavar="K", low=0
         )

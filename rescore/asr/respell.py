@@ -25,7 +25,7 @@ from rescore.asr.correct import Candidate as Correction
 from rescore.asr.correct import Corrector
 from rescore.asr.formats.documents import Text, recording_of, replaced
 from rescore.asr.merge import refuse_scored
-from rescore.config import EXPANSION, RunConfig
+from rescore.config import RunConfig
 from rescore.errors import UserError, counted
 from rescore.expansion import Expansion
 from rescore.lms import parse, shipped_models
@@ -415,8 +415,6 @@ class Respelling(Expansion):
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
-        title = EXPANSION
-
         respell: int = option(
             0,
             "Add up to N hypotheses to each list, after --recombine: words outside the lexicon are replaced by words "

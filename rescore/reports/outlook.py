@@ -12,7 +12,7 @@ from rescore.errors import UserError
 from rescore.metrics import Metric, value
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import paired_interval, split
-from rescore.nbest import FIRST_PASS, NbestList, columns_for, content_hash, first_pass_indices, ranking
+from rescore.nbest import FIRST_PASS, RECOGNISED, NbestList, columns_for, content_hash, first_pass_indices, ranking
 from rescore.reports.figures import SIGNIFICANT, Figures
 from rescore.styles import p_phrase
 from rescore.tuning.folds import tuned_in_folds
@@ -89,8 +89,8 @@ def outlook(
     folds = (options.folds or FOLDS) if options else 0
     if weights.exclusions:  # excluded hypotheses are no possible gain
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
-        left = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
-        options = options and replace(options, bonuses=tuple(columns_for(options.bonuses, left)))
+        left = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses} - {*RECOGNISED}
+        options = options and replace(options, bonuses=tuple(columns_for(lists[0], options.bonuses, left)))
     figures = Figures(metric, lists)
     texts = _held_out(metric, lists, weights.language_models, options, folds) if options else None
     held_out = texts is not None

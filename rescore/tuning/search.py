@@ -7,15 +7,14 @@ neither on the names of columns and the units of scores nor on the order of list
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from rescore.metrics.base import Counts, Metric, is_better
 from rescore.metrics.significance import paired_interval
-from rescore.nbest import Origin
 from rescore.tuning.line import Floats, best_interval
 from rescore.tuning.objective import Flags, Objective
 
@@ -246,26 +245,3 @@ def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, 
     sign = 1.0 if metric.higher_is_better else -1.0
     low, high = sorted(sign * end for end in paired_interval(metric, list(theirs), list(ours)))
     return low, high
-
-
-Tried = TypeVar("Tried")
-
-
-def admitted(
-    origins: Sequence[Origin],
-    among: Callable[[frozenset[Origin]], Tried],
-    gains: Callable[[Origin, Tried, Tried], bool],
-) -> Tried:
-    """What is tuned among the origins of hypotheses that gain, each beside those that gained before.
-
-    Args:
-        origins: in the order of trial. among: what is tuned without hypotheses of some origins.
-        gains: whether an origin's trial is better than the best so far.
-    """
-    excluded = frozenset(origins)
-    best = among(excluded)
-    for origin in origins:
-        trial = among(excluded - {origin})
-        if gains(origin, trial, best):
-            excluded, best = excluded - {origin}, trial
-    return best

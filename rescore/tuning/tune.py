@@ -16,7 +16,6 @@ from rescore.metrics.base import Counts, Metric, is_better, remembered
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
-    RESPELLING,
     TOKENS,
     WORDS,
     NbestList,
@@ -32,7 +31,6 @@ from rescore.tuning.objective import Objective, by_content
 from rescore.tuning.scale import text_statistics, text_value, tune_scale
 from rescore.tuning.search import (
     Optimum,
-    admitted,
     gain_interval,
     optimise,
     significantly_better,
@@ -41,9 +39,6 @@ from rescore.tuning.search import (
 from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
-
-NO_GAIN = {Origin.RESPELLED: ("respelling has", "nothing is respelled")}
-"""How a line begins and ends that says why hypotheses of an origin may not win."""
 
 LENGTH_BONUSES = frozenset({WORDS, TOKENS})
 """Bonuses that decide about nothing but length."""
@@ -223,28 +218,26 @@ class Tuner:
         if not names and self._own_scale:
             return self._decided({FIRST_PASS: 1.0, **self.given}, frozenset())
 
-        def among(excluded: frozenset[Origin]) -> tuple[Optimum, frozenset[Origin]]:
-            kept = columns_for(names, set(new_words) - excluded)
-            return self._search([candidates(nbest, excluded) for nbest in self.lists], kept), excluded
+        def among(excluded: frozenset[Origin]) -> Optimum:
+            kept = columns_for(self.lists[0], names, set(new_words) - excluded)
+            return self._search([candidates(nbest, excluded) for nbest in self.lists], kept)
 
-        def gains(
-            origin: Origin, trial: tuple[Optimum, frozenset[Origin]], best: tuple[Optimum, frozenset[Origin]]
-        ) -> bool:
-            with_them, without = trial[0], best[0]
-            if self._better(with_them.chosen, without.chosen):
-                return True
-            what, consequence = NO_GAIN[origin]
-            log.warning(
-                "%s no significant gain on these %s lists (%.2f with, %.2f without): %s",
-                what, f"{len(self.lists):,}", with_them.value, without.value, consequence,
-            )  # fmt: skip
-            return False
-
-        best, excluded = admitted(new_words, among, gains)
+        excluded = frozenset(new_words)
+        best = among(excluded)
+        if new_words:  # they may win only where they gain
+            trial = among(frozenset())
+            if self._better(trial.chosen, best.chosen):
+                best, excluded = trial, frozenset()
+            else:
+                named = " and ".join(new_words)
+                log.warning(
+                    "%s hypotheses have no significant gain on these %s lists (%.2f with, %.2f without): nothing is %s",
+                    *(named, f"{len(self.lists):,}", trial.value, best.value, named),
+                )
         if self.options.bagging:
-            removable = {name for name in names if name not in RESPELLING}
+            removable = {*columns_for(self.lists[0], names, ())}
             best = without_useless(best, removable, self._optimise)
-        fit = self._as_fit(best, columns_for(names, set(new_words) - excluded), excluded)
+        fit = self._as_fit(best, columns_for(self.lists[0], names, set(new_words) - excluded), excluded)
         return self._for_decision(fit, best, frozenset(new_words)) if self._own_scale else fit
 
     def _search(self, lists: Sequence[NbestList], names: Sequence[str]) -> Optimum:

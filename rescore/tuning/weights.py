@@ -18,8 +18,9 @@ from rescore.nbest import (
     COUNTS,
     FIRST_PASS,
     LISTED,
-    NEW_WORDS,
-    RESPELLING,
+    RECOGNISED,
+    TOKENS,
+    WORDS,
     Column,
     NbestList,
     Origin,
@@ -204,11 +205,7 @@ class Weights:
         columns = {FIRST_PASS: max(0.0, 1 - total), **lm}
         return cls(
             columns
-            | {
-                name: bonus
-                for name, bonus in (bonuses or {}).items()
-                if bonus or name not in COUNTS or name in RESPELLING
-            },
+            | {name: bonus for name, bonus in (bonuses or {}).items() if bonus or name not in (WORDS, TOKENS, LISTED)},
             origin,
             tuned,
         )
@@ -298,7 +295,7 @@ def bonus_phrases(weights: Mapping[str, float], digits: str, excluded: Collectio
         excluded: origins of hypotheses that may not win.
     """
     phrases = [f"{weights[name]:{digits}} a {unit}" for name, unit in COUNTS.items() if name in weights]
-    return [*phrases, *(f"nothing {origin}" for origin in NEW_WORDS if origin in excluded)]
+    return [*phrases, *(f"nothing {origin}" for origin in Origin if origin not in RECOGNISED and origin in excluded)]
 
 
 def notes(every: Sequence[Mapping[str, float]], columns: Mapping[str, Column]) -> Iterator[str]:

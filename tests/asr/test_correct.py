@@ -12,10 +12,8 @@ import pytest
 import rescore
 from rescore.asr.correct import FEATURES, Candidate, Change, Corrector, Trees, choose, log_odds
 from rescore.asr.formats.documents import Text
-from rescore.asr.thresholds import tuned
 from rescore.errors import UserError
 from rescore.metrics.listed import WordList
-from rescore.metrics.normalise import Normaliser
 from tests.conftest import ROOT
 
 DATA = ROOT / "tests" / "data"
@@ -103,19 +101,6 @@ def test_the_recording_counts() -> None:
     rest = Text("2", "a", "the monro forward plan and the monro forward goal")
     together = Corrector(["Monro Forward"]).candidates([Text("1", "a", "our monroe forwards plan"), rest])
     assert together[0][0].change.log_odds > alone[0][0].change.log_odds
-
-
-def test_dev_tunes_without_harm(tmp_path: Path) -> None:
-    words = WordList(("Goldman Sachs", "Postgres"), "terms")
-    heard = ["ask gold man sacks", "use post gress", "a plain line"] * 4
-    right = ["ask goldman sachs", "use postgres", "a plain line"] * 4
-    for name, lines in (("dev", heard), ("right", right), ("same", heard)):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    corrector = Corrector(words)
-    assert tuned(corrector, words, str(tmp_path / "dev"), str(tmp_path / "right"), Normaliser()).startswith("--thresh")
-    assert corrector.threshold < 3
-    note = tuned(corrector, words, str(tmp_path / "dev"), str(tmp_path / "same"), Normaliser())
-    assert "nothing is corrected" in note and corrector.threshold == np.inf
 
 
 def test_log_odds() -> None:

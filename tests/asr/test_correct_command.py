@@ -34,4 +34,3 @@ def test_errors(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
     assert_one_line_error(rescore("correct", "a.txt", "--words", "terms.txt"), "the weight 'high' is not a number")
     assert_one_line_error(rescore("correct", "a.txt", "--words", "none.txt"), "none.txt")
-    assert_one_line_error(rescore("correct", "a.txt", "--words", "a.txt", "--dev", "a.txt"), "belong together")

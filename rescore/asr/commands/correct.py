@@ -31,18 +31,7 @@ class Correction(Declared):
     output: str = option("-", "Write the corrected text.", "-o", "--output", metavar="FILE", writes="stdout")
     kind: str | None = option(None, "Format of TEXT.  [default: detected]", "--format", choices=KINDS)
     threshold: float | None = option(
-        None,
-        "Least probability of a correction.  [default: tuned on --dev, else a careful value]",
-        metavar="P",
-        low=0,
-        high=1,
-    )
-    dev: str | None = option(
-        None, "A text with references, on which the threshold is tuned.", metavar="TEXT", reads=True
-    )
-    dev_ref: str | None = option(None, "References of --dev.", metavar="FILE", reads=True)
-    lm: str | None = option(
-        None, "A language model that also weighs the corrected sentences.", metavar="KIND[:PATH]", reads=True
+        None, "Least probability of a correction.  [default: a careful value]", metavar="P", low=0, high=1
     )
     explain: str | None = option(
         None,
@@ -59,7 +48,6 @@ def command(own: Correction) -> None:
     \b
     rescore correct talk.srt --words terms.txt -o new.srt --explain -
     recogniser | rescore correct - --words terms.txt
-    rescore correct test.trn --words terms.txt --dev dev.trn --dev-ref ref.trn
 
     TEXT is a 1-best text: plain lines, Kaldi text, trn, STM, CTM, SRT or VTT. The output has the same format, and
     new words have the times of those that they replace.
@@ -70,20 +58,11 @@ def command(own: Correction) -> None:
     from rescore import formats
     from rescore.asr.correct import Corrector
     from rescore.asr.formats.documents import kind_of, parts
-    from rescore.asr.thresholds import language_model, tuned
     from rescore.formats.source import Source
     from rescore.metrics.listed import WordList
-    from rescore.metrics.normalise import Normaliser
 
-    dev, dev_ref, explain = own.dev, own.dev_ref, own.explain
-    if bool(dev) != bool(dev_ref):
-        raise click.UsageError("--dev and --dev-ref belong together")
-    if dev and own.threshold is not None:
-        raise click.UsageError("--threshold gives what --dev tunes; leave one out")
-    listed = WordList.load(Path(own.words))
-    corrector = Corrector(listed, own.threshold, language_model(own.lm) if own.lm else None)
-    if dev and dev_ref:
-        click.echo(f"rescore: {tuned(corrector, listed, dev, dev_ref, Normaliser(drop_punctuation=True))}", err=True)
+    explain = own.explain
+    corrector = Corrector(WordList.load(Path(own.words)), own.threshold)
     source = Source(own.text)
     document = parts(source, own.kind or kind_of(source))
     with ExitStack() as stack:
