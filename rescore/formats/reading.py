@@ -68,8 +68,8 @@ class IdSet:
 class Format(Protocol):
     """A module (or object) that reads N-best lists of one toolkit.
 
-    It may have further methods: `write(lists, path)`; and `fewest_errors`, of lattices, as
-    `rescore.asr.formats.lattices.fewest_errors`.
+    It may have further methods: `write(lists, path)`; and, for lattices, `fewest_errors`: the word
+    errors of the best path of each lattice.
     """
 
     def sniff(self, source: Source) -> bool:
