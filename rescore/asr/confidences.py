@@ -12,7 +12,7 @@ from rescore.asr.calibration import UNCALIBRATED, Calibration, Quality, calibrat
 from rescore.asr.confidence import Word, networks
 from rescore.decision import Decision
 from rescore.errors import UserError, counted
-from rescore.formats.recordings import RecordingSegment
+from rescore.formats.audio import RecordingSegment
 from rescore.metrics import Metric
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from rescore.errors import UserError
-from rescore.formats.recordings import RecordingSegment
+from rescore.formats.audio import RecordingSegment
 from rescore.formats.times import TIMED, timed_pieces
 from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList

@@ -7,6 +7,7 @@ If either side has ids, ids must match; only lists and references without ids ar
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from rescore.errors import UserError, counted
-from rescore.formats.recordings import is_stm, stm_texts
 from rescore.formats.records import first_of, records_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
@@ -254,6 +254,57 @@ def _trn_texts(lines: Sequence[str], path: str) -> dict[str, str] | None:
             return None
         add_once(texts, name, text.strip(), f"{path}: line {number}")
     return texts
+
+
+_STM = re.compile(r"(\S+) (\S+) (\S+) (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
+_NOT_SCORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
+
+
+def _stm_line(line: str) -> re.Match[str] | None:
+    return _STM.fullmatch(" ".join(line.split()))
+
+
+def is_stm(lines: Sequence[str]) -> bool:
+    filled = [line for line in lines if line.strip() and not line.startswith(";;")]
+    return bool(filled) and all(_stm_line(line) for line in filled)
+
+
+def stm_texts(lines: Sequence[str], path: str, ids: Sequence[str]) -> dict[str, str]:
+    """Texts of the utterances: by file where each has one segment; by order for lists without ids."""
+    spoken = [segment for segment in stm_segments(lines, path) if segment.text.upper() != _NOT_SCORED]
+    by_file = {segment.file: segment.text for segment in spoken}
+    if len(by_file) == len(spoken) and (by_file.keys() & set(ids) or not are_numbers(ids)):
+        return by_file
+    if are_numbers(ids):
+        if len(spoken) != len(ids):
+            raise UserError(
+                f"{path}: {counted(len(spoken), 'segment')} for {counted(len(ids), 'utterance')}, "
+                "and the files of the segments are not the ids of the utterances"
+            )
+        return dict(zip(ids, (segment.text for segment in spoken), strict=True))
+    raise UserError(
+        f"{path}: has several segments of a recording; give references with the ids of the lists (trn or Kaldi text), "
+        "or measure whole recordings with: rescore eval --whole"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _StmSegment:
+    file: str
+    channel: str
+    start: float
+    end: float
+    text: str
+
+
+def stm_segments(lines: Sequence[str], path: str) -> Iterator[_StmSegment]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith(";;"):
+            continue
+        match = _stm_line(line)
+        if not match:
+            raise UserError(f"{path}: line {number}: not stm: expected `file channel speaker start end text`")
+        yield _StmSegment(match[1], match[2], float(match[4]), float(match[5]), (match[6] or "").strip())
 
 
 _MANIFEST_TEXT = ("reference", "ref", "text", "sentence", "transcript")

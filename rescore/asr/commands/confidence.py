@@ -15,7 +15,7 @@ from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.asr.confidences import Confidences
-    from rescore.formats.recordings import RecordingSegment
+    from rescore.formats.audio import RecordingSegment
     from rescore.nbest import NbestList
 
     Times = dict[str, RecordingSegment] | None
@@ -50,7 +50,7 @@ class WordsFile(options.Lists):
     def times(self) -> Times:
         """Where utterances stand, if this is given; a file that cannot be written is refused here, before any work."""
         from rescore.asr.confidences import check_file
-        from rescore.formats.recordings import read_segments
+        from rescore.formats.audio import read_segments
 
         times = read_segments(self.segments) if self.segments else None
         check_file(self.output, times is not None)

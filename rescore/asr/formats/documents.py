@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from rescore.errors import UserError
-from rescore.formats.recordings import is_stm
+from rescore.formats.references import is_stm
 from rescore.formats.source import Source
 from rescore.formats.text import begin_with_ids
 from rescore.formats.times import spread

@@ -12,7 +12,7 @@ import click
 from rescore.options import Declared, option
 
 if TYPE_CHECKING:
-    from rescore.formats.recordings import RecordingSegment
+    from rescore.formats.audio import RecordingSegment
     from rescore.nbest import NbestList
     from rescore.pipeline import Outcome
 
@@ -88,7 +88,7 @@ class RunOutputs(RerankedOutputs, CurveOption):
             raise click.UsageError(f"--segments needs --best FILE that ends in {', '.join(TIMED)}")
         times = None
         if self.segments:
-            from rescore.formats.recordings import read_segments
+            from rescore.formats.audio import read_segments
 
             times = read_segments(self.segments)
         if self.best:
