@@ -276,5 +276,5 @@ STYLES: Registry[Any] = Registry(
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
 
-CONFIDENCES = "rescore.asr.confidences"
+CONFIDENCES = "rescore.asr.confidence"
 """Gives each word of decided texts the probability that it is right."""
