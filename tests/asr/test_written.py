@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
-from rescore.asr.calibration import correct
-from rescore.asr.confidence import ConfusionNetwork
-from rescore.asr.confidences import confidences
+from rescore.asr.confidence import ConfusionNetwork, confidences, correct
 from rescore.asr.merge import merge
 from rescore.asr.written import pieces_of, rewritten, tokens_of
 from rescore.decision import Decision
