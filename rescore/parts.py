@@ -130,7 +130,7 @@ FORMATS: Registry[Any] = Registry(
         "tsv": ("rescore.formats.tables:TSV", "TSV with named columns"),
         "csv": ("rescore.formats.tables:CSV", "CSV with named columns"),
         "nemo-beams": ("rescore.asr.formats.speech:NEMO_BEAMS", "NeMo beams TSV"),
-        "text": ("rescore.formats.best:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
+        "text": ("rescore.formats.references:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
         "json": ("rescore.formats.records:GENERIC", "JSON records with named fields"),
     },
 )
@@ -210,9 +210,9 @@ METRICS: Registry[Any] = Registry(
     "metric",
     {
         "wer": ("rescore.metrics.wer:ErrorRate", "word error rate, as sclite counts"),
-        "cer": ("rescore.metrics.wer:CharacterErrorRate", "character error rate"),
+        "cer": ("rescore.metrics.characters:CharacterErrorRate", "character error rate"),
         "mer": (
-            "rescore.metrics.wer:MixedErrorRate",
+            "rescore.metrics.characters:MixedErrorRate",
             "mixed error rate: characters of Chinese, Japanese and Thai, words of the rest",
         ),
         "bwer": ("rescore.metrics.listed:ListedErrorRate", "word error rate of the words in --words"),
@@ -259,7 +259,7 @@ TESTS: Registry[Any] = Registry(
     "test",
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
-        "bootstrap": ("rescore.metrics.significance:Bootstrap", "paired bootstrap"),
+        "bootstrap": ("rescore.metrics.bootstrap:Bootstrap", "paired bootstrap"),
         "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
@@ -276,5 +276,5 @@ STYLES: Registry[Any] = Registry(
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
 
-CONFIDENCES = "rescore.asr.confidences"
+CONFIDENCES = "rescore.asr.confidence"
 """Gives each word of decided texts the probability that it is right."""
