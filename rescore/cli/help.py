@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from rescore.cli.bridge import entry_of, table_metavar, table_of
 from rescore.options import Declared, Field
 
 SHORT = 20
@@ -15,22 +16,19 @@ _SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
 """The end of the first sentence of a help text."""
 
 
-def described(entry: Field, record: tuple[str, str], names: str, whole: bool) -> tuple[str, str]:
+def described(entry: Field, record: tuple[str, str], whole: bool) -> tuple[str, str]:
     """An option and its help: with all parts of its table, or on the screen of common options one sentence if it is no
-    option of the command's own.
-
-    Args:
-        names: a sentence with the values, where the metavar has no place for them.
-    """
+    option of the command's own."""
     about, brackets, rest = record[1].partition("  [")
     if not whole and entry.title != Declared.title:
         sentence, default = _SENTENCE.split(record[1])[0], rest.removeprefix("default: ")
         short = len(default) < SHORT and default != rest
         return record[0], f"{sentence.rstrip('.')}." + (f"{brackets}{rest}" if short else "")
+    more = ""
     if table := entry.about.describes:
         more = "; ".join(f"{name}: {table.about(name)}" for name in table) + "."
-    else:
-        more = names
+    elif table_metavar(entry.about) == "NAME":  # which has no place for the names
+        more = f"One of: {', '.join(table_of(entry.about) or ())}."
     return record[0], f"{about} {more}{brackets}{rest}" if more else record[1]
 
 
@@ -45,11 +43,12 @@ def groups(ctx: click.Context, parameters: Sequence[click.Parameter], whole: boo
         record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
         if record is None:
             continue
-        entry: Field | None = getattr(parameter, "entry", None)
+        entry = entry_of(parameter)
         if entry is None:
             if whole or parameter.name not in ("quiet", "verbose"):
                 everywhere.append(record)
         elif whole or entry.about.common:
-            shown.setdefault(entry.title if whole else Declared.title, []).append(record)
+            title = entry.title if whole else Declared.title
+            shown.setdefault(title, []).append(described(entry, record, whole))
     shown[Declared.title] += everywhere
     return shown
