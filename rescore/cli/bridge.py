@@ -1,6 +1,6 @@
 """The bridge to click: a command whose options are the fields of declared classes.
 
-@command("convert", conversion=Conversion, inputs=InputOptions)
+@command("convert")
 def convert(conversion: Conversion, inputs: InputOptions) -> None: ...
 """
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -226,10 +226,10 @@ def _number(about: Option, text: str) -> float:
 class Command(click.Command):
     """A command whose help shows options by what they are about, its own first."""
 
-    def __init__(self, name: str, function: Callable[..., Any], offers: Mapping[str, Offer | type[Declared]]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], offers: Mapping[str, Offer]) -> None:
         super().__init__(name, help=inspect.getdoc(function), params=_everywhere())
         self.function = function
-        self._offers = {key: offer if isinstance(offer, Offer) else Offer(offer) for key, offer in offers.items()}
+        self._offers = offers
 
     def offers(self, ctx: click.Context) -> Mapping[str, Offer]:
         """The options, by the argument of the function that gets their values."""
@@ -282,12 +282,18 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
 
-def command(
-    name: str, kind: type[Command] = Command, /, **offers: Offer | type[Declared]
-) -> Callable[[Callable[..., Any]], Command]:
-    """A decorator that makes a function a command with the options of declared classes. Each keyword is an argument of
-    the function: an object made of the options' values. The help is the function's docstring."""
-    return lambda function: kind(name, function, offers)
+def command(name: str, kind: type[Command] = Command, /, **offers: Offer) -> Callable[[Callable[..., Any]], Command]:
+    """A decorator that makes a function a command; the help is the function's docstring.
+
+    Each argument of the function is an object of a declared class, whose fields are options of the command. `offers`
+    has the arguments for which the command offers some of the fields.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Command:
+        classes = {key: hint for key, hint in get_type_hints(function).items() if key != "return"}
+        return kind(name, function, {key: offers.get(key) or Offer(classes[key]) for key in classes})
+
+    return decorate
 
 
 def _everywhere() -> list[click.Parameter]:

@@ -44,7 +44,7 @@ class Table(ResultsFiles):
     as_json: bool = option(False, "Print all results as one JSON list instead of a table.", "--json")
 
 
-@options.command("report", own=Table, naming=options.RenameOption)
+@options.command("report")
 def report_command(own: Table, naming: options.RenameOption) -> None:
     """Make one table of results files that `rescore run --report` wrote.
 
@@ -87,7 +87,7 @@ class Regression(ResultsFiles):
     junit: str | None = option(None, "Write a JUnit XML report for a CI server.", metavar="FILE", writes="stdout")
 
 
-@options.command("check", own=Regression)
+@options.command("check")
 def check_command(own: Regression) -> int:
     """Compare results files with golden files; exit with 1 if a figure is worse or cannot be compared.
 

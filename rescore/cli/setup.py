@@ -33,7 +33,7 @@ class Folder(Declared):
     force: bool = option(False, "Overwrite an existing Makefile.")
 
 
-@command("init", own=Folder)
+@command("init")
 def init_command(own: Folder) -> None:
     """Write a Makefile that rescores the lists of a toolkit in FOLDER, and print the next step.
 
@@ -177,7 +177,7 @@ class Recipe(Declared):
     arguments: tuple[str, ...] = option((), metavar="[ARGUMENTS]...", argument=True)
 
 
-@command("recipe", own=Recipe)
+@command("recipe")
 def recipe_command(own: Recipe) -> None:
     """Print the path of a Makefile fragment that rescores decode folders step by step and writes RESULTS.md.
 
@@ -239,7 +239,7 @@ class Models(Declared):
     check: bool = option(False, "Check the cards of the shipped models, or of NAME; exit 1 if a card has a problem.")
 
 
-@command("models", own=Models)
+@command("models")
 def models_command(own: Models) -> int | None:
     """List the shipped models (size, language, training text, folder), or print the card of the model NAME.
 

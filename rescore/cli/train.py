@@ -79,7 +79,7 @@ def _has(kind: Kind, name: str) -> bool:
     )
 
 
-@bridge.command("train", TrainCommand, kind=TrainedKind)
+@bridge.command("train", TrainCommand)
 def command(kind: TrainedKind, options: TrainingOptions) -> None:
     """Train a language model. Write the model, tokenizer.json, and a model card (README.md) to --out.
 
