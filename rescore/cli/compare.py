@@ -58,7 +58,7 @@ class CompareCommand(Command):
 @options.command(
     "compare",
     CompareCommand,
-    lms=options.COMPARED,
+    lms=options.PLAIN,
     dev=options.Offer(options.DevLists, required=("dev",)),
     config=options.config(
         options.MODELS, options.EXPANSION, options.DECISION, options.MEASURES, names=("components", "boost")
