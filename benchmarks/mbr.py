@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from rescore import formats
-from rescore.decision.rules import AggregatedBayesRisk, MinimumBayesRisk
+from rescore.decision.risk import MinimumBayesRisk
 from rescore.metrics.base import Metric, Values
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.nbest import Hypothesis, NbestList
@@ -40,20 +40,18 @@ def main() -> None:
     parser.add_argument("--sizes", default="10,100,1000")
     parser.add_argument("--lists", type=int, default=5)
     options = parser.parse_args()
-    from mbrs.decoders import DecoderAggregateMBR, DecoderMBR
+    from mbrs.decoders import DecoderMBR
     from mbrs.metrics import MetricBLEU, MetricChrF
 
     workers = torch.get_num_threads()
     bleu = MetricBLEU(MetricBLEU.Config(tokenize="none", force=True, num_workers=workers))
     chrf = MetricChrF(MetricChrF.Config(num_workers=workers))
     fast = MetricChrF(MetricChrF.Config(num_workers=workers, fastchrf=True))
-    exact, aggregated = MinimumBayesRisk(), AggregatedBayesRisk()
+    exact = MinimumBayesRisk()
     rows: list[tuple[str, Metric, Any, Any, Any]] = [
         ("BLEU", Bleu("none"), exact, DecoderMBR, bleu),
-        ("BLEU, aggregated", Bleu("none"), aggregated, DecoderAggregateMBR, bleu),
         ("chrF", Chrf(), exact, DecoderMBR, chrf),
         ("chrF (fastchrf)", Chrf(), exact, DecoderMBR, fast),
-        ("chrF, aggregated", Chrf(), aggregated, DecoderAggregateMBR, chrf),
     ]
     lists = formats.read([options.file])
     print(f"{'utility':28} {'N':>5} {'rescore':>10} {'mbrs':>10} {'ratio':>7}  same choices")

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from rescore import formats, metrics
-from rescore.decision.rules import losses
+from rescore.decision.risk import losses
 from rescore.nbest import FIRST_PASS
 
 

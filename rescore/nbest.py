@@ -185,7 +185,7 @@ class Hypothesis:
     origin: Origin = Origin.FIRST_PASS
     times: tuple[tuple[float, float], ...] = ()
     """Start and end in the recording, in seconds, of each word (of Chinese, Japanese and Thai, of each letter:
-    `rescore.formats.text.timed_pieces`); empty where the toolkit gave none."""
+    `rescore.formats.times.timed_pieces`); empty where the toolkit gave none."""
 
 
 @dataclass(frozen=True, slots=True)

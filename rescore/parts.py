@@ -116,11 +116,11 @@ FORMATS: Registry[Any] = Registry(
         "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT log or n_best lines"),
         "hf": ("rescore.formats.records:HUGGING_FACE", "Hugging Face generate, as JSON"),
         "sockeye": ("rescore.formats.records:SOCKEYE", "Sockeye JSON"),
-        "nemo": ("rescore.asr.formats.manifests:NEMO", "NeMo manifest with beams"),
-        "hyporadise": ("rescore.asr.formats.manifests:HYPORADISE", "HyPoradise JSON"),
+        "nemo": ("rescore.formats.records:NEMO", "NeMo manifest with beams"),
+        "hyporadise": ("rescore.formats.records:HYPORADISE", "HyPoradise JSON"),
         "tsv": ("rescore.formats.tables:TSV", "TSV with named columns"),
         "csv": ("rescore.formats.tables:CSV", "CSV with named columns"),
-        "nemo-beams": ("rescore.asr.formats.manifests:NEMO_BEAMS", "NeMo beams TSV"),
+        "nemo-beams": ("rescore.asr.formats.speech:NEMO_BEAMS", "NeMo beams TSV"),
         "text": ("rescore.formats.best:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
         "json": ("rescore.formats.records:GENERIC", "JSON records with named fields"),
     },
@@ -221,7 +221,7 @@ DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     "decision",
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
-        "mbr": ("rescore.decision.rules:MinimumBayesRisk", "minimum Bayes risk"),
+        "mbr": ("rescore.decision.risk:MinimumBayesRisk", "minimum Bayes risk"),
         "rover": ("rescore.asr.votes:Rover", "a vote on each word"),
     },
 )

@@ -116,6 +116,16 @@ def test_the_core_imports_no_wing() -> None:
     assert not {name: wings for name, path in core.items() if (wings := wings_of(path))}
 
 
+DOORS = {"rescore", "rescore.parts", "rescore.cli.main"}
+"""Modules of the core whose tables name modules of wings: functions of the package, parts and commands."""
+
+
+def test_only_doors_name_wings() -> None:
+    named = re.compile(rf"\brescore\.({'|'.join(WINGS)})\b")
+    core = {name: path for name, path in MODULES.items() if room_of(path) in HEIGHT and name not in DOORS}
+    assert not {name: found for name, path in core.items() if (found := named.findall(path.read_text("utf-8")))}
+
+
 def test_no_wing_imports_another() -> None:
     """Research alone may: it compares what all others have."""
     wings = {name: path for name, path in MODULES.items() if room_of(path) in WINGS and room_of(path) != "research"}

@@ -26,7 +26,7 @@ from rescore.lms.kinds import TtaKind
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus
 from rescore.lms.training.loop import Device, Trainer
-from rescore.lms.training.options import Lesson
+from rescore.lms.training.options import TrainingData
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         unpack(arguments.shard, tokenizer, Path(folder))
         corpus = Corpus(Path(folder), tokenizer, arguments.held_out, seed=0)
-        tasks = TtaKind("tta").tasks(Lesson(tokenizer, network.config, options, corpus))
+        tasks = TtaKind("tta").tasks(TrainingData(tokenizer, network.config, options, corpus))
         trainer = Trainer(network, tokenizer, tasks, options, machine, Path(folder))
         done = trainer.run(lambda line: print(line, flush=True))
     checkpoint.save(arguments.state, network, tokenizer)

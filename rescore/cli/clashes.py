@@ -33,7 +33,7 @@ def check(given: Sequence[Given]) -> None:
 
     Raises:
         UsageError: there are such outputs.
-        UserError: a path of lists leads nowhere, and is neither standard input, nor an address, nor a pattern.
+        UserError: a path of lists leads nowhere, and is neither standard input nor a pattern.
     """
     written: dict[str, str] = {}
     for shown, value, about in given:
@@ -51,7 +51,7 @@ def check(given: Sequence[Given]) -> None:
             raise click.UsageError(f"{written[place]} and {shown} {where}; give each a file of its own")
         written[place] = shown
     for shown, value, about in given:
-        is_path = value != "-" and "://" not in value and not set(value) & set("*?[")
+        is_path = value != "-" and not set(value) & set("*?[")
         if "NBEST" in (about.metavar or "") and is_path and not Path(value).exists():
             raise UserError(f"{value}: no such file or folder")
         # A language model's path stands behind its kind and options.

@@ -16,8 +16,7 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
-from rescore.formats.peek import JsonPeek
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import JsonPeek, ReadOptions, Source
 from rescore.formats.times import piece_times, timed_pieces
 from rescore.nbest import FIRST_PASS, NO_AUDIO, Column, Hypothesis, NbestList, Origin
 from rescore.options import Declared

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import logging
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from rescore.errors import UserError, counted
-from rescore.formats.seen import IdSet
 from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source
 from rescore.nbest import (
     FIRST_PASS,
@@ -33,11 +35,41 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+RECENT = 1 << 16
+"""Ids that are kept in a Python set before they join the array."""
+
+
+class IdSet:
+    """A set of texts, kept as 64-bit hashes: the newest in a Python set, all others in a sorted array.
+
+    Two of a million different texts have the same hash with a probability of 3e-8.
+    """
+
+    def __init__(self) -> None:
+        self._recent: set[int] = set()
+        self._older = np.empty(0, dtype=np.uint64)
+
+    def __len__(self) -> int:
+        return len(self._recent) + len(self._older)
+
+    def add(self, text: str) -> bool:
+        """Whether the text is new; it no longer is."""
+        key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+        at = int(np.searchsorted(self._older, np.uint64(key)))
+        if key in self._recent or (at < len(self._older) and int(self._older[at]) == key):
+            return False
+        self._recent.add(key)
+        if len(self._recent) >= RECENT:
+            self._older = np.union1d(self._older, np.array(list(self._recent), dtype=np.uint64))
+            self._recent = set()
+        return True
+
+
 class Format(Protocol):
     """A module (or object) that reads N-best lists of one toolkit.
 
-    It may have further methods: `write(lists, path)`; and `fewest_errors`, of lattices, as
-    `rescore.asr.formats.lattices.fewest_errors`.
+    It may have further methods: `write(lists, path)`; and, for lattices, `fewest_errors`: the word
+    errors of the best path of each lattice.
     """
 
     def sniff(self, source: Source) -> bool:
@@ -60,14 +92,14 @@ def iterate(
     """N-best lists of one or several paths, as a stream: the border of files. Code behind it checks no list again.
 
     Args:
-        paths: files, folders (also of JSON Lines), patterns such as `part-*.jsonl`, addresses such as `s3://...`, or
-            `-`; several are read one after another.
+        paths: files, folders (also of JSON Lines), patterns such as `part-*.jsonl`, or `-`; several are read one
+            after another.
         format_name: a key of `FORMATS`; None detects the format.
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
         strict: oddities that can be repaired (`rescore.formats.source.InputProblem`) are errors instead of warnings.
         options: settings of single formats. quiet: nothing is reported, for a second reading of the same files.
     """
-    seen, any_list, warnings, renamed = IdSet(), False, InputWarnings(strict), dict[str, str]()
+    seen, warnings, renamed = IdSet(), InputWarnings(strict), dict[str, str]()
     backwards: list[bool] = []
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
@@ -75,7 +107,6 @@ def iterate(
             place = f"{source.name}: utterance {nbest.id}"
             if not seen.add(nbest.id):
                 raise UserError(f"{place}: is duplicated; give each utterance once")
-            any_list = True
             check_scores(nbest, place)
             if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
                 if s2s != RANK:
@@ -102,7 +133,7 @@ def iterate(
             counted(len(backwards), "list"),
             s2s,
         )
-    if not any_list:
+    if not seen:
         raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
 
 
@@ -157,7 +188,7 @@ def expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Sour
     """Patterns as the files that they match, and folders of JSON Lines or of fairseq's logs as these, by name."""
     for path in paths:
         place = Path() if isinstance(path, Source) else Path(path)
-        if isinstance(path, Source) or "://" in str(path):
+        if isinstance(path, Source):
             yield path
         elif place.is_dir() and sniff(Source(place)) is None and (parts := _parts(place)):
             yield from parts

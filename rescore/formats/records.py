@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 
 from rescore.errors import UserError, counted
 from rescore.files import loads
-from rescore.formats.settings import Fields
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import grouped, identity_of, json_number, strip_markup
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.options import Declared, option
 from rescore.parts import FORMATS
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
@@ -28,6 +28,26 @@ PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 LOGIT = "logit_score"
 """The column of pyctcdecode's CTC score."""
 ROLES = ("id", "text", "score", "ref", "src", "audio")
+
+
+def _role(text: str) -> tuple[str, str]:
+    role, equals, key = text.partition("=")
+    if not (role and equals and key.lstrip("-")):
+        raise ValueError(f"{text!r} is not ROLE=KEY, such as text=hyp")
+    return role, key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fields(Declared):
+    fields: Mapping[str, str] = option(
+        {},
+        "JSON, CSV, TSV: the key or column KEY holds the ROLE: text, score, id, ref, src, or a new column of scores. "
+        "Example: text=hyp. With score=-KEY lower values are better.",
+        "--field",
+        metavar="ROLE=KEY",
+        parse=_role,
+        read=dict,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +279,22 @@ SOCKEYE = Records(
     id=("sentence_id", "id"),
     needs=("translations", "scores"),
     costs=True,
+)
+NEMO = Records(
+    "NeMo manifest",
+    text=("beams", "pred_text"),
+    score=("score", "pred_score"),
+    id=("audio_filepath", "id"),
+    ref=("text",),
+    src=(),
+    needs=("audio_filepath",),
+)
+HYPORADISE = Records(
+    "HyPoradise",
+    text=("input",),
+    score=("score", "am_score"),
+    ref=("output",),
+    needs=("input",),
 )
 GENERIC = Records(
     "a JSON record",

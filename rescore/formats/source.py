@@ -1,4 +1,4 @@
-"""One reader of bytes: a file, a folder, a pipe, standard input or an address, unpacked, with a first look inside.
+"""One reader of bytes: a file, a folder, a pipe or standard input, unpacked, with a first look inside.
 
 Oddities of a file that can be read are reported once for each kind, with their number and first place; with --strict
 they are errors.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import logging
 import lzma
 import re
@@ -21,7 +22,6 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from rescore.errors import UserError, counted
-from rescore.formats.peek import JsonPeek
 from rescore.options import OptionValues
 
 log = logging.getLogger(__name__)
@@ -93,20 +93,6 @@ def as_user_errors(name: str) -> Iterator[None]:
         raise UserError(f"{name}: cannot be read ({error.strerror or error})") from None
 
 
-def open_remote(address: str) -> IO[bytes]:
-    """A remote file (s3://, gs://, hdfs://, file://), through pyarrow's file systems; to read once."""
-    try:
-        from pyarrow import ArrowException, fs
-    except ImportError:
-        raise UserError(f"{address}: reading it needs pyarrow; install it with: pip install 'rescore[ray]'") from None
-    try:
-        system, path = fs.FileSystem.from_uri(address)
-        stream: IO[bytes] = system.open_input_stream(path, compression=None)
-        return stream
-    except (ArrowException, OSError) as error:
-        raise UserError(f"{address}: cannot be read ({str(error).splitlines()[0]})") from None
-
-
 def unpacked_head(start: bytes) -> bytes:
     """The beginning of the text whose file begins with `start`."""
     if start.startswith(GZIP):
@@ -172,6 +158,86 @@ LARGEST_DOCUMENT = 1 << 28
 """Limits in characters. Only damaged files, or files made to fill the memory, exceed them."""
 
 
+_JSON = re.compile(r"""\{(?:\S|\s*(?:["}]|$))|\[\s*(?:["\[{\]\d-]|$)""")
+"""The beginning of JSON, unlike texts of sclite with alternatives such as `{ uh / @ }` or a `[noise]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPeek:
+    """The first object of a JSON text."""
+
+    root: str
+    """`{` or `[`, the first character of the text; empty if it is not JSON."""
+    keys: tuple[str, ...]
+    """Of the root object, or of the first object in the root list."""
+    inner: tuple[str, ...]
+    """Of the first object within that object."""
+    plain_lists: tuple[str, ...]
+    """The keys whose value is a list that begins with a text or a list, not with an object."""
+    lines: bool
+    """Whether further documents follow, or the first is whole on the first line."""
+
+    @classmethod
+    def of(cls, head: str) -> JsonPeek:
+        """The peek of the first 64 KiB or so of a text; the rest is not seen."""
+        start = head.lstrip()
+        if not _JSON.match(start):
+            return cls("", (), (), (), False)
+        root = start[0]
+        keys, inner, plain_lists, end = _scan(start, root)
+        first_line, newline, _ = start.partition("\n")
+        if end is None:  # cut: a line that goes on beyond the head is one record, and not an indented document
+            return cls(root, keys, inner, plain_lists, not newline and root == "{")
+        return cls(root, keys, inner, plain_lists, end == len(first_line.rstrip()) and root == "{")
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:"]', re.DOTALL)
+"""A string or a mark of JSON; a quotation mark alone is a string that is cut. No token is read twice."""
+
+
+def _scan(text: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int | None]:
+    """Keys of the first object, of the first within it, of plain lists, and where the first document ends, if seen.
+
+    Strict parsers would not do: the text may be cut, damaged, or hold `-Infinity`.
+    """
+    depth, level = 0, 1 if root == "{" else 2
+    list_at: int = 0
+    keys: list[str] = []
+    inner: list[str] = []
+    plain_lists: list[str] = []
+    outer_open = inner_open = True
+    last = ""
+    for match in _TOKEN.finditer(text):
+        token, before, last = match[0], last, match[0]
+        if token == '"':
+            break
+        begins = before == "[" and not text[list_at : match.start()].strip()
+        if begins and depth == level + 1 and outer_open and keys and token[0] in '"[':
+            plain_lists.append(keys[-1])
+        if token in ("{", "["):
+            depth += 1
+            list_at = match.end()
+        elif token in ("}", "]"):
+            outer_open &= token != "}" or depth != level
+            inner_open &= token != "}" or depth != level + 1 or not inner
+            depth -= 1
+            if depth == 0:
+                return tuple(keys), tuple(inner), tuple(plain_lists), match.end()
+        elif token == ":" and before[:1] == '"' and outer_open:
+            if depth == level:
+                keys.append(_unquoted(before))
+            elif depth == level + 1 and inner_open:
+                inner.append(_unquoted(before))
+    return tuple(keys), tuple(inner), tuple(plain_lists), None
+
+
+def _unquoted(token: str) -> str:
+    try:
+        return str(json.loads(token))
+    except ValueError:
+        return token.strip('"')
+
+
 class ReadOptions(OptionValues):
     """The options of formats that are set, such as `ReadOptions(size=10, fields={"text": "hyp"})`. Each reader takes
     those of its class `Options`."""
@@ -207,10 +273,9 @@ class Source:
         self.warnings, self._alone = warnings or InputWarnings(), warnings is None
         self.path = Path(path)
         self.is_stdin = str(path) == "-"
-        self.is_remote = "://" in str(path)
         self.name = "<stdin>" if self.is_stdin else str(path)
         with as_user_errors(self.name):
-            if not self.is_stdin and not self.is_remote and not self.path.exists():
+            if not self.is_stdin and not self.path.exists():
                 raise UserError(f"{self.name}: no such file or folder")
 
     @property
@@ -234,7 +299,7 @@ class Source:
         """The beginning of an input that can be read only once, and the rest."""
         if self.is_stdin and (sys.stdin is None or sys.stdin.closed):
             raise UserError("<stdin>: is closed; give a file")
-        raw = open_remote(self.name) if self.is_remote else sys.stdin.buffer if self.is_stdin else self.path.open("rb")
+        raw = sys.stdin.buffer if self.is_stdin else self.path.open("rb")
         return raw.read(HEAD), raw
 
     @cached_property

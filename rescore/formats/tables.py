@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from rescore.errors import UserError, counted
-from rescore.formats.records import GENERIC, ROLES, Records
-from rescore.formats.settings import Fields
+from rescore.formats.records import GENERIC, ROLES, Fields, Records
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import as_number, grouped, strip_markup
 from rescore.formats.writing import check_holds, line, opened

@@ -6,12 +6,14 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rescore.errors import UserError, counted
 from rescore.formats.source import InputWarnings, Source, utterance_of
 from rescore.nbest import Hypothesis, NbestList
+from rescore.options import Declared, option
 
 T = TypeVar("T")
 # Escapes of the Moses tokeniser; the ampersand last, or `&amp;lt;` would be unescaped twice.
@@ -110,6 +112,17 @@ def _join(current: NbestList, nbest: NbestList, name: str, more_references: bool
         if current.source is not None:
             raise UserError(f"{name}: utterance {current.id}: its lines have different sources; give a single source")
         current.source = nbest.source
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListSize(Declared):
+    size: int | None = option(
+        None,
+        "Hypotheses per list, if the file does not mark the end of a list (NeMo beams, OpenNMT). For lattices: number "
+        "of different texts to read, 100 by default.",
+        "--nbest-size",
+        low=1,
+    )
 
 
 def portions(hypotheses: Iterable[Hypothesis], size: int, name: str) -> Iterator[NbestList]:

@@ -9,9 +9,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rescore.errors import UserError, counted
-from rescore.formats.settings import ListSize
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import as_number, grouped, literal_words, portions, strip_markup, undo_bpe, undo_entities
+from rescore.formats.text import (
+    ListSize,
+    as_number,
+    grouped,
+    literal_words,
+    portions,
+    strip_markup,
+    undo_bpe,
+    undo_entities,
+)
 from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, free_name
 from rescore.options import Declared, option

@@ -162,7 +162,7 @@ class Capabilities:
     context: tuple[int, int] = (0, 0)
     """The number of neighbours that it reads before and after the text (`rescore.lms.context` gives it these)."""
     vectors: bool = False
-    """It is a `NetworkScorer` of single sentences, whose vectors `rescore.research` takes."""
+    """It is a `NetworkScorer` of single sentences, whose hidden vectors can be read."""
     predicts_tokens: bool = False
     """It is a `NetworkScorer` whose softmax is over the vocabulary."""
     intact: bool = False

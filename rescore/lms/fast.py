@@ -313,5 +313,6 @@ def _packed(weight: Tensor, bias: Tensor | None, kind: torch.dtype) -> Linear:
     """A linear map with these weights, of another type."""
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
     linear.weight = nn.Parameter(weight, requires_grad=False)
-    linear.bias = None if bias is None else nn.Parameter(bias, requires_grad=False)
+    if bias is not None:
+        linear.bias = nn.Parameter(bias, requires_grad=False)
     return cast(Linear, quantised(linear, kind))

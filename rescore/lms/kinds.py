@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         Objective,
         Task,
     )
-    from rescore.lms.training.options import Lesson
+    from rescore.lms.training.options import TrainingData
 
 
 class NeuralKind(Kind):
@@ -80,14 +80,14 @@ class NeuralKind(Kind):
         if options is None:
             return None
         names = (name for name in EXPERIMENTS.names if EXPERIMENTS[name].suits(cls.capabilities))
-        return _with_experiments(options, cls.__module__, *names)
+        return _with_experiments(options, cls.__module__, *names)  # type: ignore[arg-type]  # classes have hashes
 
-    def tasks(self, lesson: Lesson) -> list[Task]:
+    def tasks(self, data: TrainingData) -> list[Task]:
         """The tasks of the batches in turn, repeated."""
         from rescore.lms.training.objectives import Task
 
-        usual = Task(self.name, lesson.text, self.objective(lesson.tokenizer, lesson.options))
-        return lesson.options.tasks(usual, lesson)
+        usual = Task(self.name, data.text, self.objective(data.tokenizer, data.options))
+        return data.options.tasks(usual, data)
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
         """The scorer of single sentences with a network and the options of --lm."""

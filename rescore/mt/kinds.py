@@ -13,7 +13,7 @@ from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import MASKED, NeuralKind
-from rescore.lms.training.options import Lesson, MaskingOptions, TranslationOptions
+from rescore.lms.training.options import MaskingOptions, TrainingData, TranslationOptions
 from rescore.options import option
 
 if TYPE_CHECKING:
@@ -69,15 +69,15 @@ class UnifiedKind(NeuralKind):
     def is_pseudo(self, options: Sequence[str]) -> bool:
         return "bi" in options
 
-    def tasks(self, lesson: Lesson) -> list[Task]:
+    def tasks(self, data: TrainingData) -> list[Task]:
         """Without pairs the readings of single sentences are left."""
         from rescore.lms.training.objectives import Task
         from rescore.mt.unified import objectives
 
-        options = lesson.options
+        options = data.options
         assert isinstance(options, UnifiedKind.Options)
-        named_objectives = objectives(lesson.tokenizer, options.mask_rate, options.mask_cap)
-        corpora = {name: lesson.pairs if name in PAIRED else lesson.text for name in MIXTURE}
+        named_objectives = objectives(data.tokenizer, options.mask_rate, options.mask_cap)
+        corpora = {name: data.pairs if name in PAIRED else data.text for name in MIXTURE}
         tasks = {
             name: Task(name, corpus, named_objectives[name]) for name, corpus in corpora.items() if corpus is not None
         }

@@ -21,7 +21,6 @@ from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
 from rescore.lms.causal import (
     BackwardScorer,
     CausalScorer,
-    Window,
 )
 from rescore.lms.config import NetworkConfig
 from rescore.lms.networks import Transformer, padding_mask
@@ -30,6 +29,7 @@ from rescore.lms.scorers import (
     CONTEXT_TOKEN,
     Encoded,
     NetworkScorer,
+    Window,
     log,
     masked_scorer,
     windows,

@@ -55,10 +55,6 @@ class Generator:
     tokens."""
 
     def __init__(self, folder: Path, tokenizer: Tokenizer) -> None:
-        """
-        Raises:
-            UserError: the folder holds no T-TA, or a T-TA with another vocabulary.
-        """
         self._network, own = checkpoint.load(folder, "tta")
         if own.fingerprint != tokenizer.fingerprint:
             raise UserError(

@@ -69,11 +69,7 @@ class PairClassifier(nn.Module):
 
 
 def trainable(lm: LanguageModel) -> LanguageModel:
-    """A copy whose weights can be trained; the model stays as it is.
-
-    Raises:
-        UserError: the network is of a kind that `rescore train` does not make.
-    """
+    """A copy whose weights can be trained; the model stays as it is."""
     network = vectors_of(network_of(lm)).trainable()
     if network is None:
         raise UserError(f"{lm.name}: --fine-tune is for networks that `rescore train` makes; leave it out")
@@ -95,9 +91,6 @@ def fine_tune(
 
     Args:
         classes: (pairs,), numbered from 0. tested: (pairs,). report: is given the size of each batch when it is done.
-
-    Raises:
-        UserError: the loss is not finite.
     """
     (lm,) = embedder.lms
     network = cast(Network, vars(lm.network)["network"])

@@ -18,7 +18,7 @@ from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import DirectedKind, NeuralKind
 from rescore.lms.options import TrainingOptions
-from rescore.lms.training.options import Experiment, Lesson, MaskingOptions, NeuralOptions, model_folder
+from rescore.lms.training.options import Experiment, MaskingOptions, NeuralOptions, TrainingData, model_folder
 from rescore.options import option
 from rescore.research.a3t import A3tOptions
 
@@ -187,10 +187,10 @@ class OrderOptions(Experiment):
     def window(self, config: NetworkConfig) -> int:
         return 2 if self.sentence_order is not None else super().window(config)
 
-    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
-        tasks = super().tasks(usual, lesson)
+    def tasks(self, usual: Task, data: TrainingData) -> list[Task]:
+        tasks = super().tasks(usual, data)
         if self.sentence_order is not None:
             from rescore.research.targets import order_task
 
-            tasks.append(order_task(self.sentence_order, usual, lesson.config, lesson.tokenizer))
+            tasks.append(order_task(self.sentence_order, usual, data.config, data.tokenizer))
         return tasks

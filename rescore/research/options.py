@@ -13,11 +13,7 @@ KINDS = ("context", "hidden", "embed", "token")
 
 @dataclass(frozen=True)
 class VectorOptions(Declared):
-    """The kind and layer of token vectors; the vector of a sentence is the mean of its tokens' vectors.
-
-    Raises:
-        UserError: the kind is unknown, or has no layers.
-    """
+    """The kind and layer of token vectors; the vector of a sentence is the mean of its tokens' vectors."""
 
     title = "Vectors"
 

@@ -116,11 +116,7 @@ def read(task: str, path: Path, gold: Path | None = None) -> Examples:
 
 
 def probe(task: str, examples: Examples, lm: LanguageModel, options: VectorOptions) -> Probed:
-    """Train a classifier on the vectors of a model, which stay as they are, and test it.
-
-    Raises:
-        UserError: scikit-learn is not installed, or the model has no vectors.
-    """
+    """Train a classifier on the vectors of a model, which stay as they are, and test it."""
     embedder = Embedder([lm], options)
     first, second = (
         embedder.sentences(side.texts) if side.places is None else embedder.words(side.texts, side.places)
@@ -138,11 +134,7 @@ def fine_tuned(
     how: FineTuning,
     report: Callable[[int], object] = lambda pairs: None,
 ) -> Probed:
-    """The same task with a trained copy of the network: each test part has its own copy, and the model does not change.
-
-    Raises:
-        UserError: `rescore train` does not make such networks, or the loss is not finite.
-    """
+    """The same task with a trained network: a copy for each test part, so that the model does not change."""
     classes = np.unique(examples.labels, return_inverse=True)[1]
     right = [
         fine_tune(Embedder([trainable(lm)], options), examples.sides, classes, tested, how, report) == classes[tested]

@@ -20,7 +20,7 @@ from rescore.lms.config import NetworkConfig
 from rescore.lms.networks import padding_mask
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus
-from rescore.lms.training.objectives import ContextObjective, Curriculum, Example, Head, Objective, Task
+from rescore.lms.training.objectives import ContextObjective, Example, Objective, Task
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +48,6 @@ class WordNet:
     """Nouns and their hypernyms, from WordNet's own files, which wndb(5WN) describes."""
 
     def __init__(self, folder: Path) -> None:
-        """
-        Raises:
-            UserError: one of the files is missing, or has not WordNet's form.
-        """
         self._above: dict[str, list[str]] = {}
         self._senses: dict[str, list[str]] = {}
         self._irregular: dict[str, list[str]] = {}
@@ -102,9 +98,6 @@ def classes(folder: Path, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -
 
     Args:
         counts: (vocabulary,), how often each token occurs in the text.
-
-    Raises:
-        UserError: there is no WordNet in the folder.
     """
     try:
         wordnet = WordNet(folder)
@@ -117,7 +110,7 @@ def classes(folder: Path, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -
     return np.array([token if name is None else numbers.setdefault(name, token) for token, name in enumerate(names)])
 
 
-class HypernymClasses(Curriculum):
+class HypernymClasses:
     """A `Curriculum`: targets are replaced by their classes in the beginning of a training.
 
     In the thesis, classes have their own embeddings and replace tokens in the input, too. Here, the probability of a
@@ -174,7 +167,7 @@ def class_cross_entropy(
     return total
 
 
-class OrderClassifier(Head):
+class OrderClassifier(nn.Module):
     """Softmax over two orders, of one vector of a pair: in SOP (Lan et al. 2020, ALBERT) the vector of [BOS], which is
     BERT's [CLS]; in SRP, the dissertation's, the mean vector of the sentences' tokens."""
 
@@ -238,11 +231,7 @@ class SentenceOrder(Objective):
 
 
 def pairs(corpus: Corpus, tokenizer: Tokenizer, longest: int) -> Corpus:
-    """The windows of two sentences of a corpus, as first [EOS] second with at most `longest` tokens.
-
-    Raises:
-        UserError: no pairs are left to train on, or no pairs are held out.
-    """
+    """The windows of two sentences of a corpus, as first [EOS] second with at most `longest` tokens."""
     kept = corpus.windows([tokenizer.eos], lambda sentences, tokens: (sentences == 2) & (tokens < longest))
     if not len(kept) or not kept.held_out_items:
         raise UserError(
@@ -257,9 +246,6 @@ def order_task(name: str, usual: Task, config: NetworkConfig, tokenizer: Tokeniz
 
     Args:
         usual: of a corpus whose windows are pairs.
-
-    Raises:
-        UserError: the text has no two consecutive sentences that a network of this size reads in one sequence.
     """
     corpus = pairs(usual.corpus, tokenizer, config.max_positions - 2)
     return Task(name, corpus, SentenceOrder(name, usual.objective, tokenizer, config.d_model))

@@ -55,10 +55,6 @@ class Embedder:
     """Vectors of one or several networks; the vectors of several networks are concatenated."""
 
     def __init__(self, lms: Sequence[LanguageModel], options: VectorOptions | None = None) -> None:
-        """
-        Raises:
-            UserError: a model has no vectors, or too few layers.
-        """
         self._options = options or VectorOptions()
         self.lms = [network_of(lm) for lm in lms]
         for lm in self.lms:
@@ -86,9 +82,6 @@ class Embedder:
     def tokens(self, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
         """The tokens of each sentence and their vectors (tokens, d). In a causal model without [BOS] nothing predicts
         the first token, so it has no context vector and is left out.
-
-        Raises:
-            UserError: there are several networks: their tokens may differ.
         """
         lm = self._only()
         encoded = lm.network.encode(without_context(sentences))
@@ -102,9 +95,6 @@ class Embedder:
 
         Args:
             places: the place of the word in each sentence, counted in words from 0; None for whole sentences.
-
-        Raises:
-            UserError: there are several networks: their tokens may differ.
         """
         lm = self._only()
         encoded = lm.network.encode(without_context(sentences))
@@ -203,11 +193,7 @@ def mean_of_word(vectors: Tensor, first: int, last: int, size: int) -> Tensor:
 
 
 def network_of(lm: LanguageModel) -> NetworkScorer:
-    """The model, checked to have vectors.
-
-    Raises:
-        UserError: the model has no vectors, or not in its current use.
-    """
+    """The model, checked to have vectors."""
     capabilities = capabilities_of(lm)
     if any(capabilities.context) or capabilities.source:
         raise UserError(f"{lm.name}: vectors are for single sentences; leave out context and sources")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore.decision import Decision, best, combine, posteriors, rerank
-from rescore.decision.rules import least_risk, losses
+from rescore.decision.risk import least_risk, losses
 from rescore.errors import UserError
 from rescore.metrics.counting import error_counts
 from rescore.metrics.mt import Bleu, Chrf

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rescore.formats.seen import IdSet
+from rescore.formats.reading import IdSet
 
 
 def test_seen_is_a_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rescore.formats.seen.RECENT", 7)
+    monkeypatch.setattr("rescore.formats.reading.RECENT", 7)
     random = np.random.default_rng(0)
     seen, plain = IdSet(), set()
     for number in random.integers(0, 600, 2000).tolist():

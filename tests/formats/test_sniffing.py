@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.formats.peek import JsonPeek
+from rescore.formats.source import JsonPeek
 from tests.conftest import Run, assert_one_line_error
 
 

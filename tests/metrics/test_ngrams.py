@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescore.decision.rules import losses
+from rescore.decision.risk import losses
 from rescore.metrics.base import Metric
 from rescore.metrics.mt import Bleu, Chrf, ChrfPlusPlus
 from rescore.nbest import Hypothesis, NbestList

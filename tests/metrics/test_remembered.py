@@ -15,7 +15,7 @@ import pytest
 
 from rescore import comparing, formats, metrics, tuning
 from rescore.config import RunConfig
-from rescore.decision.rules import losses
+from rescore.decision.risk import losses
 from rescore.lms import TokenScores
 from rescore.metrics import Metric, base, list_statistics
 from rescore.metrics.base import CachedMetric, Counts

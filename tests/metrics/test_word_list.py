@@ -11,7 +11,7 @@ import pytest
 
 from rescore.asr.respell import find_lexicon
 from rescore.decision import Decision
-from rescore.decision.rules import losses
+from rescore.decision.risk import losses
 from rescore.errors import UserError
 from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total
 from rescore.metrics.alignment import align

@@ -394,7 +394,7 @@ def test_lines_that_cannot_be_read(rescore: Run, tmp_path: Path) -> None:
 
 
 def test_many_files(rescore: Run, tmp_path: Path) -> None:
-    """A folder of JSON Lines, a pattern, addresses: all are one stream."""
+    """A folder of JSON Lines, a pattern: both are one stream."""
     (tmp_path / "parts").mkdir()
     for number in (1, 2):
         line = f'{{"id": "u{number}", "hyps": [{{"text": "a", "score": -1}}]}}\n'
@@ -404,13 +404,3 @@ def test_many_files(rescore: Run, tmp_path: Path) -> None:
     assert rescore("convert", "parts").stdout == whole
     assert rescore("convert", "parts/part-*.jsonl").stdout == whole
     assert_one_line_error(rescore("convert", "parts/p?rt.json"), "no file matches this")
-
-
-@installed
-def test_addresses(rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "l.jsonl").write_text('{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n')
-    assert rescore("convert", f"file://{tmp_path}/l.jsonl").stdout == (tmp_path / "l.jsonl").read_text().replace(
-        "-1", "-1.0"
-    ).replace('"text": "a", "score": -1.0', '"score": -1.0, "text": "a"')
-    assert_one_line_error(rescore("convert", f"file://{tmp_path}/x.jsonl"), "x.jsonl: cannot be read")
-    assert_one_line_error(rescore("convert", "nonsense://x"), "nonsense://x: cannot be read")

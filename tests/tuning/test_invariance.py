@@ -13,7 +13,7 @@ from rescore import formats
 from rescore.asr.calibration import Calibration, calibrate
 from rescore.asr.confidence import networks
 from rescore.decision import Decision
-from rescore.decision.rules import losses
+from rescore.decision.risk import losses
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, without_copies
 from rescore.tuning import TuningOptions, Weights, tune

@@ -7,7 +7,7 @@ import pytest
 
 from rescore import formats, metrics
 from rescore.decision import Decision, rules
-from rescore.decision.rules import losses
+from rescore.decision.risk import losses
 from rescore.nbest import Hypothesis, NbestList, Origin
 from rescore.tuning import Tuned, TuningOptions, Weights, tune
 from rescore.tuning.objective import Objective

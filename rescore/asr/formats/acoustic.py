@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.formats.settings import AcousticScale
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import as_number, grouped, numbered, split_id, strip_markup, table
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, free_name
+from rescore.options import Declared, option
 
 ACOUSTIC, LANGUAGE = "am", "lm"
 """Columns of the acoustic score, and of the score of the language model (Kaldi's graph)."""
@@ -19,6 +20,18 @@ _WORDS = [name + packed for name in ("words_text", "words", "text", "nbest") for
 _ACOUSTIC_COSTS, _GRAPH_COSTS = ("acwt", "ac_cost"), ("lmwt.withlm", "lmwt", "lm_cost", "lmwt.nolm")
 _NUMBERED = re.compile(r"(.+)-(\d{1,9})")
 _ARCHIVES = re.compile(r"archives\.(\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcousticScale(Declared):
+    acoustic_scale: float | None = option(
+        None,
+        "First-pass score of Kaldi lists, SRILM lists and lattices: A times the acoustic score, plus the LM score.  "
+        "[default: 1/12 for Kaldi, 1/8 for SRILM; lattices: acscale in the file, else 1]",
+        metavar="A",
+        low=0,
+        high=1e6,
+    )
 
 
 class _Kaldi:

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rescore.asr.formats.acoustic import ACOUSTIC, LANGUAGE
+from rescore.asr.formats.acoustic import ACOUSTIC, LANGUAGE, AcousticScale
 from rescore.asr.formats.lattice_paths import Arcs, Lattice, as_score, is_silent, state_number
 from rescore.errors import UserError
-from rescore.formats.settings import AcousticScale, ListSize
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import as_number, strip_markup, table
+from rescore.formats.text import ListSize, as_number, strip_markup, table
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 from rescore.options import option
 

@@ -1,4 +1,5 @@
-"""Speech recognisers that write JSON or lists of words: icefall, sherpa-onnx, WeNet, Whisper, cloud services and Vosk.
+"""Speech recognisers that write JSON or lists of words: icefall, sherpa-onnx, WeNet, NeMo, Whisper, cloud services
+and Vosk.
 
 Azure     {"NBest": [{"Lexical": "a b", "Confidence": 0.9}, ...]}, batch: {"recognizedPhrases": [{"nBest": ...}]}
 Google    {"results": [{"alternatives": [{"transcript": "a b", "confidence": 0.9}, ...]}, ...]}
@@ -9,6 +10,7 @@ Vosk      {"alternatives": [{"text": "a b", "confidence": 231.4}, ...]}
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,14 @@ from typing import Any
 from rescore.errors import UserError
 from rescore.files import loads
 from rescore.formats.source import ReadOptions, Source, utterance_of
+from rescore.formats.tables import NUMBER
 from rescore.formats.text import (
+    ListSize,
     as_number,
     grouped,
     json_number,
     literal_words,
+    portions,
     strip_markup,
 )
 from rescore.formats.times import piece_times
@@ -180,6 +185,38 @@ def _total(values: Any, place: str) -> float:
     return sum(json_number(value, place, "a token's log-probability") for value in values)
 
 
+_WIDTH = re.compile(r"width(\d+)")
+
+
+class _NemoBeams:
+    """NeMo's beams file: `text<TAB>score` lines, the same number of them for each utterance."""
+
+    Options = ListSize
+
+    def sniff(self, source: Source) -> bool:
+        lines = [line for line in source.head.split("\n")[:20] if line]
+        cells = [line.split("\t") for line in lines[: max(1, len(lines) - 1)]]
+        return bool(cells) and all(len(row) == 2 and NUMBER.fullmatch(row[1]) is not None for row in cells)
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Ids are numbers from 1. The width of the beam is in the file's name, or given by --nbest-size."""
+        width = _WIDTH.search(source.path.name)
+        size = options.of(ListSize).size or (int(width[1]) if width else None)
+        if not size:
+            raise UserError(
+                f"{source.name}: how many lines has an utterance? Say it with --nbest-size N (the beam width)"
+            )
+        lines = enumerate(source.lines(), 1)
+        hypotheses = (self._hypothesis(line, f"{source.name}: line {number}") for number, line in lines)
+        yield from portions(hypotheses, size, source.name)
+
+    def _hypothesis(self, line: str, place: str) -> Hypothesis:
+        text, tab, score = line.rpartition("\t")
+        if not tab:
+            raise UserError(f"{place}: expected `text<TAB>score`")
+        return Hypothesis(strip_markup(text), {FIRST_PASS: as_number(score, place)})
+
+
 class _Whisper:
     """JSON of Whisper (OpenAI's, faster-whisper's, whisper.cpp's likes): one file a recording, made of segments."""
 
@@ -312,5 +349,6 @@ def _hypotheses(alternatives: list[Any], place: str) -> list[Hypothesis]:
 ICEFALL = _Icefall()
 SHERPA = _Sherpa()
 WENET = _Wenet()
+NEMO_BEAMS = _NemoBeams()
 WHISPER = _Whisper()
 SERVICES = _Services()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
-from rescore.files import read_json
+from rescore.files import read_json, write_text
 from rescore.formats.source import read_lines
 from rescore.lms.tokenizer import Tokenizer
 
@@ -110,8 +110,7 @@ class Corpus:
     @property
     def training_tokens(self) -> int:
         """Tokens in one epoch, [BOS] and [EOS] not counted."""
-        held_out = sum(len(self._item(index)) for index in self._held_out)
-        return len(self._ids) - held_out
+        return len(self._ids) - sum(len(self._item(index)) for index in self._held_out)
 
     @property
     def token_counts(self) -> npt.NDArray[np.int64]:
@@ -149,10 +148,8 @@ class Corpus:
         """The tokens of a sentence or window, without the first [BOS] and the last [EOS]."""
         if self._between is None:
             return self._sentence(index)
-        parts: list[npt.NDArray[np.unsignedinteger]] = []
-        for number in range(int(self._windows[index]), int(self._windows[index + 1])):
-            parts += [self._between, self._sentence(number)]
-        return np.concatenate(parts[1:])
+        sentences = map(self._sentence, range(self._windows[index], self._windows[index + 1]))
+        return np.concatenate([part for sentence in sentences for part in (self._between, sentence)][1:])
 
     def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
         return self._ids[self._ends[index - 1] if index else 0 : self._ends[index]]
@@ -247,23 +244,15 @@ def encode_pairs(
 
     Args:
         apart: each side is a sentence of at most `longest` tokens: first [EOS] [BOS] second.
-
-    Raises:
-        UserError: the files do not have the same number of lines, or no pair is left.
     """
-
     between = [tokenizer.eos, tokenizer.bos] if apart else [tokenizer.eos]
-
-    def fit(source_ids: list[int], target_ids: list[int]) -> bool:
-        return (
-            max(len(source_ids), len(target_ids)) <= longest if apart else len(source_ids) + len(target_ids) < longest
-        )
 
     def sentences() -> Iterator[list[int]]:
         for chunk in read_pairs(source, target):
             sources, targets = (tokenizer.encode([pair[side] for pair in chunk]) for side in (0, 1))
             for first, second in zip(sources, targets, strict=True):
-                if first and second and fit(first, second):
+                size = max(len(first), len(second)) if apart else len(first) + len(second) + 1
+                if first and second and size <= longest:
                     yield [*first, *between, *second]
                     yield [*second, *between, *first]
 
@@ -284,12 +273,9 @@ def _write(
 ) -> int:
     """Write sentences to `folder` unless they are there already; returns how many there are. Empty sentences, single or
     in a row, end a document."""
-    stats = []
-    for text in texts:
-        if not text.is_file():
-            raise UserError(f"{text}: no such file")
-        stat = text.stat()
-        stats.append(f"{text.resolve()} {stat.st_size} {stat.st_mtime_ns}")
+    if absent := next((text for text in texts if not text.is_file()), None):
+        raise UserError(f"{absent}: no such file")
+    stats = [f"{text.resolve()} {stat.st_size} {stat.st_mtime_ns}" for text in texts for stat in [text.stat()]]
     dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
     meta: dict[str, object] = {
         "dtype": np.dtype(dtype).name,
@@ -300,8 +286,8 @@ def _write(
     }
     if together > 1:
         meta |= {"together": together, "apart": apart}
-    done = folder / "corpus.json"  # written last: its presence says that the two others are whole
-    if meta.items() <= _read_meta(done).items():
+    done = folder / "corpus.json"  # written last: its presence says that the others are whole
+    if done.is_file() and meta.items() <= read_json(done).items():
         return (folder / "ends.bin").stat().st_size // np.dtype(np.int64).itemsize
     folder.mkdir(parents=True, exist_ok=True)
     done.unlink(missing_ok=True)
@@ -321,14 +307,5 @@ def _write(
             ends.write(np.int64(total).tobytes())
     if number:
         np.array(sorted({*documents, number} - {0}), dtype=np.int64).tofile(folder / "documents.bin")
-        done.write_text(json.dumps(meta | {"content": digest.hexdigest()[:16]}) + "\n", encoding="utf-8")
+        write_text(done, json.dumps(meta | {"content": digest.hexdigest()[:16]}) + "\n")
     return number
-
-
-def _read_meta(path: Path) -> dict[str, object]:
-    """The record written at the end of an encoding; empty if it is absent or unreadable."""
-    try:
-        meta = read_json(path)
-    except UserError:
-        return {}
-    return meta if isinstance(meta, dict) and "content" in meta else {}

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,6 @@ import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
-from tqdm import tqdm
 
 from rescore.errors import UserError, counted
 from rescore.lms import checkpoint
@@ -48,9 +46,6 @@ def optimizers(
 
     Args:
         name: `muon`, or `adamw` for all. heads: further modules to train, all with AdamW.
-
-    Raises:
-        UserError: this PyTorch has no Muon.
     """
     named = list(network.named_parameters())
     vectors = [value for _, value in named if value.dim() != 2]
@@ -234,13 +229,9 @@ class Trainer:
         self._best: dict[str, Tensor] = {}
         """The weights of the lowest validation loss, of an adaptation."""
         heads = {name: task.objective.head for name, task in self.tasks.items()}
-        self.heads = nn.ModuleDict({name: head for name, head in heads.items() if head is not None})
-        self.about_heads = {name: head.about for name, head in heads.items() if head is not None}
-        self.heads.to(device.device)
+        self.heads = nn.ModuleDict({name: head for name, head in heads.items() if head is not None}).to(device.device)
         self.optimizers = optimizers(network, options.optimizer, options.weight_decay, self.heads)
-        self._model: Callable[..., Tensor] = _Hidden(network)
-        if device.compiled:
-            self._model = torch.compile(self._model, dynamic=True)
+        self._model: Callable[..., Tensor] = torch.compile(network, dynamic=True) if device.compiled else network
         if device.world > 1:
             assert isinstance(self._model, nn.Module)
             self._model = nn.parallel.DistributedDataParallel(self._model)
@@ -249,13 +240,12 @@ class Trainer:
     def belongs_to(self) -> dict[str, Any]:
         """The identity that a saved state must match."""
         return {
+            "tasks": " ".join(task.name for task in self.schedule),
+            **{name: getattr(self.options, name) for name in ("batch_tokens", "seed", "optimizer", "objective")},
             "network": asdict(self.network.config),
             "tokenizer": self.tokenizer.fingerprint,
             "text": " ".join(dict.fromkeys(task.corpus.fingerprint for task in self.schedule)),
             "held_out": self.schedule[0].corpus.held_out_sentences,
-            "tasks": " ".join(task.name for task in self.schedule),
-            "objective": self.options.objective,
-            **{name: getattr(self.options, name) for name in ("batch_tokens", "seed", "optimizer")},
         }
 
     def learning_rate(self) -> float:
@@ -290,13 +280,6 @@ class Trainer:
     def _run(self, report: Callable[[str], None], interrupts: Interrupts) -> None:
         options, progress = self.options, self.progress
         main = self.device.rank == 0
-        bar = tqdm(
-            desc="train",
-            unit="tok",
-            unit_scale=True,
-            initial=progress.tokens,
-            disable=not (main and sys.stderr.isatty()),
-        )
         if main and self._adapts and not progress.losses:
             self.validate(report)
         self.network.train()
@@ -318,7 +301,6 @@ class Trainer:
             stops = self._adapts and progress.worse >= PATIENCE
             seconds, interrupted, stops = self._agreed(now - began, interrupts.number is not None, stops)
             progress.seconds += seconds
-            bar.update(tokens)
             if interrupted:
                 interrupts.number = interrupts.number or signal.SIGTERM  # perhaps another process was told
                 break
@@ -326,9 +308,7 @@ class Trainer:
                 if main:
                     report(f"step {progress.step}  stopped: {PATIENCE} validations in a row gained nothing")
                 break
-            if progress.step % 20 == 0:
-                bar.set_postfix(loss=f"{loss:.3f}", lr=f"{self.learning_rate():.1e}", refresh=False)
-            if main and bar.disable and pace.due(progress.step):
+            if main and pace.due(progress.step):
                 now_at = pace.line(progress.tokens, progress.seconds, self._share())
                 report(f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {now_at}")
             if main and self._validation_due():
@@ -339,7 +319,6 @@ class Trainer:
         else:
             if main:
                 self.validate(report)
-        bar.close()
         if main:
             self.save()
 
@@ -395,13 +374,13 @@ class Trainer:
 
     def _loss(self, objective: Objective, batch: SentenceBatch) -> tuple[Tensor, int]:
         """Sum of the losses of a batch's predicted tokens, and their number; a head's loss is added for each token."""
-        device = self.device.device
         seed = [self.options.seed, self.progress.step, self.device.rank]
         example = objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
         if self._curriculum is not None:
             example = self._curriculum(example, self._share(), seed)
-        example = example.to(device)
-        with torch.autocast(device.type, self.device.precision, enabled=self.device.precision != torch.float32):
+        example = example.to(self.device.device)
+        mixed = self.device.precision != torch.float32
+        with torch.autocast(self.device.device.type, self.device.precision, enabled=mixed):
             hidden = self._model(example.tokens, example.lengths)
         loss = self._cross_entropy(hidden[example.predicted].to(self.device.precision), example)
         if objective.head is not None:
@@ -476,11 +455,7 @@ class Trainer:
         checkpoint.write_tensors(self.folder / STATE, whole, about)
 
     def resume(self) -> None:
-        """Read what `save` wrote.
-
-        Raises:
-            UserError: the file is missing or damaged, or belongs to another network or other options.
-        """
+        """Read what `save` wrote."""
         path = self.folder / STATE
         if not path.is_file():
             raise UserError(f"{path}: no such file; there is nothing to resume, leave out --resume")
@@ -516,31 +491,19 @@ class Trainer:
         checkpoint.save(self.folder, self.network, self.tokenizer)
 
 
-class _Hidden(nn.Module):
-    """The network as the compiler and DistributedDataParallel want it: a module around the shared weights."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        return self.network(tokens, lengths)
-
-
 def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    # Length of training and frequency of saving may change; options that decide the batches or the network may not.
-    decisive = ("batch_tokens", "seed", "optimizer", "objective", "network", "tokenizer", "text", "held_out")
-    for name in ("tasks", *decisive):
-        saved, wanted = before.get(name), now[name]
-        if saved == wanted:
-            continue
+    """See that a saved state belongs to this training. The length of the training and the frequency of saving may
+    change; options that decide the batches or the network may not."""
+    for name, wanted in now.items():
+        saved = before.get(name)
         if isinstance(saved, dict) and isinstance(wanted, dict):
-            name = next(key for key in saved | wanted if saved.get(key) != wanted.get(key))
+            name = next((key for key in saved | wanted if saved.get(key) != wanted.get(key)), name)
             saved, wanted = saved.get(name), wanted.get(name)
-        raise UserError(
-            f"{path}: was made with {name} {saved}, not {wanted}; resume with the same, or start in another folder"
-        )
+        if saved != wanted:
+            raise UserError(
+                f"{path}: was made with {name} {saved}, not {wanted}; resume with the same, or start in another folder"
+            )

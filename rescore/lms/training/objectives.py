@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus
 
-
-class Loss(Protocol):
-    """The loss of targets that are no tokens."""
-
-    def __call__(self, hidden: Tensor, embeddings: Tensor, targets: Tensor, *, bias: Tensor | None) -> Tensor:
-        """The sum over positions, natural log.
-
-        Args:
-            hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,). bias: (vocabulary,).
-        """
+Loss = Callable[..., Tensor]
+"""As `tied_cross_entropy`: the sum of the losses of all positions, natural log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +40,6 @@ class Example:
         return Example(tokens, lengths, predicted, targets, labels, self.loss)
 
 
-class Head(nn.Module):
-    """A head that classifies whole sequences in training; model folders do not hold its weights."""
-
-    about: ClassVar[str]
-    """A description of its targets, for the card."""
-
-    def loss(self, hidden: Tensor, example: Example) -> Tensor:
-        """The mean of -log p of the labels, natural log, of hidden vectors (batch, n, d)."""
-        raise NotImplementedError
-
-    def right(self, hidden: Tensor, example: Example) -> Tensor:
-        """(batch,), whether the more probable label is the right one."""
-        raise NotImplementedError
-
-
 class Objective:
     """Turns a batch of sentences into an example."""
 
@@ -70,7 +47,10 @@ class Objective:
     """The name of exp(loss)."""
     predicts_end: bool = False
     """Whether [EOS] is predicted, too."""
-    head: Head | None = None
+    head: Any = None
+    """A module that classifies whole sequences in training: `loss(hidden, example)` is the mean of -log p of the
+    labels, `right(hidden, example)` says of each sequence whether its label is the most probable, and `about` describes
+    the labels. Model folders do not hold its weights."""
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides all random choices."""
@@ -86,17 +66,9 @@ class Task:
     objective: Objective
 
 
-class Curriculum(Protocol):
-    """Changes the targets of an example with the progress of the training."""
-
-    def __call__(self, example: Example, done: float, seed: Sequence[int]) -> Example:
-        """
-        Args:
-            done: the share of the training that is done. seed: as for an objective.
-        """
-
-    def __str__(self) -> str:
-        """Its effect, in a line."""
+Curriculum = Callable[[Example, float, Sequence[int]], Example]
+"""Changes the targets of an example by the share of the training that is done, with a seed as for an objective; its
+`str` is its effect, in a line."""
 
 
 class LanguageAutoencoding(Objective):

@@ -137,11 +137,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     @property
     def start(self) -> Path | None:
-        """The folder of the model to start from.
-
-        Raises:
-            UserError: no model has the name in `init`.
-        """
+        """The folder of the model to start from."""
         return None if self.init is None else model_folder("--init", self.init)
 
     @property
@@ -177,11 +173,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     @property
     def named_config(self) -> NetworkConfig:
-        """The configuration that `config` names.
-
-        Raises:
-            UserError: it is neither a named size nor a file.
-        """
+        """The configuration that `config` names."""
         if self.config in NAMED:
             return NAMED[self.config]()
         if not Path(self.config).is_file():
@@ -191,27 +183,20 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     def sized(self, kind: str, tokenizer: Tokenizer) -> NetworkConfig:
         """The configuration of the network: a named size with the tokenizer's vocabulary, or the configuration of the
         model to start from, with the options' additions.
-
-        Raises:
-            UserError: the options do not fit the model or each other.
         """
         if self.start is not None:
             return self.shaped(replace(NetworkConfig.load(self.start / "config.json"), kind=kind))
         return self.shaped(replace(self.named_config, kind=kind, vocab_size=tokenizer.vocab_size))
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
-        """A configuration with the options' additions.
-
-        Raises:
-            UserError: it cannot be added.
-        """
+        """A configuration with the options' additions."""
         return config
 
     def window(self, config: NetworkConfig) -> int:
         """How many consecutive sentences are held out, or trained on, together."""
         return 1
 
-    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
+    def tasks(self, usual: Task, data: TrainingData) -> list[Task]:
         """The tasks of the batches in turn; the kind's own task is `usual`."""
         return [usual]
 
@@ -225,7 +210,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class Lesson:
+class TrainingData:
     """The inputs from which tasks are made."""
 
     tokenizer: Tokenizer
@@ -240,9 +225,6 @@ def model_folder(option: str, name: str) -> Path:
 
     Args:
         option: the name of the option, for messages.
-
-    Raises:
-        UserError: no such folder or shipped model exists.
     """
     if Path(name).is_dir():
         return Path(name)
@@ -307,13 +289,13 @@ class ContextOptions(NeuralOptions):
     def window(self, config: NetworkConfig) -> int:
         return config.sentences if self.context else super().window(config)
 
-    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
+    def tasks(self, usual: Task, data: TrainingData) -> list[Task]:
         from rescore.lms.training.objectives import ContextObjective, Task
 
-        tasks = super().tasks(usual, lesson)
+        tasks = super().tasks(usual, data)
         if self.context:
-            tokenizer = lesson.tokenizer
-            windows = lesson.text.windows([tokenizer.eos, tokenizer.bos])
+            tokenizer = data.tokenizer
+            windows = data.text.windows([tokenizer.eos, tokenizer.bos])
             tasks.append(Task("context", windows, ContextObjective(usual.objective, tokenizer)))
         return tasks
 
@@ -350,13 +332,13 @@ class SourceOptions(TranslationOptions):
             raise UserError("--context and --pairs exclude each other: a network reads either neighbours or a source")
         return replace(config, sentences=2, source=True)
 
-    def tasks(self, usual: Task, lesson: Lesson) -> list[Task]:
+    def tasks(self, usual: Task, data: TrainingData) -> list[Task]:
         from rescore.lms.training.objectives import SourceObjective, Task
 
-        tasks = super().tasks(usual, lesson)
-        if lesson.pairs is not None:
-            tasks.append(Task("pairs", lesson.pairs, SourceObjective(usual.objective, lesson.tokenizer)))
-        return tasks if self.text or lesson.pairs is None else tasks[1:]
+        tasks = super().tasks(usual, data)
+        if data.pairs is not None:
+            tasks.append(Task("pairs", data.pairs, SourceObjective(usual.objective, data.tokenizer)))
+        return tasks if self.text or data.pairs is None else tasks[1:]
 
 
 @dataclass(frozen=True, kw_only=True)

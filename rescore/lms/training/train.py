@@ -24,7 +24,7 @@ from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.lms.training.loop import STATE, Device, Trainer, TrainingState
-from rescore.lms.training.options import Lesson, NeuralOptions
+from rescore.lms.training.options import NeuralOptions, TrainingData
 from rescore.lms.training.vocabulary import VOCABULARIES
 from rescore.parts import KINDS
 
@@ -90,9 +90,9 @@ def _run(
     corpora = [Corpus(folder, tokenizer, held_out, options.seed, options.window(network.config)) for folder in folders]
     pairs = Corpus(out / PAIRS, tokenizer, held_out, options.seed) if options.translations else None
     corpus = corpora[0]
-    tasks = kind.tasks(Lesson(tokenizer, network.config, options, corpus, pairs))
+    tasks = kind.tasks(TrainingData(tokenizer, network.config, options, corpus, pairs))
     for number, further in enumerate(corpora[1:], start=2):
-        learned = kind.tasks(Lesson(tokenizer, network.config, options, further))
+        learned = kind.tasks(TrainingData(tokenizer, network.config, options, further))
         tasks += [replace(task, name=f"{task.name}, text {number}") for task in learned]
     curriculum = options.curriculum(tokenizer, corpus.token_counts)
     trainer = Trainer(network, tokenizer, tasks, options, machine, out, curriculum)
@@ -217,7 +217,7 @@ def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
         for name, task in trainer.tasks.items()
     ]
     accuracies = [
-        f"| validation accuracy of {trainer.about_heads[name]}, {name} "
+        f"| validation accuracy of {trainer.heads[name].about}, {name} "
         f"| {100 * value:.1f} %, on held-out pairs of lines |"
         for name, value in progress.accuracies.items()
     ]

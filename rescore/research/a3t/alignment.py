@@ -105,11 +105,7 @@ class Ctm:
         return cls(path, {name: sorted(tokens) for name, tokens in words.items()})
 
     def spans(self, audio: Audio, text: str) -> list[Span]:
-        """The span of each letter of a text.
-
-        Raises:
-            UserError: the file has no such utterance, or other words in it.
-        """
+        """The span of each letter of a text."""
         words = self.words.get(audio.name, [])
         if letters_of("".join(word for _, word in words)) != letters_of(text):
             spoken = " ".join(word for _, word in words)
@@ -123,10 +119,6 @@ class CtcAligner:
     """Letters placed by a CTC model of letters."""
 
     def __init__(self, folder: Path) -> None:
-        """
-        Raises:
-            UserError: the folder is no CTC model.
-        """
         from rescore.large.ctc import CtcModel
 
         self.folder = folder
@@ -135,11 +127,7 @@ class CtcAligner:
         """A recording, and its frames: hypotheses about it come one after another."""
 
     def spans(self, audio: Audio, text: str) -> list[Span]:
-        """The span of each letter of a text.
-
-        Raises:
-            UserError: the recording cannot be used or is too short for the text, or the model's tokens are not letters.
-        """
+        """The span of each letter of a text."""
         key = (audio, digest(audio))
         if self._last[0] != key:
             with torch.inference_mode():
@@ -198,10 +186,6 @@ def viterbi(frames: Tensor, ids: Sequence[int], blank: int) -> list[tuple[int, i
 
 
 def aligner(name: str) -> Ctm | CtcAligner:
-    """What --align names: a CTM, or `hf-ctc:DIR`.
-
-    Raises:
-        UserError: it cannot be read.
-    """
+    """What --align names: a CTM, or `hf-ctc:DIR`."""
     kind, _, path = name.partition(":")
     return CtcAligner(find(Path(path))[0]) if kind == CTC else Ctm.read(Path(name))

@@ -57,10 +57,6 @@ class A3tModel:
     precision = "float32"
 
     def __init__(self, name: str, folder: Path) -> None:
-        """
-        Raises:
-            UserError: the folder holds no A3T, or no CTC model that aligns hypotheses.
-        """
         self.name = self.model = name
         self._folder, self.network = folder, load(folder)
         self.mel = Mel(self.network.config.rate, self.network.config.mels)
@@ -74,11 +70,7 @@ class A3tModel:
         return hashlib.sha256(f"a3t {SPAN}".encode() + digest).hexdigest()
 
     def example(self, audio: Audio, text: str) -> Example:
-        """An utterance under a text, as the network reads it.
-
-        Raises:
-            UserError: the recording cannot be used, or is too short for the text.
-        """
+        """An utterance under a text, as the network reads it."""
         config = self.network.config
         return normalised(example(audio, text, self.aligner, self.mel, config.units), config)
 

@@ -78,11 +78,7 @@ def read_examples(
 
 
 def example(audio: Audio, text: str, places: Ctm | CtcAligner, mel: Mel, units: Sequence[str]) -> Example:
-    """An utterance under a text, its spectrogram not normalised. Unknown letters count as the first.
-
-    Raises:
-        UserError: the recording cannot be used, or the text has too many letters or cannot be aligned.
-    """
+    """An utterance under a text, its spectrogram not normalised. Unknown letters count as the first."""
     letters, number_of = letters_of(text), {unit: number for number, unit in enumerate(units, 1)}
     if len(letters) >= MOST_TOKENS:
         raise UserError(

@@ -36,7 +36,7 @@ from rescore.lms.training.objectives import (
     Task,
     tied_cross_entropy,
 )
-from rescore.lms.training.options import Lesson, MaskingOptions, NeuralOptions
+from rescore.lms.training.options import MaskingOptions, NeuralOptions, TrainingData
 from rescore.mt.unified import SequenceToSequence, Unified
 from rescore.parts import KINDS
 from rescore.research.permutation import PermutationLanguageModelling
@@ -163,7 +163,7 @@ def tasks_of(
 ) -> list[Task]:
     """What a network learns from a text, and perhaps from pairs."""
     kind: NeuralKind = KINDS[config.kind](config.kind)
-    return kind.tasks(Lesson(tokenizer, config, options, *corpora))
+    return kind.tasks(TrainingData(tokenizer, config, options, *corpora))
 
 
 def options_of(config: NetworkConfig, settings: dict[str, Any]) -> NeuralOptions:
