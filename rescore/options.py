@@ -71,6 +71,12 @@ class Option:
     parts: Registry[Any] | None = None
     """A table whose parts declare the options that stand in the place of this field, each in its class `Options`."""
 
+    @property
+    def table(self) -> Registry[Any] | None:
+        """The table whose names are the values."""
+        table = self.choices if isinstance(self.choices, Registry | tuple) else self.choices()
+        return table if isinstance(table, Registry) else None
+
     def allows(self, number: float) -> bool:
         """Whether a number is within the bounds; NaN never is."""
         low = self.low is None or (number > self.low if self.open_low else number >= self.low)

@@ -136,7 +136,7 @@ def _argument(name: str, entry: Field) -> click.Argument:
     about = entry.about
     kind, _, several = _kind(entry.hint)
     number: dict[str, Any] = {"nargs": -1} if several else {"default": entry.default}
-    metavar = about.metavar or table_metavar(about)
+    metavar = about.metavar or _metavar(about)
     return click.Argument([name], metavar=metavar, required=about.required, type=_type(kind, about), **number)
 
 
@@ -146,7 +146,7 @@ def _option(name: str, entries: Sequence[Field]) -> click.Option:
     about = entry.about
     kind, optional, several = _kind(entry.hint)
     names = about.names or (f"--{name.replace('_', '-')}",)
-    metavar = about.metavar or table_metavar(about) or ("N" if kind is int else None)
+    metavar = about.metavar or _metavar(about) or ("N" if kind is int else None)
     shown: dict[str, Any] = {"help": about.help or None, "metavar": metavar, "required": about.required}
     if about.value:
         shown |= {"type": click.Choice([value.about.value for value in entries]), "multiple": about.repeated}
@@ -175,15 +175,9 @@ def _single(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, 
     return value[0] if value else None
 
 
-def table_of(about: Option) -> Registry[Any] | None:
-    """The table whose names are the values of an option."""
-    table = about.choices if isinstance(about.choices, Registry | tuple) else about.choices()
-    return table if isinstance(table, Registry) else None
-
-
-def table_metavar(about: Option) -> str | None:
+def _metavar(about: Option) -> str | None:
     """The names of the option's table, if they are few."""
-    table = table_of(about)
+    table = about.table
     names = f"[{'|'.join(table or ())}]"
     return None if table is None else names if len(names) < LONG else "NAME"
 
@@ -193,7 +187,7 @@ def _type(kind: Any, about: Option) -> Any:
     metavar = about.metavar or ""
     if about.parse:
         return Text(metavar, about.parse)
-    if (table := table_of(about)) is not None:
+    if (table := about.table) is not None:
         return Text(metavar, partial(_name, table), table)
     if isinstance(about.choices, tuple) and about.choices:
         return click.Choice(list(about.choices))
@@ -277,7 +271,9 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from rescore.cli.help import groups
 
-        for title, records in groups(ctx, self.get_params(ctx), whole=ctx.meta[WHOLE]).items():
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        shown = [(entry_of(option), record) for option in options if (record := option.get_help_record(ctx))]
+        for title, records in groups(shown, whole=ctx.meta[WHOLE]).items():
             with formatter.section(title):
                 formatter.write_dl(records)
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-import click
-
-from rescore.cli.bridge import entry_of, table_metavar, table_of
 from rescore.options import Declared, Field
 
 SHORT = 20
@@ -27,25 +24,21 @@ def described(entry: Field, record: tuple[str, str], whole: bool) -> tuple[str, 
     more = ""
     if table := entry.about.describes:
         more = "; ".join(f"{name}: {table.about(name)}" for name in table) + "."
-    elif table_metavar(entry.about) == "NAME":  # which has no place for the names
-        more = f"One of: {', '.join(table_of(entry.about) or ())}."
+    elif (table := entry.about.table) and "|".join(table) not in record[0]:
+        more = f"One of: {', '.join(table)}."
     return record[0], f"{about} {more}{brackets}{rest}" if more else record[1]
 
 
-def groups(ctx: click.Context, parameters: Sequence[click.Parameter], whole: bool) -> dict[str, list[tuple[str, str]]]:
+def groups(records: Iterable[tuple[Field | None, tuple[str, str]]], whole: bool) -> dict[str, list[tuple[str, str]]]:
     """The options by the titles of their groups; of all groups on one screen, the common options.
 
-    Options that every command has stand behind the command's own.
+    Options that every command has, which no field declares, stand behind the command's own.
     """
     shown: dict[str, list[tuple[str, str]]] = {Declared.title: []}
     everywhere: list[tuple[str, str]] = []
-    for parameter in parameters:
-        record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
-        if record is None:
-            continue
-        entry = entry_of(parameter)
+    for entry, record in records:
         if entry is None:
-            if whole or parameter.name not in ("quiet", "verbose"):
+            if whole or not record[0].startswith(("-q", "-v")):
                 everywhere.append(record)
         elif whole or entry.about.common:
             title = entry.title if whole else Declared.title
