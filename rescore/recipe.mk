@@ -19,7 +19,7 @@ CACHE ?= $(OUT)/cache
 SCORE_OPTIONS ?=
 TUNE_OPTIONS ?=
 MEASURE_OPTIONS ?=
-REPORT_OPTIONS ?= --environment
+REPORT_OPTIONS ?=
 
 TESTS ?= test
 TEST_test ?= $(TEST)

@@ -99,21 +99,6 @@ def words_of(
     return [(calibration or UNCALIBRATED).words(network, alternatives) for network in decided]
 
 
-def for_page(
-    metric: Metric,
-    lists: Sequence[NbestList],
-    texts: Sequence[str],
-    weights: Weights,
-    decide: Decision,
-    dev: Sequence[NbestList] | None = None,
-) -> Sequence[Sequence[Word]]:
-    """The words of the decided texts with their confidences: calibrated on dev lists where they allow it."""
-    try:
-        return confidences(metric, lists, texts, weights, decide, dev).words
-    except UserError:
-        return confidences(metric, lists, texts, weights, decide).words
-
-
 def render(quality: Confidences) -> str:
     """The quality, in lines for the terminal; nothing without references."""
     lines = []

@@ -57,8 +57,6 @@ def command(
     reporting.check()
     config = check(options.configured(config, lms, dev=weights.dev))
     times = outputs.check()
-    if outputs.html and not lms.lm:
-        raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
     if outputs.curve and not config.tunes:
         raise click.UsageError("--curve is about tuning; give --dev or --folds")
     lists = inputs.read(nbest, need_references=bool(config.folds))

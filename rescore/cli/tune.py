@@ -57,8 +57,8 @@ def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, in
     --no-bagging takes the weights with the lowest error on the lists.
     """
     from rescore import formats, pipeline
-    from rescore.reports.details import weight_curve, write_curve
     from rescore.reports.figures import sign
+    from rescore.tuning.curves import weight_curve, write_curve
 
     config = options.configured(
         config,

@@ -10,7 +10,7 @@ import numpy as np
 
 from rescore.metrics import Metric, Normaliser, value
 from rescore.metrics.significance import ScoredText
-from rescore.nbest import NbestList, Origin, new_word_origins
+from rescore.nbest import NbestList
 from rescore.reports.figures import Figures, sign
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
@@ -20,7 +20,6 @@ from rescore.reports.words import (
     by_position,
     pairs_line,
     pairs_of,
-    respellings,
 )
 from rescore.styles import as_json, text
 from rescore.tuning.weights import Weights
@@ -74,8 +73,6 @@ class Analysis:
     by_position: list[Position] = field(default_factory=list)
     corrected: list[Confusion] = field(default_factory=list)
     broken: list[Confusion] = field(default_factory=list)
-    respelled: Changes | None = None
-    """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
     lattice_oracle: float | None = None
     """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
 
@@ -85,16 +82,12 @@ def analyse(
     lists: Sequence[NbestList],
     weights: Weights,
     texts: Sequence[str] | None = None,
-    dev: Sequence[NbestList] | None = None,
 ) -> Analysis:
     """Compare the first pass with the texts chosen under weights, on lists with references.
 
     Args:
-        texts: what was chosen, one per list; None to choose as the weights were tuned for. dev: the lists that weights
-            were tuned on, from which the outlook is; None for that of `lists`. Where they are `lists`, `texts` were
-            chosen in folds.
+        texts: what was chosen, one per list; None to choose as the weights were tuned for.
     """
-    in_folds = texts if dev is lists else None
     if texts is None:
         texts = weights.decision.texts(metric, lists, weights.of)
     figures = Figures(metric, lists)
@@ -105,13 +98,8 @@ def analyse(
         by_depth(metric, figures.statistics, lists),
         _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
-        outlook(metric, dev or lists, weights, in_folds, on_dev=bool(dev) and dev is not lists),
+        outlook(metric, lists, weights),
     )
-    if lists and Origin.RESPELLED in new_word_origins(lists, lists[0].hypotheses[0].scores):
-        counts = [
-            (respelling.times, *(respelling.effects or (0, 0, 0))) for respelling in respellings(metric, lists, texts)
-        ]
-        result.respelled = Changes(*np.sum([(0, 0, 0, 0), *counts], axis=0).tolist())
     if metric.words is not None and metric.unit == "word":
         references = [nbest.references for nbest in lists]
         outputs = [output.text for output in first], [output.text for output in reranked]
@@ -166,10 +154,6 @@ def render(analysis: Analysis) -> str:
         "",
         text(rows),
     ]
-    if words := analysis.respelled:
-        lines.append(
-            f"respelled words: {words.moved:,}, better {words.better:,}, worse {words.worse:,}, neither {words.same:,}"
-        )
     if analysis.corrected or analysis.broken:
         lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("broken", analysis.broken, True)]
     return "\n".join([*lines, "", outlook_lines(analysis.outlook), "", analysis.signature])

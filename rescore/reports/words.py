@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from rapidfuzz.distance import Levenshtein
-
-from rescore.metrics import Metric
-from rescore.metrics.alignment import Edit, align, edits_between
-from rescore.metrics.base import losses_of
+from rescore.metrics.alignment import align
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import FIRST_PASS, RECOGNISED, NbestList, Origin
 
 POSITIONS = 40
 """Places beyond count with this one."""
@@ -94,64 +88,3 @@ def pairs_line(name: str, pairs: list[Confusion], broken: bool = False) -> str:
         wrong, right = pair.hypothesis or "(nothing)", pair.reference or "(nothing)"
         shown.append(f"{right if broken else wrong} -> {wrong if broken else right} {pair.count}")
     return f"{name}: {', '.join(shown)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Respelled:
-    """One word (or more) in all utterances."""
-
-    heard: str
-    written: str
-    times: int
-    effects: tuple[int, int, int] | None
-    """Number of changes that, on their own, are better, worse or neutral; None without references."""
-
-
-def respellings(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[Respelled]:
-    """The respelled words of the chosen texts, the most frequent first.
-
-    The effect is measured on the utterance's errors (by the metric) when only this word changes in the original
-    hypothesis.
-    """
-    changes = [(nbest, *change) for nbest, text in zip(lists, texts, strict=True) for change in _changes(nbest, text)]
-    with_references = bool(changes) and all(nbest.references for nbest, *_ in changes)
-    effects: Counter[tuple[tuple[str, str], int]] = Counter()
-    if with_references:
-        lists = [nbest for nbest, *_ in changes]
-        before = losses_of(metric, lists, [" ".join(words) for _, words, _ in changes])
-        edited = ([*words[: edit.start], *edit.words, *words[edit.end :]] for _, words, edit in changes)
-        after = losses_of(metric, lists, list(map(" ".join, edited)))
-        for (_, words, edit), change in zip(changes, np.sign(after - before).tolist(), strict=True):
-            effects[_sides(words, edit), change] += 1
-    times = Counter(_sides(words, edit) for _, words, edit in changes)
-    return [
-        Respelled(
-            *sides, number, (effects[sides, -1], effects[sides, 1], effects[sides, 0]) if with_references else None
-        )
-        for sides, number in sorted(times.items(), key=lambda item: (-item[1], item[0]))
-    ]
-
-
-def heard(nbest: NbestList, text: str) -> str | None:
-    """The hypothesis that a respelled text of the list came from; None for other texts."""
-    chosen = next((hypothesis for hypothesis in nbest.hypotheses if hypothesis.text == text), None)
-    if chosen is None or chosen.origin is not Origin.RESPELLED:
-        return None
-    words, first = text.split(), chosen.scores[FIRST_PASS]
-    old = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.origin in RECOGNISED]
-    sources = [hypothesis for hypothesis in old if hypothesis.scores[FIRST_PASS] == first] or old  # --s2s rank
-    texts = [hypothesis.text for hypothesis in sources]
-    return min(texts, key=lambda source: Levenshtein.distance(source.split(), words), default=None)
-
-
-def _changes(nbest: NbestList, text: str) -> Iterator[tuple[list[str], Edit]]:
-    """The words of the hypothesis that a respelled text came from, with each change; nothing for other texts."""
-    source = heard(nbest, text)
-    if source is not None:
-        words = source.split()
-        for edit in edits_between(words, text.split()):
-            yield words, edit
-
-
-def _sides(words: Sequence[str], edit: Edit) -> tuple[str, str]:
-    return " ".join(words[edit.start : edit.end]).lower(), " ".join(edit.words).lower()

@@ -43,7 +43,6 @@ def files(tmp_path: Path) -> dict[str, bytes]:
         ["convert", "l.json", "-o", "l.json"],
         ["convert", "l*.json", "-o", "l.json"],
         ["eval", "text", "--ref", "text", "--report", "text"],
-        ["check", "w.json", "--golden", "l.json", "--junit", "l.json"],
         ["report", "w.json", "-o", "w.json"],
         ["embed", "text", *LM, "-o", "text"],
         ["similarity", "text", *LM, "-o", "text"],

@@ -239,9 +239,8 @@ class ReportOptions(Declared):
 
             for place in self.table:
                 style = str(style_of(place))
-                about = overview.environment() if style == "markdown" else ""
                 with formats.opened(place) as file:
-                    file.write(overview.render_overview([results], "espnet", style, about) + "\n")
+                    file.write(overview.render_overview([results], "espnet", style) + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)
