@@ -68,7 +68,6 @@ class Offer:
     """Titles of the groups that are offered; all groups if empty."""
     names: tuple[str, ...] = ()
     """Fields that are offered besides."""
-    without: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     helps: Mapping[str, str] = field(default_factory=dict)
     """Help texts of the command's own, by field."""
@@ -84,7 +83,7 @@ class Offer:
         return [
             entry._replace(about=self._about(entry))
             for entry in flattened(self._declared())
-            if (every or entry.title in self.groups or entry.name in self.names) and entry.name not in self.without
+            if every or entry.title in self.groups or entry.name in self.names
         ]
 
     def _about(self, entry: Field) -> Option:

@@ -99,9 +99,9 @@ PLAIN = Offer(LanguageModelOptions, required=("lm",))
 """The options of commands that need a language model."""
 
 
-def config(*groups: str, names: Sequence[str] = (), without: Sequence[str] = ()) -> Offer:
+def config(*groups: str, names: Sequence[str] = ()) -> Offer:
     """The fields of `RunConfig` in some groups, and the fields of these names, as options of a command."""
-    return Offer(RunConfig, groups, tuple(names), ("force_weights", *without))
+    return Offer(RunConfig, groups, tuple(names))
 
 
 @dataclass(frozen=True, kw_only=True)
