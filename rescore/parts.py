@@ -121,7 +121,7 @@ FORMATS: Registry[Any] = Registry(
         "tsv": ("rescore.formats.tables:TSV", "TSV with named columns"),
         "csv": ("rescore.formats.tables:CSV", "CSV with named columns"),
         "nemo-beams": ("rescore.asr.formats.speech:NEMO_BEAMS", "NeMo beams TSV"),
-        "text": ("rescore.formats.best:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
+        "text": ("rescore.formats.references:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
         "json": ("rescore.formats.records:GENERIC", "JSON records with named fields"),
     },
 )

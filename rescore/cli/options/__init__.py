@@ -76,7 +76,7 @@ class LanguageModelOptions(Declared):
     workers: int | None = option(None, "With ray: number of workers.  [default: one per GPU or core]", low=1)
 
     def load(self, skip: bool = False) -> list[LanguageModel]:
-        """The models, here or in a cluster, which ends with the command; `skip` as in `ClusterOptions`."""
+        """The models, here or in a cluster, which ends with the command; `skip` as in `Cluster`."""
         from rescore.lms import load_all
 
         if self.computing.prompt:
@@ -88,9 +88,9 @@ class LanguageModelOptions(Declared):
             if self.workers:
                 raise click.UsageError("--workers needs --engine ray")
             return load_all(self.lm, self.computing, self.cache)
-        from rescore.scoring.cluster import Cluster, ClusterOptions
+        from rescore.scoring.cluster import Cluster
 
-        cluster = Cluster(self.lm, self.computing, self.cache, ClusterOptions(address or None, self.workers, skip))
+        cluster = Cluster(self.lm, self.computing, self.cache, address or None, self.workers, skip)
         click.get_current_context().call_on_close(cluster.close)
         return [*cluster.models]
 
