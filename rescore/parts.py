@@ -198,9 +198,9 @@ METRICS: Registry[Any] = Registry(
     "metric",
     {
         "wer": ("rescore.metrics.wer:ErrorRate", "word error rate, as sclite counts"),
-        "cer": ("rescore.metrics.wer:CharacterErrorRate", "character error rate"),
+        "cer": ("rescore.metrics.characters:CharacterErrorRate", "character error rate"),
         "mer": (
-            "rescore.metrics.wer:MixedErrorRate",
+            "rescore.metrics.characters:MixedErrorRate",
             "mixed error rate: characters of Chinese, Japanese and Thai, words of the rest",
         ),
         "bwer": ("rescore.metrics.listed:ListedErrorRate", "word error rate of the words in --words"),
@@ -231,7 +231,7 @@ TESTS: Registry[Any] = Registry(
     "test",
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
-        "bootstrap": ("rescore.metrics.significance:Bootstrap", "paired bootstrap"),
+        "bootstrap": ("rescore.metrics.bootstrap:Bootstrap", "paired bootstrap"),
         "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
@@ -248,5 +248,5 @@ STYLES: Registry[Any] = Registry(
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
 
-CONFIDENCES = "rescore.asr.confidences"
+CONFIDENCES = "rescore.asr.confidence"
 """Gives each word of decided texts the probability that it is right."""

@@ -413,7 +413,6 @@ def test_respell(ngram: Golden) -> None:
     ngram.lists("out.jsonl")
     ngram.file("best.trn", 5)
     ngram.run("test.json", "--dev", "dev.json", *respell, "--channel", "dev")
-    ngram.run("test.json", "--folds", "3", *respell, "--channel", "folds")
     ngram.run("score", "test.json", *respell, "--channel", "models/channel", "-o", "scored.jsonl")
     ngram.lists("scored.jsonl", 2, 5, only="respelled")
     ngram.holds("respell")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO
@@ -9,23 +10,24 @@ from typing import IO
 import numpy as np
 
 from rescore.metrics import Metric, Normaliser, value
+from rescore.metrics.alignment import align
 from rescore.metrics.significance import ScoredText
 from rescore.nbest import NbestList
 from rescore.reports.figures import Figures, sign
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
-from rescore.reports.words import (
-    Confusion,
-    Position,
-    by_position,
-    pairs_line,
-    pairs_of,
-)
 from rescore.styles import as_json, text
 from rescore.tuning.weights import Weights
 
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
 """Upper ends of the classes of reference lengths, in words."""
+POSITIONS = 40
+"""Places beyond count with this one."""
+PAIRS = 20
+"""How many word pairs are listed."""
+
+References = Sequence[Sequence[str]]
+"""Of each utterance one or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,28 @@ class Changes:
     """worse,"""
     same: int
     """or the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Word errors at one place of the reference (from 1; insertions count with the word before), and how many words."""
+
+    position: int
+    words: int
+    """References that have a word there; of two references the longer."""
+    first_pass: int
+    """Its errors there."""
+    reranked: int
+    """Its errors there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """A word of the reference, its replacement in the wrong output (empty for a deletion), and the count."""
+
+    reference: str
+    hypothesis: str
+    count: int
 
 
 @dataclass(slots=True)
@@ -103,9 +127,9 @@ def analyse(
     if metric.words is not None and metric.unit == "word":
         references = [nbest.references for nbest in lists]
         outputs = [output.text for output in first], [output.text for output in reranked]
-        result.by_position = by_position(metric.words, references, *outputs)
-        result.corrected = pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
-        result.broken = pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
+        result.by_position = _by_position(metric.words, references, *outputs)
+        result.corrected = _pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
+        result.broken = _pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
     return result
 
 
@@ -133,6 +157,56 @@ def _moves(metric: Metric, first: Sequence[ScoredText], reranked: Sequence[Score
     return Changes(len(changes), changes.count(1), changes.count(-1), changes.count(0))
 
 
+def _by_position(
+    normaliser: Normaliser, references: References, first: Sequence[str], reranked: Sequence[str]
+) -> list[Position]:
+    words, errors = Counter[int](), (Counter[int](), Counter[int]())
+    for texts, *outputs in zip(references, first, reranked, strict=True):
+        pairs = [normaliser.pair(texts, output) for output in outputs]
+        longest = max(len(expected) for expected, _ in pairs)
+        words.update(min(place, POSITIONS) for place in range(1, longest + 1))
+        for counter, pair in zip(errors, pairs, strict=True):
+            place = 0
+            for word, hypothesis_word in align(*pair):
+                place += word is not None
+                if word != hypothesis_word:
+                    counter[min(max(place, 1), POSITIONS)] += 1
+    return [Position(place, words[place], errors[0][place], errors[1][place]) for place in sorted(words)]
+
+
+def _pairs_of(
+    normaliser: Normaliser, references: References, wrong: Sequence[str], right: Sequence[str]
+) -> list[Confusion]:
+    """The most frequent errors of an output at words that the other output has right."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for texts, *outputs in zip(references, wrong, right, strict=True):
+        if outputs[0] == outputs[1]:
+            continue
+        # Both outputs are compared with the reference in which the wrong output has the fewest errors.
+        expected = normaliser(normaliser.closest(texts, outputs[0]))
+        bad, good = (
+            [pair for pair in align(expected, normaliser(output)) if pair[0] is not None] for output in outputs
+        )
+        for (word, in_wrong), (_, in_right) in zip(bad, good, strict=True):
+            if word is not None and in_wrong != word == in_right:
+                counts[word, in_wrong or ""] += 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]]
+
+
+def _pairs_line(name: str, pairs: list[Confusion], broken: bool = False) -> str:
+    """The most frequent pairs: the word of the first pass, the word after reranking, and how often.
+
+    Args:
+        broken: the word of the first pass is the reference; else the word after reranking is.
+    """
+    shown = []
+    for pair in pairs[:8]:
+        wrong, right = pair.hypothesis or "(nothing)", pair.reference or "(nothing)"
+        shown.append(f"{right if broken else wrong} -> {wrong if broken else right} {pair.count}")
+    return f"{name}: {', '.join(shown)}"
+
+
 def write(analysis: Analysis, file: IO[str]) -> None:
     """Write one JSON object."""
     file.write(as_json(analysis) + "\n")
@@ -155,5 +229,5 @@ def render(analysis: Analysis) -> str:
         text(rows),
     ]
     if analysis.corrected or analysis.broken:
-        lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("broken", analysis.broken, True)]
+        lines += ["", _pairs_line("corrected", analysis.corrected), _pairs_line("broken", analysis.broken, True)]
     return "\n".join([*lines, "", outlook_lines(analysis.outlook), "", analysis.signature])

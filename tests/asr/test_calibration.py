@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescore.asr.calibration import calibrate, correct, quality
-from rescore.asr.confidence import ConfusionNetwork
+from rescore.asr.confidence import ConfusionNetwork, calibrate, correct, quality
 from rescore.formats import recordings
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList

@@ -133,17 +133,6 @@ def test_files_that_arguments_name_are_prerequisites(argument: str, rescore: Run
     assert stamp() != before
 
 
-@pytest.mark.parametrize("place", ["SCORE_OPTIONS := --respell 5  --channel folds", "TEST += --channel=folds"])
-def test_no_channel_learns_from_test_lists(place: str, tmp_path: Path) -> None:
-    lines = ["DEV := dev --channel folds", "TEST := test", "include $(shell rescore recipe)", place]
-    (tmp_path / "Makefile").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    done = make(tmp_path, "--dry-run")
-    assert done.returncode == 2 and "would learn from the references of test lists" in done.stderr
-    (tmp_path / "Makefile").write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
-    done = make(tmp_path, "--dry-run")
-    assert "score dev --channel folds" in done.stdout and "score test --lm" in done.stdout
-
-
 def test_several_sets_of_a_translator(tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     dev, test = fairseq(tmp_path, "dev"), fairseq(tmp_path, "test")

@@ -183,13 +183,6 @@ def test_weights_of_another_model(rescore: Run, tmp_path: Path) -> None:
     assert rescore("rerank", "bare.jsonl", "--weights", "w.json").returncode == 0
 
 
-def test_a_channel_of_the_lists_that_are_decided(rescore: Run, tmp_path: Path) -> None:
-    write_lines(tmp_path / "l.jsonl", noise(12, 1))
-    for more in ((), ("--report", "r.json")):
-        done = rescore("rerank", "l.jsonl", "--respell", "2", "--channel", "folds", *more)
-        assert_one_line_error(done, "--channel folds learns from the references of these lists")
-
-
 def figures(name: str, first_pass: float, reranked: float, p_value: float) -> MetricResult:
     return MetricResult(name, name == "BLEU", first_pass, 0.0, reranked, p_value, {}, {}, {}, "")
 
