@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from rescore.errors import UserError
@@ -98,14 +97,6 @@ class RegistryWithOptions(Registry[Part]):
         return super().__getitem__(name.partition(":")[0])
 
 
-@dataclass(frozen=True, slots=True)
-class BleuTokenizer:
-    """A tokenizer of sacreBLEU."""
-
-    extra: str | None = None
-    """The package to install for it; None if it comes with sacreBLEU."""
-
-
 FORMATS: Registry[Any] = Registry(
     "format",
     {
@@ -162,10 +153,7 @@ KINDS: Registry[Any] = Registry(
         "hf-masked": ("rescore.large.kinds:MaskedKind", "masked language model of Hugging Face transformers"),
         "hf-causal": ("rescore.large.kinds:CausalKind", "causal language model of Hugging Face transformers"),
         "hf-seq2seq": ("rescore.large.kinds:Seq2SeqKind", "translation model of Hugging Face transformers"),
-        "hf-ctc": (
-            "rescore.large.kinds:CtcKind",
-            "CTC speech model of Hugging Face transformers; listens to --audio",
-        ),
+        "hf-ctc": ("rescore.large.kinds:CtcKind", "CTC speech model of Hugging Face transformers; listens to --audio"),
         "hf-speech": (
             "rescore.large.kinds:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
@@ -228,22 +216,6 @@ METRICS: Registry[Any] = Registry(
     },
 )
 """Classes with the methods of `rescore.metrics.Metric`. A metric's name in lower case is its key."""
-
-_HERE, _CJK = BleuTokenizer(), BleuTokenizer("rescore[cjk]")
-TOKENIZERS: Registry[BleuTokenizer] = Registry(
-    "--tokenize",
-    {
-        "13a": (_HERE, "the WMT standard"),
-        "none": (_HERE, "no tokenisation, for tokenised texts"),
-        "intl": (_HERE, "splits at all Unicode punctuation"),
-        "char": (_HERE, "each character is a token"),
-        "zh": (_HERE, "each Chinese character is a token; other text is split into words"),
-        "ja-mecab": (_CJK, "Japanese words"),
-        "ko-mecab": (_CJK, "Korean words"),
-        "flores200": (_CJK, "subwords of 200 languages (spBLEU)"),
-    },
-)
-"""sacreBLEU's tokenizers for BLEU."""
 
 DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     "decision",

@@ -41,7 +41,7 @@ class Table(ResultsFiles):
     as_json: bool = option(False, "Print all results as one JSON list instead of a table.", "--json")
 
 
-@options.command("report", own=Table, naming=options.RenameOption)
+@options.command("report")
 def report_command(own: Table, naming: options.RenameOption) -> None:
     """Make one table of results files that `rescore run --report` wrote.
 
@@ -82,7 +82,7 @@ class Regression(ResultsFiles):
     update: bool = option(False, "Replace the golden file by RESULTS.json.")
 
 
-@options.command("check", own=Regression)
+@options.command("check")
 def check_command(own: Regression) -> int:
     """Compare results files with golden files; exit with 1 if a figure is worse or cannot be compared.
 

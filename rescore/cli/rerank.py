@@ -72,14 +72,7 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
                     pass
 
 
-@options.command(
-    "rerank",
-    own=Reranking,
-    weights=options.TunedWeights,
-    reporting=options.ReportOptions,
-    config=options.config(options.EXPANSION, options.DECISION, options.MEASURES),
-    inputs=options.InputOptions,
-)
+@options.command("rerank", config=options.config(options.EXPANSION, options.DECISION, options.MEASURES))
 def command(
     own: Reranking,
     weights: options.TunedWeights,

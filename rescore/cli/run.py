@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 @options.command(
     "run",
-    own=options.Lists,
-    lms=options.LanguageModelOptions,
-    weights=options.DevLists,
     config=options.config(
         options.MODELS,
         options.WEIGHTS,
@@ -29,9 +26,6 @@ if TYPE_CHECKING:
         options.DECISION,
         options.MEASURES,
     ),
-    outputs=RunOutputs,
-    reporting=options.ReportOptions,
-    inputs=options.InputOptions,
 )
 def command(
     own: options.Lists,

@@ -121,7 +121,9 @@ class Cluster:
                 self._start()
             while self._facts is None:
                 self._step(STARTING)
-            self.models = [RemoteModel(self, rank, name, about) for rank, (name, about) in enumerate(self._facts)]
+            self.models: list[RemoteModel] = [
+                RemoteModel(self, rank, name, about) for rank, (name, about) in enumerate(self._facts)
+            ]
         except BaseException:
             self.close()
             raise

@@ -66,14 +66,11 @@ class WordsFile(options.Lists):
 
 @options.command(
     "confidence",
-    file=WordsFile,
-    weights=options.TunedWeights,
     dev=options.Offer(
         options.DevLists,
         helps={"dev": "Lists with references for calibration, with the same columns. May be repeated."},
     ),
     config=options.config(options.DECISION, options.MEASURES),
-    inputs=options.InputOptions,
 )
 def command(
     file: WordsFile,
