@@ -16,7 +16,7 @@ import numpy as np
 
 from rescore.lms import Question
 from rescore.lms.training.vocabulary import word_tokenizer
-from rescore.mt.lexical.estimation import LexicalRecipe, train
+from rescore.mt.lexical.estimation import train
 from rescore.mt.lexical.model import LexicalLM, LexicalModel, Links, texts_of_words
 
 Pair = tuple[str, str]
@@ -62,7 +62,7 @@ def by_rescore(folder: Path, known: Sequence[Pair], new: Sequence[Pair]) -> tupl
     for side, name in enumerate(("source", "target")):
         (folder / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
     began = cpu()
-    train((folder / "source", folder / "target"), folder / "lm", LexicalRecipe(pieces=0))
+    train((folder / "source", folder / "target"), folder / "lm", pieces=0)
     trained = cpu() - began
     lm = LexicalLM("lexical", folder / "lm")
     lm.score([Question(new[0][1], new[0][0])])

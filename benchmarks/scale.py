@@ -17,7 +17,7 @@ from rescore import formats
 from rescore.lms import load
 from rescore.lms.base import DEFAULT, Question, without_context
 from rescore.lms.context import in_place
-from rescore.scoring.cluster import Cluster, ClusterOptions
+from rescore.scoring.cluster import Cluster
 from rescore.scoring.local import windows
 
 
@@ -51,7 +51,7 @@ def main() -> None:
     for workers in map(int, arguments.workers.split(",")):
         ray.init(num_cpus=workers, log_to_driver=False, logging_level="error", include_dashboard=False)
         began = time.perf_counter()
-        cluster = Cluster([arguments.lm], DEFAULT, None, ClusterOptions(workers=workers))
+        cluster = Cluster([arguments.lm], DEFAULT, None, workers=workers)
         warm: Iterator[list[Question]] = iter([batches[0][:50]] * 4 * workers)
         list(cluster.models[0].stream(warm))
         print(f"{workers} workers ready in {time.perf_counter() - began:.1f} s", flush=True)

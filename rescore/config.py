@@ -48,11 +48,8 @@ class RunConfig(Declared):
     )  # fmt: skip
     cache: str | None = None
     """The folder in which scores and generated hypotheses are kept."""
-    force_weights: bool = option(
-        False,
-        "Apply weights that were tuned on scores of another model; the signature then contains `forced`.",
-        group=WEIGHTS,
-    )
+    force_weights: bool = False
+    """Whether weights that were tuned on scores of another model are applied; the signature then contains `forced`."""
     count_tokens: bool | None = None
     """Whether the number of a model's tokens becomes a column."""
 

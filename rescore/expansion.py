@@ -53,9 +53,6 @@ class Expansion:
         """The records of the columns that it adds."""
         return {}
 
-    def check_decided(self) -> None:
-        """Refuse lists whose references are not to be used, if it learns from them."""
-
     def check_components(self, nbest: NbestList, names: Sequence[str]) -> None:
         """Refuse components of the first pass whose weights are tuned and that new hypotheses of a list would lack."""
 

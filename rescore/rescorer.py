@@ -124,7 +124,6 @@ class Rescorer:
         return self._plans[traits]
 
     def _check(self, plan: Plan) -> None:
-        pipeline.expand_to_decide(plan, ())  # no channel may be learned from what is decided
         columns = {lm.name: origin(lm, plan.norm) for lm in plan.models}
         for expansion in plan.expansions:
             columns |= expansion.columns

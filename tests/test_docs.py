@@ -379,7 +379,6 @@ def test_inputs_of_the_action_stay_data(tmp_path: Path) -> None:
         "LISTS": "test.json --lm $(touch${IFS}harm)\n  --dev dev.json\n",
         "GOLDEN": "a b.json",
         "TOLERANCE": "0.1",
-        "JUNIT": "j.xml",
     }
     environment = {"PATH": f"{tool.parent}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": "summary.md", **given}
     subprocess.run(["bash", "-e", "-c", scripts[-1]], cwd=tmp_path, env=environment, check=True)

@@ -413,7 +413,6 @@ def test_respell(ngram: Golden) -> None:
     ngram.lists("out.jsonl")
     ngram.file("best.trn", 5)
     ngram.run("test.json", "--dev", "dev.json", *respell, "--channel", "dev")
-    ngram.run("test.json", "--folds", "3", *respell, "--channel", "folds")
     ngram.run("score", "test.json", *respell, "--channel", "models/channel", "-o", "scored.jsonl")
     ngram.lists("scored.jsonl", 2, 5, only="respelled")
     ngram.holds("respell")
@@ -539,8 +538,7 @@ def test_report(ngram: Golden) -> None:
     ngram.run("report", "a.json", "b.json", "--layout", "paper", "-o", "table.md")
     ngram.file("table.md")
     ngram.run("check", "a.json", "--golden", "a.json")
-    ngram.run("check", "a.json", "--golden", "b.json", "--junit", "junit.xml", status=1)
-    ngram.file("junit.xml", 8)
+    ngram.run("check", "a.json", "--golden", "b.json", status=1)
     ngram.holds("report")
 
 

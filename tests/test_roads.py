@@ -131,14 +131,14 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
     """The models on workers of a Ray cluster, by name."""
     if importlib.util.find_spec("ray") is None:
         pytest.skip("needs Ray: pip install 'rescore[ray]'")
-    from rescore.scoring.cluster import Cluster, ClusterOptions
+    from rescore.scoring.cluster import Cluster
 
     folder = tmp_path_factory.mktemp("models")
     _models(folder)
     specs = {"ngram:one": f"ngram:{folder}/one", "ngram:two": f"ngram:{folder}/two"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_worker_niceness", "0")
-        cluster = Cluster(list(specs.values()), DEFAULT, None, ClusterOptions(workers=1))
+        cluster = Cluster(list(specs.values()), DEFAULT, None, workers=1)
         try:
             yield dict(zip(specs, cluster.models, strict=True))
         finally:

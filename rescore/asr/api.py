@@ -7,8 +7,7 @@ from pathlib import Path
 
 from rescore import pipeline
 from rescore.api import as_weights, checked_lists, config_of
-from rescore.asr.confidence import Word
-from rescore.asr.confidences import confidences
+from rescore.asr.confidence import Word, confidences
 from rescore.asr.correct import Corrected, Corrector
 from rescore.asr.formats.documents import Text
 from rescore.asr.merge import merge as merged

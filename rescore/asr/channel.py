@@ -8,7 +8,8 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -311,13 +312,13 @@ def learn(pairs: Pairs, source: str = "") -> Channel:
 def _counted(pairs: Pairs, before: Channel | None, source: str) -> Channel:
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     totals: Counter[str] = Counter()
-    costs = _Costs(before) if before else None
+    cost = cache(lambda ours, theirs: -before.log_prob(ours, theirs)) if before else None
     for (meant, heard), number in pairs.items():
         text = framed(meant)
         for size in range(BLOCK + 1):
             for start in range(len(text) - size + 1):
                 totals[text[start : start + size]] += number
-        for ours, theirs in blocks(align(text, framed(heard), costs)):
+        for ours, theirs in blocks(align(text, framed(heard), cost)):
             counts[ours][theirs] += number
     return Channel(counts, totals, source)
 
@@ -333,75 +334,37 @@ def blocks(atoms: Atoms) -> Iterator[tuple[str, str]]:
             yield ours, theirs
 
 
-class _Costs(dict[tuple[str, str], float]):
-    """-log P of pairs of single letters, looked up in a channel once."""
+def align(meant: str, heard: str, cost: Callable[[str, str], float] | None) -> Atoms:
+    """Pairs of letters, one of them empty where a letter was left out or added, of the least cost together.
 
-    def __init__(self, channel: Channel) -> None:
-        super().__init__()
-        self._channel = channel
-
-    def __missing__(self, pair: tuple[str, str]) -> float:
-        cost = self[pair] = -self._channel.log_prob(*pair)
-        return cost
-
-
-def align(meant: str, heard: str, costs: _Costs | None) -> Atoms:
-    """Pairs of letters, one of them empty where a letter was left out or added, of the least cost together."""
+    Args:
+        cost: -log P of a pair; None for the fewest edits.
+    """
     if meant == heard:
         return [(letter, letter) for letter in meant]
-    if costs is None:
-        return _fewest(meant, heard)
+    atoms: Atoms = []
+    if cost is None:
+        for code in Levenshtein.opcodes(meant, heard):
+            ours, theirs = meant[code.src_start : code.src_end], heard[code.dest_start : code.dest_end]
+            atoms += zip_longest(ours, theirs, fillvalue="")
+        return atoms
     best = np.zeros((len(meant) + 1, len(heard) + 1)).tolist()
     steps: dict[tuple[int, int], tuple[int, int]] = {}
     for i in range(len(meant) + 1):
         for j in range(len(heard) + 1):
-            choices = []
-            if i and j:
-                choices.append((best[i - 1][j - 1] + costs[meant[i - 1], heard[j - 1]], (1, 1)))
-            if i:
-                choices.append((best[i - 1][j] + costs[meant[i - 1], ""], (1, 0)))
-            if j:
-                choices.append((best[i][j - 1] + costs["", heard[j - 1]], (0, 1)))
+            choices = [
+                (best[i - di][j - dj] + cost(meant[i - di : i], heard[j - dj : j]), (di, dj))
+                for di, dj in ((1, 1), (1, 0), (0, 1))
+                if di <= i and dj <= j
+            ]
             if choices:
                 best[i][j], steps[i, j] = min(choices)
-    atoms: Atoms = []
     i, j = len(meant), len(heard)
     while i or j:
         di, dj = steps[i, j]
         atoms.append((meant[i - di : i], heard[j - dj : j]))
         i, j = i - di, j - dj
     return atoms[::-1]
-
-
-def _fewest(meant: str, heard: str) -> Atoms:
-    atoms: Atoms = []
-    for code in Levenshtein.opcodes(meant, heard):
-        ours, theirs = meant[code.src_start : code.src_end], heard[code.dest_start : code.dest_end]
-        size = max(len(ours), len(theirs))
-        atoms += [(ours[k : k + 1], theirs[k : k + 1]) for k in range(size)]
-    return atoms
-
-
-def train(
-    paths: Sequence[str], out: Path, references: Sequence[str] = (), report: Callable[[str], None] = lambda line: None
-) -> None:
-    """Learn a channel from N-best lists and write its folder: channel.json, and a card.
-
-    Args:
-        paths: of the lists. references: files of their references, if the lists have no references.
-
-    Raises:
-        UserError: a list has no reference.
-    """
-    known = References(tuple(references)) if references else None
-    lists = formats.read(paths, references=known, need_references=True)
-    pairs = collect(lists)
-    confused = sum(number for (meant, heard), number in pairs.items() if meant != heard)
-    source = f"{counted(len(lists), 'list')}, {content_hash(lists)}"
-    channel = learn(pairs, source)
-    channel.save(out)
-    report(f"channel: {counted(pairs.total(), 'word')} of {source}; {confused:,} were heard as others")
-    write_text(out / "README.md", _card(channel, pairs.total(), confused))
 
 
 class ChannelKind(Kind):
@@ -426,7 +389,15 @@ class ChannelKind(Kind):
         assert isinstance(options, ChannelKind.Options)
         if not options.text:
             raise UserError("no lists to learn a channel from; give --text LISTS")
-        train([str(path) for path in options.text], options.out, options.ref, report)
+        known = References(options.ref) if options.ref else None
+        lists = formats.read([str(path) for path in options.text], references=known, need_references=True)
+        pairs = collect(lists)
+        confused = sum(number for (meant, heard), number in pairs.items() if meant != heard)
+        source = f"{counted(len(lists), 'list')}, {content_hash(lists)}"
+        channel = learn(pairs, source)
+        channel.save(options.out)
+        report(f"channel: {counted(pairs.total(), 'word')} of {source}; {confused:,} were heard as others")
+        write_text(options.out / "README.md", _card(channel, pairs.total(), confused))
 
     @staticmethod
     def rows() -> list[list[str]]:

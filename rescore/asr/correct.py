@@ -430,20 +430,19 @@ class Corrector:
         waiting: list[Part] = []
         name = None
         for part in parts:
-            recordings = {text.recording for text in part.texts}
-            if waiting and (len(waiting) >= WINDOW or (name and recordings and recordings != {name})):
+            recording = part.text.recording if part.text else name
+            if waiting and (len(waiting) >= WINDOW or (name and recording != name)):
                 yield from self._write(waiting)
                 waiting = []
             waiting.append(part)
-            name = next(iter(recordings), name)
+            name = recording
         yield from self._write(waiting)
 
     def _write(self, parts: Sequence[Part]) -> Iterator[tuple[str, list[Change]]]:
-        every = iter(self([text for part in parts for text in part.texts]))
+        every = iter(self([part.text for part in parts if part.text]))
         for part in parts:
-            changes = [next(every) for _ in part.texts]
-            written = part.render([[change.replacement for change in row] for row in changes])
-            yield written, [change for row in changes for change in row]
+            changes = next(every) if part.text else []
+            yield part.render([change.replacement for change in changes]), changes
 
 
 ACRONYM = 3

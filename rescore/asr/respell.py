@@ -23,7 +23,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.channel import Channel, collect, learn
 from rescore.asr.correct import Candidate as Correction
 from rescore.asr.correct import Corrector
-from rescore.asr.formats.documents import Text, recording_of, replaced
+from rescore.asr.formats.documents import Replacement, Text, recording_of, replaced
 from rescore.asr.merge import refuse_scored
 from rescore.config import RunConfig
 from rescore.errors import UserError, counted
@@ -190,22 +190,70 @@ WINDOW = 200
 """Lists whose words are looked up together."""
 
 
-class Version(NamedTuple):
-    """A hypothesis in the making."""
+class Change(NamedTuple):
+    """What may stand in the place of neighbouring words of a hypothesis."""
 
+    first: int
+    last: int
+    """Numbers of the first word, and of the word behind the last."""
+    gain: float
+    """By how much the hypothesis is better with it."""
+    channel: float
+    """Natural log of P(heard | meant)."""
+    replacement: Replacement
+
+
+class Original(NamedTuple):
+    """A hypothesis that new hypotheses are made of."""
+
+    hypothesis: Hypothesis
+    text: str
     score: float
-    """By which the best are chosen, higher is better."""
-    chosen: tuple[tuple[int, Candidate], ...]
-    """The places of respelled words, and what stands there."""
+    """How good it is as it is; scores and gains choose the new hypotheses of a list."""
+    changes: Sequence[Change]
+    """In the order of their places."""
 
-    @property
-    def channel(self) -> float:
-        return sum(candidate.channel for _, candidate in self.chosen)
+    def versions(self, number: int) -> list[tuple[float, tuple[Change, ...]]]:
+        """The best `number` sets of changes that do not overlap, and the scores of the hypotheses they make."""
+        beam: list[tuple[float, tuple[Change, ...]]] = [(self.score, ())]
+        for _, same_place in groupby(self.changes, key=lambda change: change.first):
+            options = list(same_place)
+            longer = [
+                (score + change.gain, (*chosen, change))
+                for score, chosen in beam
+                for change in options
+                if not chosen or chosen[-1].last <= change.first
+            ]
+            beam = heapq.nlargest(number, [*beam, *longer], key=lambda version: version[0])
+        return [version for version in beam if version[1]]
 
-    def applied(self, words: Sequence[str]) -> str:
-        """The text of the hypothesis that has these words."""
-        new = dict(self.chosen)
-        return " ".join(cased(new[place].text, word) if place in new else word for place, word in enumerate(words))
+
+def extended(nbest: NbestList, originals: Iterable[Original], number: int) -> NbestList:
+    """A copy of the list with the best new hypotheses behind the old ones, so that up to `number` are respelled."""
+    old = [replace(one, scores={CHANNEL: 0.0, EDITS: 0.0} | one.scores) for one in nbest.hypotheses]
+    versions = [
+        (score, original, chosen) for original in originals for score, chosen in original.versions(number + len(old))
+    ]
+    versions.sort(key=lambda version: -version[0])
+    room = number - sum(one.origin is Origin.RESPELLED for one in old)
+    seen = {_key(one.text) for one in old}
+    lower = all(one.text == one.text.lower() for one in old)
+    new: list[Hypothesis] = []
+    for _, (hypothesis, text, *_), chosen in versions:
+        text = replaced(text, [change.replacement for change in chosen])
+        if (key := _key(text)) not in seen and len(new) < room:
+            seen.add(key)
+            columns = {
+                CHANNEL: hypothesis.scores.get(CHANNEL, 0.0) + sum(change.channel for change in chosen),
+                EDITS: hypothesis.scores.get(EDITS, 0.0) + len(chosen),
+            }
+            new.append(Hypothesis(key if lower else text, hypothesis.scores | columns, Origin.RESPELLED))
+    return replace(nbest, hypotheses=[*old, *new])
+
+
+def _key(text: str) -> str:
+    """Texts with the same words have the same key."""
+    return " ".join(text.lower().split())
 
 
 class Respeller:
@@ -216,91 +264,52 @@ class Respeller:
         self._propose = Proposer(channel, lexicon)
 
     def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
-        """Copies of the lists with new hypotheses behind the old ones."""
-        stream = iter(lists)
-        while window := list(islice(stream, WINDOW)):
-            words = {
-                word
-                for nbest in window
-                for hypothesis in nbest.hypotheses
-                for word in hypothesis.text.lower().split()
-                if self.doubtful(word)
-            }
-            candidates = self._propose(sorted(words))
-            for nbest in window:
-                yield self.respell(nbest, candidates)
-
-    def doubtful(self, word: str) -> bool:
-        """Whether a word in lower case is none of the lexicon."""
-        return word not in self._lexicon and spelled(word)
-
-    def respell(self, nbest: NbestList, candidates: Mapping[str, Sequence[Candidate]]) -> NbestList:
-        """A copy of one list with new hypotheses, given candidates for words in lower case.
+        """Copies of the lists with new hypotheses behind the old ones.
 
         Raises:
-            UserError: the list has scores of models, which the new hypotheses would lack.
+            UserError: a list has scores of models, which the new hypotheses would lack.
         """
-        refuse_scored(nbest, "respell")
-        original = {CHANNEL: 0.0, EDITS: 0.0}
-        old = [replace(hypothesis, scores=original | hypothesis.scores) for hypothesis in nbest.hypotheses]
-        texts = [hypothesis.text.split() for hypothesis in nbest.hypotheses]
-        firsts = first_pass_ranks(nbest)
-        if self._lexicon.by_utterance:
-            candidates = {
-                word: [
-                    candidate for candidate in candidates[word] if self._lexicon.knows(candidate.text.split(), nbest.id)
-                ]
-                for word in {word.lower() for words in texts for word in words} & candidates.keys()
-            }
-        versions = [
-            (version, place)
-            for place, rank in firsts.items()
-            for version in self._versions(texts[place], -math.log(rank), candidates, self._number + len(texts))
-        ]
-        versions.sort(key=lambda item: -item[0].score)
-        room = self._number - sum(one.origin is Origin.RESPELLED for one in old)
-        seen = {" ".join(words).lower() for words in texts}
-        new: list[Hypothesis] = []
-        for version, place in versions:
-            text = version.applied(texts[place])
-            if text.lower() not in seen and len(new) < room:
-                seen.add(text.lower())
-                new.append(_respelled(old[place], text, version.channel, len(version.chosen)))
-        return replace(nbest, hypotheses=[*old, *new])
+        for window in _windows(lists, WINDOW):
+            words = {word for nbest in window for one in nbest.hypotheses for word in one.text.lower().split()}
+            candidates = self._propose(sorted(word for word in words if word not in self._lexicon and spelled(word)))
+            for nbest in window:
+                refuse_scored(nbest, "respell")
+                originals = (
+                    self._original(nbest, place, rank, candidates) for place, rank in first_pass_ranks(nbest).items()
+                )
+                yield extended(nbest, originals, self._number)
 
-    def _versions(
-        self, words: Sequence[str], first: float, candidates: Mapping[str, Sequence[Candidate]], number: int
-    ) -> list[Version]:
-        """The best `number` texts that candidates make of a hypothesis, the best first, without itself."""
-        heard = [word.lower() for word in words]
-        beam = [Version(first + LEXICON_WEIGHT * sum(map(self._lexicon.log_prob, heard)), ())]
-        for place, word in enumerate(heard):
-            if options := candidates.get(word):
-                gains = [(self._gain(word, candidate), (place, candidate)) for candidate in options]
-                longer = [Version(old.score + gain, (*old.chosen, new)) for old in beam for gain, new in gains]
-                beam = heapq.nlargest(number, [*beam, *longer], key=lambda version: version.score)
-        return [version for version in beam if version.chosen]
+    def _original(
+        self, nbest: NbestList, place: int, rank: int, candidates: Mapping[str, Sequence[Candidate]]
+    ) -> Original:
+        """A hypothesis with the changes that candidates for words in lower case make possible."""
+        words = nbest.hypotheses[place].text.split()
+        score, end, changes = 0.0, -1, []
+        for number, word in enumerate(words):
+            heard, start = word.lower(), end + 1
+            end = start + len(word)
+            prior = self._lexicon.log_prob(heard)
+            score += prior
+            for meant in candidates.get(heard, ()):
+                if self._lexicon.knows(meant.text.split(), nbest.id):
+                    gain = LEXICON_WEIGHT * (meant.prior - prior) + CHANNEL_WEIGHT * meant.channel + EDIT_BONUS
+                    written = Replacement(start, end, cased(meant.text, word))
+                    changes.append(Change(number, number + 1, gain, meant.channel, written))
+        first = -math.log(rank) + LEXICON_WEIGHT * score
+        return Original(nbest.hypotheses[place], " ".join(words), first, changes)
 
-    def _gain(self, heard: str, meant: Candidate) -> float:
-        words = LEXICON_WEIGHT * (meant.prior - self._lexicon.log_prob(heard))
-        return words + CHANNEL_WEIGHT * meant.channel + EDIT_BONUS
+
+def _windows(lists: Iterable[NbestList], size: int) -> Iterator[list[NbestList]]:
+    stream = iter(lists)
+    while window := list(islice(stream, size)):
+        yield window
 
 
 def first_pass_ranks(nbest: NbestList) -> dict[int, int]:
     """The places of the hypotheses that new hypotheses may come from, and their ranks by first-pass score, from 1."""
     scores = nbest.column(FIRST_PASS)
     ranks = {score: rank for rank, score in enumerate(sorted(set(scores), reverse=True), 1)}
-    return {
-        place: ranks[score]
-        for place, (hypothesis, score) in enumerate(zip(nbest.hypotheses, scores, strict=True))
-        if math.isfinite(score)
-    }
-
-
-def _respelled(original: Hypothesis, text: str, channel: float, edits: int) -> Hypothesis:
-    scores = original.scores
-    columns = {CHANNEL: scores[CHANNEL] + channel, EDITS: scores[EDITS] + edits}
-    return Hypothesis(text, scores | columns, Origin.RESPELLED)
+    return {place: ranks[score] for place, score in enumerate(scores) if math.isfinite(score)}
 
 
 LOOKED_AT = 10
@@ -320,59 +329,35 @@ class TermRespeller:
 
     def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         for recording, group in groupby(lists, key=lambda nbest: recording_of(nbest.id)):
-            while window := list(islice(group, TOGETHER)):
+            for window in _windows(group, TOGETHER):
                 yield from self._together(recording, window)
 
     def _together(self, recording: str, window: Sequence[NbestList]) -> Iterator[NbestList]:
         """Lists of a recording, whose other texts tell whether a term is probable."""
-        ranks = [
-            dict(sorted(first_pass_ranks(nbest).items(), key=lambda item: item[1])[:LOOKED_AT]) for nbest in window
-        ]
+        ranks = [sorted(first_pass_ranks(nbest).items(), key=lambda item: item[1])[:LOOKED_AT] for nbest in window]
         texts = [
-            Text(nbest.id, recording, nbest.hypotheses[place].text, place != next(iter(own)))
+            Text(nbest.id, recording, nbest.hypotheses[place].text, number > 0)
             for nbest, own in zip(window, ranks, strict=True)
-            for place in own
+            for number, (place, _) in enumerate(own)
         ]
         self._corrector.restart()
         corrections = iter(self._corrector.candidates(texts))
         for nbest, own in zip(window, ranks, strict=True):
-            yield self._corrected(nbest, own, list(islice(corrections, len(own))))
-
-    def _corrected(
-        self, nbest: NbestList, ranks: Mapping[int, int], corrections: Sequence[Sequence[Correction]]
-    ) -> NbestList:
-        refuse_scored(nbest, "respell")
-        old = [replace(one, scores={CHANNEL: 0.0, EDITS: 0.0} | one.scores) for one in nbest.hypotheses]
-        versions = [
-            (score - math.log(rank), place, chosen)
-            for (place, rank), candidates in zip(ranks.items(), corrections, strict=True)
-            for score, chosen in _combined(candidates, self._number + len(old))
-        ]
-        versions.sort(key=lambda item: -item[0])
-        seen = {" ".join(one.text.lower().split()) for one in old}
-        lower = all(one.text == one.text.lower() for one in old)
-        new: list[Hypothesis] = []
-        for _, place, chosen in versions:
-            text = replaced(old[place].text, [correction.change.replacement for correction in chosen])
-            if (key := " ".join(text.lower().split())) not in seen and len(new) < self._number:
-                seen.add(key)
-                channel = sum(correction.change.log_prob for correction in chosen)
-                new.append(_respelled(old[place], key if lower else text, channel, len(chosen)))
-        return replace(nbest, hypotheses=[*old, *new])
-
-
-def _combined(corrections: Iterable[Correction], number: int) -> list[tuple[float, tuple[Correction, ...]]]:
-    """The best `number` sets of corrections of a text that do not overlap, the best first, each in order."""
-    beam: list[tuple[float, tuple[Correction, ...]]] = [(0.0, ())]
-    for correction in sorted(corrections, key=lambda one: (one.first, one.last)):
-        if correction.change.log_odds >= LEAST_LOG_ODDS:
-            longer = [
-                (score + correction.change.log_odds, (*chosen, correction))
-                for score, chosen in beam
-                if not chosen or chosen[-1].last <= correction.first
+            refuse_scored(nbest, "respell")
+            originals = [
+                Original(nbest.hypotheses[place], nbest.hypotheses[place].text, -math.log(rank), _changes(candidates))
+                for (place, rank), candidates in zip(own, islice(corrections, len(own)), strict=True)
             ]
-            beam = heapq.nlargest(number, [*beam, *longer], key=lambda item: item[0])
-    return [item for item in beam if item[1]]
+            yield extended(nbest, originals, self._number)
+
+
+def _changes(corrections: Iterable[Correction]) -> list[Change]:
+    """The corrections that are probable enough for a new hypothesis."""
+    return [
+        Change(first, last, change.log_odds, change.log_prob, change.replacement)
+        for first, last, change in sorted(corrections, key=lambda one: (one.first, one.last))
+        if change.log_odds >= LEAST_LOG_ODDS
+    ]
 
 
 def cased(text: str, like: str) -> str:
@@ -382,9 +367,9 @@ def cased(text: str, like: str) -> str:
     return text.capitalize() if like[:1].isupper() else text
 
 
-CHANNELS = ("shipped", "dev", "folds")
-"""Channels that are no folder: the shipped one; one learned from the dev lists; of the lists themselves, of which each
-part is respelled with what was learned from the others."""
+CHANNELS = ("shipped", "dev")
+"""Channels that are no folder: the shipped one, and one learned from the dev lists. Each third of the dev lists is
+respelled with what was learned from the other two."""
 LEARNABLE = 500
 """Dev lists from which on a channel is learned from them, where no channel is given."""
 FOLDS = 3
@@ -397,14 +382,13 @@ KNOWN = 0.5
 
 
 def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None = None) -> Lexicon:
-    """The lexicon of a file, or of the first language model that has one, else the shipped T-TA's; with own words.
+    """The lexicon of a file, or of the first language model, else the shipped T-TA's; with own words.
 
     Raises:
         UserError: a file is absent or damaged.
     """
-    places = [model.path / NAME for model in map(parse, specs)]
-    shipped = shipped_models() / "tta" / NAME
-    lexicon = Lexicon.load(Path(path) if path else next((place for place in places if place.is_file()), shipped))
+    own = [model.path / NAME for model in map(parse, specs[:1]) if (model.path / NAME).is_file()]
+    lexicon = Lexicon.load(Path(path) if path else next(iter(own), shipped_models() / "tta" / NAME))
     if words is None:
         return lexicon
     return lexicon.with_words(chain.from_iterable(map(str.split, words.entries)), words.lower)
@@ -424,10 +408,9 @@ class Respelling(Expansion):
         )
         channel: str | None = option(
             None,
-            "With --respell: model of misheard words. DIR: a trained model; dev: learned from the dev lists; folds: "
-            "learned from the lists that are respelled, each third from the other two; shipped: comes with rescore.  "
-            "[default: dev with 500 dev lists or more, else shipped]",
-            metavar="DIR|dev|folds|shipped",
+            "With --respell: model of misheard words. DIR: a trained model; dev: learned from the dev lists; shipped: "
+            "comes with rescore.  [default: dev with 500 dev lists or more, else shipped]",
+            metavar="DIR|dev|shipped",
             needs="respell",
             reads=True,
         )
@@ -467,9 +450,9 @@ class Respelling(Expansion):
             log.info("using --channel %s, the default for these dev lists", self._name)
         elif channel is None:
             log.warning(
-                "using --channel shipped, which is not learned from your lists. `rescore run` learns a channel from "
-                "%d dev lists or more. For the same figures score dev lists with --channel folds, and test lists with "
-                "--channel DIR, a folder that `rescore train --lm channel` makes from the dev lists",
+                "using --channel shipped, which is not learned from your lists. For lists of %d utterances or more, "
+                "make a folder with `rescore train --lm channel` from other lists of the same recogniser, and give it "
+                "as --channel DIR",
                 LEARNABLE,
             )
 
@@ -478,37 +461,25 @@ class Respelling(Expansion):
         words = config.measuring.words
         return cls(options.respell, find_lexicon(options.lexicon, config.lms, words), options.channel, dev, words)
 
-    def check_decided(self) -> None:
-        if self._name == "folds":
-            raise UserError(
-                "--channel folds learns from the references of these lists, which rerank must not use; give a folder"
-            )
-
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
         """Copies of the lists with new hypotheses, a stream; of unsuited lists, with the columns alone."""
-        if self._name == "folds" and self._dev is not None and not dev:
-            raise UserError(
-                "--channel folds learns from the references of the test lists; "
-                "give --channel dev, which learns from the dev lists"
-            )
         if self._terms:
             lists = self._terms(lists)
-        if self._name == "folds" or (self._name == "dev" and dev):
-            every = list(lists)
-            return self._crosswise(every, self._channel if self._name == "dev" else _learned(every))
+        if dev and self._name == "dev":
+            return self._crosswise(list(lists))
         if dev and self._dev and content_hash(self._dev) in self._channel.source:
             log.warning(
                 "--channel %s was learned from these dev lists, so the gain on them is too high; give --channel dev",
                 self._name,
             )
-        return self._checked(lists, self._channel)
+        return self._checked(lists, self._respeller)
 
     @cached_property
     def _channel(self) -> Channel:
         """The channel of lists that are not cut into parts."""
         if self._name == "dev":
             if self._dev is None:
-                raise UserError("--channel dev: there are no dev lists; give folds, shipped, or a channel's folder")
+                raise UserError("--channel dev: there are no dev lists; give shipped, or a channel's folder")
             return _learned(self._dev)
         path = Channel.shipped() if self._name == "shipped" else Path(self._name)
         if not path.exists():
@@ -519,18 +490,15 @@ class Respelling(Expansion):
     def _respeller(self) -> Respeller:
         return Respeller(self._channel, self._lexicon, self._number)
 
-    @property
+    @cached_property
     def columns(self) -> dict[str, Column]:
-        """The columns of lists that the channel was not learned from."""
-        return self._columns(self._channel)
-
-    def _columns(self, channel: Channel) -> dict[str, Column]:
+        """The records of the columns; those of dev lists name the channel that was learned from all of them."""
         sources = f"lexicon:{self._lexicon.digest}" + (f",terms:{self._terms.digest}" if self._terms else "")
-        column = Column(f"respell:{self._number}:v{SELECTION}", channel.digest, sources, "float32", Role.CHANNEL)
+        column = Column(f"respell:{self._number}:v{SELECTION}", self._channel.digest, sources, "float32", Role.CHANNEL)
         return {EDITS: replace(column, fingerprint="", role=Role.COUNT), CHANNEL: column}
 
-    def _crosswise(self, lists: Sequence[NbestList], whole: Channel) -> Iterator[NbestList]:
-        """Lists that the whole channel was learned from: each part is respelled with a channel of the other parts.
+    def _crosswise(self, lists: Sequence[NbestList]) -> Iterator[NbestList]:
+        """Dev lists: each part is respelled with a channel of the other parts.
 
         So the column's weight is tuned on lists whose channel did not see them.
 
@@ -548,34 +516,32 @@ class Respelling(Expansion):
         for fold in range(FOLDS):
             channel = _learned([nbest for nbest, place in zip(lists, parts.fold, strict=True) if place != fold])
             mine = [index for index, place in enumerate(parts.fold) if place == fold]
-            respelled = self._checked((lists[index] for index in mine), whole, channel)
+            respeller = Respeller(channel, self._lexicon, self._number)
+            respelled = self._checked((lists[index] for index in mine), respeller)
             for index, nbest in zip(mine, respelled, strict=True):
                 result[index] = nbest
         return iter(result)
 
-    def _checked(
-        self, lists: Iterable[NbestList], recorded: Channel, channel: Channel | None = None
-    ) -> Iterator[NbestList]:
-        """The lists, respelled where they are suited for that.
-
-        Args:
-            recorded: the channel that the column is said to come from. channel: that respells, where it is another.
-        """
-        respeller = Respeller(channel, self._lexicon, self._number) if channel else self._respeller
+    def _checked(self, lists: Iterable[NbestList], respeller: Respeller) -> Iterator[NbestList]:
+        """The lists, respelled where they are suited for that."""
         stream = iter(lists)
         head = list(islice(stream, HEAD))
-        reason = unsuited(head, self._lexicon)
-        if reason:
+        every: Iterator[NbestList] = chain(head, stream)
+        if reason := unsuited(head, self._lexicon):
             log.warning("%s: %s", "only listed terms are proposed" if self._terms else "nothing is respelled", reason)
-        every = chain(head, stream)
-        own = self._columns(recorded)
-        before, columns = None, {}
         # What is left alone has the columns, too: weights that were tuned on lists that are respelled fit it.
-        for nbest in (respeller.respell(original, {}) for original in every) if reason else respeller(every):
+        every = (_untouched(nbest) for nbest in every) if reason else respeller(every)
+        before, columns = None, {}
+        for nbest in every:
             if nbest.provenance is not before:
                 before = nbest.provenance
-                columns = {**own, **before}
+                columns = {**self.columns, **before}
             yield replace(nbest, provenance=columns)
+
+
+def _untouched(nbest: NbestList) -> NbestList:
+    refuse_scored(nbest, "respell")
+    return extended(nbest, (), 0)
 
 
 def unsuited(lists: Sequence[NbestList], lexicon: Lexicon) -> str | None:

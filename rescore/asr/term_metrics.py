@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,10 @@ class TermRate(ErrorRate):
     @property
     def reads_utterance(self) -> bool:  # type: ignore[override]
         return self._list.by_utterance
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {name: version(name) for name in ("jiwer", "rapidfuzz")}
 
     @property
     def settings(self) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The bridge to click: a command whose options are the fields of declared classes.
 
-@command("convert", conversion=Conversion, inputs=InputOptions)
+@command("convert")
 def convert(conversion: Conversion, inputs: InputOptions) -> None: ...
 """
 
@@ -10,11 +10,12 @@ import inspect
 import logging
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -33,13 +34,14 @@ WHOLE = "rescore.help.whole"
 """Key of a context: whether the whole help is shown."""
 PARTS = "rescore.options.parts"
 """Key of a context: whether the options of parts (metrics, formats, decisions) are read."""
+_ENTRY = "entry"
 
 
 class Text(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
     """A text, or what a function makes of it. A shell completes the words and the paths that the metavar names."""
 
     def __init__(
-        self, metavar: str, parse: Callable[[str], Any] | None = None, names: Sequence[str] = (), name: str = "text"
+        self, metavar: str, parse: Callable[[str], Any] | None = None, names: Iterable[str] = (), name: str = "text"
     ) -> None:
         """metavar: such as FILE, or `tune|off|NUMBER`. names: further words. name: is shown where metavar is empty."""
         self.name, self._parse = name, parse
@@ -57,60 +59,6 @@ class Text(click.ParamType):  # type: ignore[type-arg]  # generic in newer relea
         return [*matching, CompletionItem(incomplete, type="file")] if self._files else matching
 
 
-class OneOf(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """A name of a table of parts; what is in the table is looked up when it is needed, and shown in the help."""
-
-    name = "name"
-
-    def __init__(self, table: Registry[Any] | Callable[[], Registry[Any]]) -> None:
-        self._table = table
-
-    @property
-    def table(self) -> Registry[Any]:
-        return self._table if isinstance(self._table, Registry) else self._table()
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        whole = f"[{'|'.join(self.table)}]"
-        return whole if len(whole) < LONG else "NAME"
-
-    @property
-    def help(self) -> str:
-        """The names, where they are too many for the metavar."""
-        return f"One of: {', '.join(self.table)}." if len("|".join(self.table)) + 2 >= LONG else ""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return self.table.check(value)
-        except UserError as error:
-            self.fail(str(error), param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(name) for name in self.table if name.startswith(incomplete)]
-
-
-class DeclaredArgument(click.Argument):
-    """An argument of the command line that is made of a declared field."""
-
-    def __init__(self, names: list[str], entry: Field, **settings: Any) -> None:
-        super().__init__(names, **settings)
-        self.entry = entry
-
-
-class DeclaredOption(click.Option):
-    """An option of the command line that is made of a declared field."""
-
-    def __init__(self, names: list[str], entry: Field, **settings: Any) -> None:
-        super().__init__(names, **settings)
-        self.entry = entry
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        from rescore.cli.help import described
-
-        record = super().get_help_record(ctx)
-        names = self.type.help if isinstance(self.type, OneOf) else ""
-        return None if record is None else described(self.entry, record, names, whole=ctx.meta.get(WHOLE, False))
-
-
 @dataclass(frozen=True)
 class Offer:
     """The fields of a declared class that a command offers as options."""
@@ -120,7 +68,6 @@ class Offer:
     """Titles of the groups that are offered; all groups if empty."""
     names: tuple[str, ...] = ()
     """Fields that are offered besides."""
-    without: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     helps: Mapping[str, str] = field(default_factory=dict)
     """Help texts of the command's own, by field."""
@@ -136,7 +83,7 @@ class Offer:
         return [
             entry._replace(about=self._about(entry))
             for entry in flattened(self._declared())
-            if (every or entry.title in self.groups or entry.name in self.names) and entry.name not in self.without
+            if every or entry.title in self.groups or entry.name in self.names
         ]
 
     def _about(self, entry: Field) -> Option:
@@ -148,14 +95,12 @@ class Offer:
         for entry in self.fields:
             shared.setdefault(parameter_name(entry), []).append(entry)
         for name, entries in shared.items():
-            yield _argument(name, entries[0]) if entries[0].about.argument else _option(name, entries)
+            parameter = _argument(name, entries[0]) if entries[0].about.argument else _option(name, entries)
+            setattr(parameter, _ENTRY, entries[0])
+            yield parameter
 
     def make(self, ctx: click.Context) -> Any:
-        """The object that the values of the command line give.
-
-        Raises:
-            UsageError: an option is given that has no meaning without another option, which is absent.
-        """
+        """The object that the values of the command line give."""
         entries = {entry.name: entry for entry in self.fields}
         for name, entry in entries.items():
             needed = entries.get(entry.about.needs)
@@ -164,6 +109,11 @@ class Offer:
                 raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
         offered = {name: ctx.params[name] for name in map(parameter_name, entries.values())}
         return made(self.declared, self._declared(), offered)
+
+
+def entry_of(parameter: click.Parameter) -> Field | None:
+    """The declared field that a parameter of a command is made of."""
+    return getattr(parameter, _ENTRY, None)
 
 
 def _parts_are_read() -> bool:
@@ -184,8 +134,9 @@ def _kind(hint: Any) -> tuple[Any, bool, bool]:
 def _argument(name: str, entry: Field) -> click.Argument:
     about = entry.about
     kind, _, several = _kind(entry.hint)
-    shown: dict[str, Any] = {"metavar": about.metavar, "required": about.required, "type": _type(kind, about)}
-    return DeclaredArgument([name], entry, **shown, **({"nargs": -1} if several else {"default": entry.default}))
+    number: dict[str, Any] = {"nargs": -1} if several else {"default": entry.default}
+    metavar = about.metavar or _metavar(about)
+    return click.Argument([name], metavar=metavar, required=about.required, type=_type(kind, about), **number)
 
 
 def _option(name: str, entries: Sequence[Field]) -> click.Option:
@@ -193,16 +144,17 @@ def _option(name: str, entries: Sequence[Field]) -> click.Option:
     entry = entries[0]
     about = entry.about
     kind, optional, several = _kind(entry.hint)
-    names = [name, *(about.names or [f"--{name.replace('_', '-')}"])]
-    metavar = about.metavar or ("N" if kind is int else None)
+    names = about.names or (f"--{name.replace('_', '-')}",)
+    metavar = about.metavar or _metavar(about) or ("N" if kind is int else None)
     shown: dict[str, Any] = {"help": about.help or None, "metavar": metavar, "required": about.required}
     if about.value:
         shown |= {"type": click.Choice([value.about.value for value in entries]), "multiple": about.repeated}
     elif kind is bool and not about.parse:
-        if about.names and about.names[-1].startswith("--no-"):
-            shown |= {"is_flag": True, "callback": lambda ctx, param, value: not value}
+        shown |= {"is_flag": True}
+        if names[-1].startswith("--no-") and len(names) == 1:
+            shown |= {"callback": lambda ctx, param, value: not value}
         else:
-            shown |= {"is_flag": True, "default": None if optional else entry.default}
+            shown |= {"default": None if optional else entry.default}
     else:
         if not (optional or several or about.required):
             shown |= {"default": entry.default, "show_default": True}
@@ -211,7 +163,7 @@ def _option(name: str, entries: Sequence[Field]) -> click.Option:
             shown |= {"nargs": 2} if several else {"nargs": 2, "multiple": True, "callback": _single}
             kind = get_args(kind)[0]
         shown |= {"type": _type(kind, about)}
-    return DeclaredOption(names, entry, **shown)
+    return click.Option([name, *names], **shown)
 
 
 def _single(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
@@ -222,24 +174,38 @@ def _single(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, 
     return value[0] if value else None
 
 
+def _metavar(about: Option) -> str | None:
+    """The names of the option's table, if they are few."""
+    table = about.table
+    names = f"[{'|'.join(table or ())}]"
+    return None if table is None else names if len(names) < LONG else "NAME"
+
+
 def _type(kind: Any, about: Option) -> Any:
     """click's type of values of a kind."""
     metavar = about.metavar or ""
     if about.parse:
         return Text(metavar, about.parse)
+    if (table := about.table) is not None:
+        return Text(metavar, partial(_name, table), table)
     if isinstance(about.choices, tuple) and about.choices:
         return click.Choice(list(about.choices))
-    if not isinstance(about.choices, tuple):
-        return OneOf(about.choices)
     if kind is int:
         low, high = (None if bound is None else int(bound) for bound in (about.low, about.high))
         return click.IntRange(low, high)
     if kind is float:
-        return Text(metavar, lambda text: _number(text, about), name="number")
-    return Text(metavar, Path if kind is Path else None, about.describes.names if about.describes else ())
+        return Text(metavar, partial(_number, about), name="number")
+    return Text(metavar, Path if kind is Path else None, about.describes or ())
 
 
-def _number(text: str, about: Option) -> float:
+def _name(table: Registry[Any], text: str) -> str:
+    try:
+        return table.check(text)
+    except UserError as error:
+        raise ValueError(str(error)) from None
+
+
+def _number(about: Option, text: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -253,10 +219,10 @@ def _number(text: str, about: Option) -> float:
 class Command(click.Command):
     """A command whose help shows options by what they are about, its own first."""
 
-    def __init__(self, name: str, function: Callable[..., Any], offers: Mapping[str, Offer | type[Declared]]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], offers: Mapping[str, Offer]) -> None:
         super().__init__(name, help=inspect.getdoc(function), params=_everywhere())
         self.function = function
-        self._offers = {key: offer if isinstance(offer, Offer) else Offer(offer) for key, offer in offers.items()}
+        self._offers = offers
 
     def offers(self, ctx: click.Context) -> Mapping[str, Offer]:
         """The options, by the argument of the function that gets their values."""
@@ -284,13 +250,13 @@ class Command(click.Command):
     def _given(self, ctx: click.Context) -> Iterator[clashes.Given]:
         """Options as they are typed, or arguments as the help names them, with each of their values."""
         for parameter in self.get_params(ctx):
-            value = ctx.params.get(parameter.name or "")
-            if not isinstance(parameter, DeclaredOption | DeclaredArgument) or value is None or isinstance(value, bool):
+            entry, value = entry_of(parameter), ctx.params.get(parameter.name or "")
+            if entry is None or value is None or isinstance(value, bool):
                 continue
             named = isinstance(parameter, click.Option)
             shown = max(parameter.opts, key=len) if named else (parameter.metavar or parameter.name or "").strip(".[]")
             for item in value if isinstance(value, tuple) else [value]:
-                yield clashes.Given(shown, str(item), parameter.entry.about)
+                yield clashes.Given(shown, str(item), entry.about)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """All options where they fit on a screen, or `--help-all` asks for them; else the common options."""
@@ -304,35 +270,35 @@ class Command(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from rescore.cli.help import groups
 
-        for title, records in groups(ctx, self.get_params(ctx), whole=ctx.meta[WHOLE]).items():
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        shown = [(entry_of(option), record) for option in options if (record := option.get_help_record(ctx))]
+        for title, records in groups(shown, whole=ctx.meta[WHOLE]).items():
             with formatter.section(title):
                 formatter.write_dl(records)
 
 
-def command(
-    name: str, kind: type[Command] = Command, /, **offers: Offer | type[Declared]
-) -> Callable[[Callable[..., Any]], Command]:
-    """A decorator that makes a function a command with the options of declared classes. Each keyword is an argument of
-    the function: an object made of the options' values. The help is the function's docstring."""
-    return lambda function: kind(name, function, offers)
+def command(name: str, kind: type[Command] = Command, /, **offers: Offer) -> Callable[[Callable[..., Any]], Command]:
+    """A decorator that makes a function a command; the help is the function's docstring.
+
+    Each argument of the function is an object of a declared class, whose fields are options of the command. `offers`
+    has the arguments for which the command offers some of the fields.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Command:
+        classes = {key: hint for key, hint in get_type_hints(function).items() if key != "return"}
+        return kind(name, function, {key: offers.get(key) or Offer(classes[key]) for key in classes})
+
+    return decorate
 
 
 def _everywhere() -> list[click.Parameter]:
     """The options of every command."""
-    shown: dict[str, Any] = {"is_flag": True, "expose_value": False}
+    more = "Print more messages, such as notes on hypotheses that a list contains twice."
+    flag = partial(click.Option, is_flag=True, expose_value=False)
     return [
-        click.Option(
-            ["-q", "--quiet"], callback=_level, help="No messages but errors; results are still printed.", **shown
-        ),
-        click.Option(
-            ["-v", "--verbose"],
-            callback=_level,
-            help="Print more messages, such as notes on hypotheses that a list contains twice.",
-            **shown,
-        ),
-        click.Option(
-            ["--help-all"], is_eager=True, callback=_show_all, help="Show all options, by group, and exit.", **shown
-        ),
+        flag(["-q", "--quiet"], callback=_level, help="No messages but errors; results are still printed."),
+        flag(["-v", "--verbose"], callback=_level, help=more),
+        flag(["--help-all"], is_eager=True, callback=_show_all, help="Show all options, by group, and exit."),
     ]
 
 

@@ -58,15 +58,11 @@ class CompareCommand(Command):
 @options.command(
     "compare",
     CompareCommand,
-    own=Comparison,
-    naming=options.RenameOption,
-    lms=options.COMPARED,
+    lms=options.PLAIN,
     dev=options.Offer(options.DevLists, required=("dev",)),
     config=options.config(
         options.MODELS, options.EXPANSION, options.DECISION, options.MEASURES, names=("components", "boost")
     ),
-    significance=options.TestOptions,
-    inputs=options.InputOptions,
 )
 def command(
     own: Comparison,

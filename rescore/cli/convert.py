@@ -31,13 +31,7 @@ class Conversion(options.Lists):
     )
 
 
-@options.command(
-    "convert",
-    own=Conversion,
-    undo=options.DetokenizeOption,
-    config=options.config(options.EXPANSION),
-    inputs=options.InputOptions,
-)
+@options.command("convert", config=options.config(options.EXPANSION))
 def command(own: Conversion, undo: options.DetokenizeOption, config: RunConfig, inputs: options.InputOptions) -> None:
     """Convert N-best lists to another format.
 

@@ -26,13 +26,7 @@ class Evaluation(Declared):
     as_json: bool = option(False, "Print JSON instead of the table.", "--json")
 
 
-@options.command(
-    "eval",
-    own=Evaluation,
-    config=options.config(options.MEASURES),
-    significance=options.TestOptions,
-    inputs=options.InputOptions,
-)
+@options.command("eval", config=options.config(options.MEASURES))
 def command(
     own: Evaluation, config: RunConfig, significance: options.TestOptions, inputs: options.InputOptions
 ) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-
-import click
+from collections.abc import Iterable
 
 from rescore.options import Declared, Field
 
@@ -15,41 +13,35 @@ _SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
 """The end of the first sentence of a help text."""
 
 
-def described(entry: Field, record: tuple[str, str], names: str, whole: bool) -> tuple[str, str]:
+def described(entry: Field, record: tuple[str, str], whole: bool) -> tuple[str, str]:
     """An option and its help: with all parts of its table, or on the screen of common options one sentence if it is no
-    option of the command's own.
-
-    Args:
-        names: a sentence with the values, where the metavar has no place for them.
-    """
+    option of the command's own."""
     about, brackets, rest = record[1].partition("  [")
     if not whole and entry.title != Declared.title:
         sentence, default = _SENTENCE.split(record[1])[0], rest.removeprefix("default: ")
         short = len(default) < SHORT and default != rest
         return record[0], f"{sentence.rstrip('.')}." + (f"{brackets}{rest}" if short else "")
+    more = ""
     if table := entry.about.describes:
         more = "; ".join(f"{name}: {table.about(name)}" for name in table) + "."
-    else:
-        more = names
+    elif (table := entry.about.table) and "|".join(table) not in record[0]:
+        more = f"One of: {', '.join(table)}."
     return record[0], f"{about} {more}{brackets}{rest}" if more else record[1]
 
 
-def groups(ctx: click.Context, parameters: Sequence[click.Parameter], whole: bool) -> dict[str, list[tuple[str, str]]]:
+def groups(records: Iterable[tuple[Field | None, tuple[str, str]]], whole: bool) -> dict[str, list[tuple[str, str]]]:
     """The options by the titles of their groups; of all groups on one screen, the common options.
 
-    Options that every command has stand behind the command's own.
+    Options that every command has, which no field declares, stand behind the command's own.
     """
     shown: dict[str, list[tuple[str, str]]] = {Declared.title: []}
     everywhere: list[tuple[str, str]] = []
-    for parameter in parameters:
-        record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
-        if record is None:
-            continue
-        entry: Field | None = getattr(parameter, "entry", None)
+    for entry, record in records:
         if entry is None:
-            if whole or parameter.name not in ("quiet", "verbose"):
+            if whole or not record[0].startswith(("-q", "-v")):
                 everywhere.append(record)
         elif whole or entry.about.common:
-            shown.setdefault(entry.title if whole else Declared.title, []).append(record)
+            title = entry.title if whole else Declared.title
+            shown.setdefault(title, []).append(described(entry, record, whole))
     shown[Declared.title] += everywhere
     return shown

@@ -94,15 +94,9 @@ COMMANDS: Registry[click.Command] = Registry(
         "analyse": ("rescore.cli.analyse:command", "Show what reranking corrected and broke, and what to do next."),
         "compare": ("rescore.cli.compare:command", "Compare language models on the same lists."),
         "report": ("rescore.cli.report:report_command", "Make one table from several results files."),
-        "check": (
-            "rescore.cli.report:check_command",
-            "Compare results with a golden file; exit 1 if they are worse.",
-        ),
+        "check": ("rescore.cli.report:check_command", "Compare results with a golden file; exit 1 if they are worse."),
         "serve": ("rescore.service.command:command", "Run an HTTP service that reranks lists."),
-        "merge": (
-            "rescore.asr.commands.merge:command",
-            "Merge the lists of several systems for the same utterances.",
-        ),
+        "merge": ("rescore.asr.commands.merge:command", "Merge the lists of several systems for the same utterances."),
         "combine": (
             "rescore.asr.commands.combine:command",
             "Combine recognisers of whole recordings into lists of short pieces.",

@@ -38,13 +38,10 @@ class Table(ResultsFiles):
         metavar="FILE",
         writes="stdout",
     )
-    environment: bool = option(
-        False, "Markdown: begin with the date and the software versions, as in ESPnet's RESULTS.md."
-    )
     as_json: bool = option(False, "Print all results as one JSON list instead of a table.", "--json")
 
 
-@options.command("report", own=Table, naming=options.RenameOption)
+@options.command("report")
 def report_command(own: Table, naming: options.RenameOption) -> None:
     """Make one table of results files that `rescore run --report` wrote.
 
@@ -67,8 +64,7 @@ def report_command(own: Table, naming: options.RenameOption) -> None:
         text = to_json(shown)
     else:
         style = own.style or style_of(own.output) or "text"
-        about = overview.environment() if own.environment else ""
-        text = overview.render_overview(shown, own.layout, style, about, naming.rename)
+        text = overview.render_overview(shown, own.layout, style, naming.rename)
     with formats.opened(own.output) as file:
         file.write(text + "\n")
 
@@ -84,10 +80,9 @@ class Regression(ResultsFiles):
     )
     tolerance: float = option(0.05, "Largest loss allowed for a figure, in percentage points.", low=0, high=1e6)
     update: bool = option(False, "Replace the golden file by RESULTS.json.")
-    junit: str | None = option(None, "Write a JUnit XML report for a CI server.", metavar="FILE", writes="stdout")
 
 
-@options.command("check", own=Regression)
+@options.command("check")
 def check_command(own: Regression) -> int:
     """Compare results files with golden files; exit with 1 if a figure is worse or cannot be compared.
 
@@ -119,9 +114,6 @@ def check_command(own: Regression) -> int:
         click.echo((f"{path}\n" if len(results) > 1 else "") + check.render(findings[path]))
     if len(results) > 1:
         click.echo(check.summary(findings))
-    if own.junit:
-        with formats.opened(own.junit) as file:
-            file.write(check.junit(findings) + "\n")
     for expected, measured in zip(golden, now, strict=True) if update else ():
         with formats.opened(expected) as file:
             write(measured, file)

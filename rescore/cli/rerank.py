@@ -41,8 +41,8 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
     def checked(self) -> Writer:
         """What writes lists and texts, a stream; a file that cannot be written is refused here, before any work."""
         from rescore.formats import check_output
+        from rescore.formats.audio import read_segments
         from rescore.formats.best import check
-        from rescore.formats.recordings import read_segments
         from rescore.formats.text import detokeniser
 
         check_output(self.output or "-")
@@ -72,14 +72,7 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
                     pass
 
 
-@options.command(
-    "rerank",
-    own=Reranking,
-    weights=options.TunedWeights,
-    reporting=options.ReportOptions,
-    config=options.config(options.EXPANSION, options.DECISION, options.MEASURES),
-    inputs=options.InputOptions,
-)
+@options.command("rerank", config=options.config(options.EXPANSION, options.DECISION, options.MEASURES))
 def command(
     own: Reranking,
     weights: options.TunedWeights,

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 @options.command(
     "run",
-    own=options.Lists,
-    lms=options.LanguageModelOptions,
-    weights=options.DevLists,
     config=options.config(
         options.MODELS,
         options.WEIGHTS,
@@ -29,9 +26,6 @@ if TYPE_CHECKING:
         options.DECISION,
         options.MEASURES,
     ),
-    outputs=RunOutputs,
-    reporting=options.ReportOptions,
-    inputs=options.InputOptions,
 )
 def command(
     own: options.Lists,
@@ -63,8 +57,6 @@ def command(
     reporting.check()
     config = check(options.configured(config, lms, dev=weights.dev))
     times = outputs.check()
-    if outputs.html and not lms.lm:
-        raise click.UsageError("--html shows the model's log-probabilities; give an --lm")
     if outputs.curve and not config.tunes:
         raise click.UsageError("--curve is about tuning; give --dev or --folds")
     lists = inputs.read(nbest, need_references=bool(config.folds))

@@ -85,14 +85,7 @@ class Scoring(Declared):
         return self.on_error == "skip"
 
 
-@options.command(
-    "score",
-    own=Scoring,
-    lms=options.LanguageModelOptions,
-    config=options.config(options.MODELS, options.EXPANSION),
-    listed=ListedWords,
-    inputs=options.InputOptions,
-)
+@options.command("score", config=options.config(options.MODELS, options.EXPANSION))
 def command(
     own: Scoring,
     lms: options.LanguageModelOptions,

@@ -6,49 +6,23 @@ import glob
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
 import click
 
 from rescore.cli.bridge import command
+from rescore.errors import UserError
 from rescore.options import Declared, option
 from rescore.parts import CHANNEL_KINDS
 
-DEV, TEST = ("dev", "valid"), ("test", "eval")
+DEV, TEST = re.compile("dev|valid"), re.compile("test|eval")
 """What the names of dev lists and of test lists have in them."""
 SHOWN = 5
 """Names of lists that were left out."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Test lists, and the dev lists to tune on."""
-
-    name: str
-    dev: str
-    test: str
-
-
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """Lists in a folder, as a Makefile names them."""
-
-    toolkit: str
-    pairs: tuple[Pair, ...]
-    certain: bool = True
-    left_out: tuple[str, ...] = ()
-
-    @property
-    def lines(self) -> str:
-        """The lines of the Makefile that name the lists."""
-        if len(self.pairs) == 1:
-            return f"DEV  := {self.pairs[0].dev}\nTEST := {self.pairs[0].test}\n"
-        names = " ".join(pair.name for pair in self.pairs)
-        sets = (f"DEV_{pair.name}  := {pair.dev}\nTEST_{pair.name} := {pair.test}\n" for pair in self.pairs)
-        return f"TESTS := {names}\n{''.join(sets)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +33,7 @@ class Folder(Declared):
     force: bool = option(False, "Overwrite an existing Makefile.")
 
 
-@command("init", own=Folder)
+@command("init")
 def init_command(own: Folder) -> None:
     """Write a Makefile that rescores the lists of a toolkit in FOLDER, and print the next step.
 
@@ -69,7 +43,6 @@ def init_command(own: Folder) -> None:
     The command searches for ESPnet2 and ESPnet1 decode folders, fairseq logs, NeMo beams and native lists. If it finds
     none, the Makefile has lines to fill in.
     """
-    from rescore.errors import UserError
     from rescore.files import write_text
 
     place = Path(own.folder)
@@ -80,26 +53,36 @@ def init_command(own: Folder) -> None:
         raise UserError(f"{target}: exists already; give another folder, or overwrite it with --force")
     if target.is_symlink():
         raise UserError(f"{target}: is a link; remove it, otherwise {target.readlink()} is overwritten")
-    lists = look(place)
-    measured = "MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter\n" if lists.toolkit == "fairseq" else ""
+    toolkit, names = search(place)
+    pairs = paired(names)
+    if pairs:
+        sets = [(title, *(_lists(place, name, toolkit) for name in pairs[title])) for title in pairs]
+    elif names:
+        sets = [("test", "path/to/dev", _lists(place, names[0], toolkit))]
+    else:
+        sets = [("test", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text")]
+    if len(sets) == 1:
+        lines = f"DEV  := {sets[0][1]}\nTEST := {sets[0][2]}\n"
+    else:
+        lines = f"TESTS := {' '.join(pairs)}\n"
+        lines += "".join(f"DEV_{title}  := {dev}\nTEST_{title} := {test}\n" for title, dev, test in sets)
+    measured = "MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter\n" if toolkit == "fairseq" else ""
     write_text(
         target,
-        f"# {lists.toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
-        f"{lists.lines}# LM := tta ngram:lm.arpa\n{measured}include $(shell rescore recipe)\n",
+        f"# {toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
+        f"{lines}# LM := tta ngram:lm.arpa\n{measured}include $(shell rescore recipe)\n",
     )
-    for pair in lists.pairs:
-        click.echo(f"{target}: {lists.toolkit}, dev {pair.dev}, test {pair.test}")
-    if lists.left_out:
-        more = f" and {len(lists.left_out) - SHOWN} more" if len(lists.left_out) > SHOWN else ""
-        click.echo(f"left out: {', '.join(map(_quoted, lists.left_out[:SHOWN]))}{more}")
-    click.echo("next: make" if lists.certain else f"next: fill in DEV and TEST in {target}, then make")
+    for _, dev, test in sets:
+        click.echo(f"{target}: {toolkit}, dev {dev}, test {test}")
+    left_out = sorted(set(names) - {name for pair in pairs.values() for name in pair}) if pairs else []
+    if left_out:
+        more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+        click.echo(f"left out: {', '.join(map(_quoted, left_out[:SHOWN]))}{more}")
+    click.echo("next: make" if pairs else f"next: fill in DEV and TEST in {target}, then make")
 
 
-def look(place: Path) -> Lists:
-    """Find lists in a folder, behind links as well. Names with `dev` or `valid` are dev lists, with `test` test lists.
-
-    Names that are equal but for that word are a pair; test lists without such dev lists get the first dev lists.
-    """
+def search(place: Path) -> tuple[str, list[str]]:
+    """The first toolkit that has lists in a folder, behind links as well, and the names of these lists."""
     paths = list(below(place))
     for toolkit, places in (
         ("ESPnet2", {path.parent for path in paths if path.name == "logdir"}),
@@ -108,44 +91,35 @@ def look(place: Path) -> Lists:
         ("NeMo", {path for path in paths if path.match("preds_out_width*.tsv")}),
         ("native lists", {path for path in paths if path.suffix == ".jsonl"}),
     ):
-        names = sorted(str(path.relative_to(place)) for path in places if ".shards" not in str(path))
-        if not names:
-            continue
-        dev = [name for name in names if _choose([name], DEV)]
-        rest = [name for name in names if name not in dev]
-        tests = [name for name in rest if _choose([name], TEST)] or rest[:1]
-        if not dev or not tests:
-            known = _lists(place, (dev or names)[0], toolkit)
-            return Lists(toolkit, (Pair("test", "path/to/dev", known),), False)
-        alike = {_without_words(name): name for name in reversed(dev)}
-        chosen = [(alike.get(_without_words(test), dev[0]), test) for test in tests]
-        pairs = tuple(
-            Pair(title, _lists(place, dev_name, toolkit), _lists(place, test, toolkit))
-            for title, (dev_name, test) in zip(_titles(tests), chosen, strict=True)
-        )
-        return Lists(toolkit, pairs, True, tuple(sorted(set(names) - {name for pair in chosen for name in pair})))
-    nothing = Pair("test", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text")
-    return Lists("no lists found", (nothing,), False)
+        if names := sorted(str(path.relative_to(place)) for path in places if ".shards" not in str(path)):
+            return toolkit, names
+    return "no lists found", []
 
 
-_WORDS = re.compile("|".join((*DEV, *TEST)))
+def paired(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Dev lists and test lists by the title of the test set; empty if there are none of one kind.
+
+    Names that are equal but for `dev` and `test` are a pair; test lists without such dev lists get the first dev lists.
+    """
+    plain = partial(re.compile(f"{DEV.pattern}|{TEST.pattern}").sub, "*")
+    dev = [name for name in names if DEV.search(name)]
+    others = [name for name in names if name not in dev]
+    tests = [name for name in others if TEST.search(name)] or others[:1]
+    alike = {plain(name): name for name in reversed(dev)}
+    pairs: dict[str, tuple[str, str]] = {}
+    for test in tests if dev else ():
+        pairs[_title(test, pairs)] = alike.get(plain(test), dev[0]), test
+    return pairs
 
 
-def _without_words(name: str) -> str:
-    return _WORDS.sub("*", name)
-
-
-def _titles(tests: Sequence[str]) -> list[str]:
-    """A name for each test set that a Makefile can have in names of variables, such as `clean` for `test_clean`."""
-    titles: list[str] = []
-    for test in tests:
-        behind = re.split("|".join(TEST), Path(test).name)[-1].partition(".")[0]
-        plain = re.sub(r"[^A-Za-z0-9]+", "_", behind).strip("_") or "test"
-        title, number = plain, 2
-        while title in titles:
-            title, number = f"{plain}_{number}", number + 1
-        titles.append(title)
-    return titles
+def _title(test: str, taken: Container[str]) -> str:
+    """A title of a test set that the name of a Makefile's variable can have in it: `clean` for `test_clean`."""
+    behind = TEST.split(Path(test).name)[-1].partition(".")[0]
+    title = plain = re.sub(r"[^A-Za-z0-9]+", "_", behind).strip("_") or "test"
+    number = 2
+    while title in taken:
+        title, number = f"{plain}_{number}", number + 1
+    return title
 
 
 def _fairseq(place: Path) -> set[Path]:
@@ -155,8 +129,8 @@ def _fairseq(place: Path) -> set[Path]:
     known: set[Path] = set()
     for folder in (place, *(path for path in place.iterdir() if path.is_dir()), *place.glob("*/*/")):
         logs = formats.fairseq_logs(folder)
-        kinds = {_choose([log.name], DEV) is not None for log in logs}
-        known |= {folder} if folder != place and len(logs) > 1 and len(kinds) == 1 else set(logs)
+        one_set = len({bool(DEV.search(log.name)) for log in logs}) == 1
+        known |= {folder} if folder != place and len(logs) > 1 and one_set else set(logs)
     return known
 
 
@@ -173,10 +147,6 @@ def below(folder: Path) -> Iterator[Path]:
         yield from (Path(root, name) for name in sorted([*folders, *names]))
 
 
-def _choose(names: Sequence[str], words: Sequence[str]) -> str | None:
-    return next((name for word in words for name in names if word in name), None)
-
-
 def _lists(place: Path, name: str, toolkit: str) -> str:
     """The lists' name, with --ref and the text of the data folder that a decode folder is named after, if any."""
     if toolkit != "ESPnet2":
@@ -187,13 +157,7 @@ def _lists(place: Path, name: str, toolkit: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A name as it stands behind `:=`, so that neither make nor the shell takes a part of it for its own.
-
-    Raises:
-        UserError: there is no way to write it.
-    """
-    from rescore.errors import UserError
-
+    """A name as it stands behind `:=`, so that neither make nor the shell takes a part of it for its own."""
     if not name.isprintable() or "\\" in name:
         raise UserError(f"{name!a}: a Makefile cannot contain this name (control characters, backslashes); rename it")
     named = f"./{name}" if name.startswith("-") else name
@@ -213,7 +177,7 @@ class Recipe(Declared):
     arguments: tuple[str, ...] = option((), metavar="[ARGUMENTS]...", argument=True)
 
 
-@command("recipe", own=Recipe)
+@command("recipe")
 def recipe_command(own: Recipe) -> None:
     """Print the path of a Makefile fragment that rescores decode folders step by step and writes RESULTS.md.
 
@@ -236,9 +200,8 @@ def recipe_command(own: Recipe) -> None:
     from rescore.files import write_text
     from rescore.version import VERSION
 
-    text = (
-        "\n".join([f"rescore {VERSION}", *(line for argument in own.arguments for line in _described(argument))]) + "\n"
-    )
+    lines = [f"rescore {VERSION}", *(line for argument in own.arguments for line in _described(argument)), ""]
+    text = "\n".join(lines)
     path = Path(own.stamp)
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text:
@@ -276,7 +239,7 @@ class Models(Declared):
     check: bool = option(False, "Check the cards of the shipped models, or of NAME; exit 1 if a card has a problem.")
 
 
-@command("models", own=Models)
+@command("models")
 def models_command(own: Models) -> int | None:
     """List the shipped models (size, language, training text, folder), or print the card of the model NAME.
 
@@ -288,15 +251,13 @@ def models_command(own: Models) -> int | None:
 
     For a channel (used by --respell), the most frequent confusions of letters are printed, too.
     """
-    from rescore.errors import UserError
     from rescore.lms import describe, model_card, parse, shipped, shipped_models
     from rescore.lms.folders import card_problems
     from rescore.styles import text
 
-    channels = {kind: CHANNEL_KINDS[kind] for kind in CHANNEL_KINDS}
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
     rows += [[model, *describe(model), str(shipped_models() / model)] for model in shipped()]
-    rows += [row for channel in channels.values() for row in channel.rows()]
+    rows += [row for kind in CHANNEL_KINDS for row in CHANNEL_KINDS[kind].rows()]
     kind, _, folder = (own.name or "").partition(":")
     if own.check:
         folders = [parse(own.name).path] if own.name else [Path(row[-1]) for row in rows[1:]]
@@ -305,8 +266,8 @@ def models_command(own: Models) -> int | None:
         return int(bool(problems))
     if not own.name:
         click.echo(text(rows))
-    elif kind in channels:
-        click.echo(channels[kind].described(folder))
+    elif kind in CHANNEL_KINDS:
+        click.echo(CHANNEL_KINDS[kind].described(folder))
     elif card := model_card(own.name):
         click.echo(card)
     else:

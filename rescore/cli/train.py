@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -64,12 +65,9 @@ DECLARED = "rescore.train.options"
 
 def _named(args: Sequence[str]) -> str:
     """What --lm is given; empty where it is absent."""
-    for place, argument in enumerate(args):
-        if argument == "--lm" and place + 1 < len(args):
-            return args[place + 1]
-        if argument.startswith("--lm="):
-            return argument.removeprefix("--lm=")
-    return ""
+    values = [following for argument, following in pairwise(args) if argument == "--lm"]
+    values += [argument.removeprefix("--lm=") for argument in args if argument.startswith("--lm=")]
+    return values[0] if values else ""
 
 
 def _has(kind: Kind, name: str) -> bool:
@@ -79,7 +77,7 @@ def _has(kind: Kind, name: str) -> bool:
     )
 
 
-@bridge.command("train", TrainCommand, kind=TrainedKind)
+@bridge.command("train", TrainCommand)
 def command(kind: TrainedKind, options: TrainingOptions) -> None:
     """Train a language model. Write the model, tokenizer.json, and a model card (README.md) to --out.
 

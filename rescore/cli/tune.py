@@ -43,11 +43,7 @@ class TunedColumns(options.Lists):
 
 
 @options.command(
-    "tune",
-    own=TunedColumns,
-    config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine")),
-    curve=options.CurveOption,
-    inputs=options.InputOptions,
+    "tune", config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine"))
 )
 def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, inputs: options.InputOptions) -> None:
     """Tune the weights for the best WER, CER or BLEU on lists with LM scores and references.
@@ -61,8 +57,8 @@ def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, in
     --no-bagging takes the weights with the lowest error on the lists.
     """
     from rescore import formats, pipeline
-    from rescore.reports.details import weight_curve, write_curve
     from rescore.reports.figures import sign
+    from rescore.tuning.curves import weight_curve, write_curve
 
     config = options.configured(
         config,

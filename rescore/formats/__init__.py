@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rescore.parts import FORMATS, resolve
 
 if TYPE_CHECKING:
-    from rescore.formats.best import BestWriter, read_output, write_best
-    from rescore.formats.reading import Format, fairseq_logs, from_json, iterate, read, sniff
+    from rescore.formats.best import BestWriter, write_best
+    from rescore.formats.reading import Format, fairseq_logs, from_json, iterate, read, read_output, sniff
     from rescore.formats.references import References, read_references
     from rescore.formats.source import ReadOptions
     from rescore.formats.writing import BEST_ENDINGS, check_output, opened, write, written_formats
@@ -39,8 +39,8 @@ __all__ = [
     "written_formats",
 ]
 _LATER = {
-    "best": ("BestWriter", "read_output", "write_best"),
-    "reading": ("Format", "fairseq_logs", "from_json", "iterate", "read", "sniff"),
+    "best": ("BestWriter", "write_best"),
+    "reading": ("Format", "fairseq_logs", "from_json", "iterate", "read", "read_output", "sniff"),
     "references": ("References", "read_references"),
     "source": ("ReadOptions",),
     "writing": ("BEST_ENDINGS", "check_output", "opened", "write", "written_formats"),

@@ -13,7 +13,7 @@ import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import Source
-from rescore.formats.text import identity_of, json_number
+from rescore.formats.text import add_once, identity_of, json_number
 from rescore.nbest import NO_AUDIO, Audio, NbestList
 
 log = logging.getLogger(__name__)
@@ -63,6 +63,45 @@ def recordings(paths: Sequence[str]) -> Mapping[str, Audio]:
     return every
 
 
+@dataclass(frozen=True, slots=True)
+class RecordingSegment:
+    """Where in a recording an utterance is, as a line of Kaldi's `segments` says it."""
+
+    recording: str
+    start: float
+    end: float
+
+
+def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
+    """Kaldi's `segments`: `utterance recording start end`, in seconds."""
+    segments: dict[str, RecordingSegment] = {}
+    for place, line in Source(path).filled():
+        cells = line.split()
+        try:
+            name, recording, start, end = cells[0], cells[1], float(cells[2]), float(cells[3])
+        except (IndexError, ValueError):
+            raise UserError(f"{place}: expected `utterance recording start end`") from None
+        add_once(segments, name, RecordingSegment(recording, start, end), place)
+    return segments
+
+
+def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestList]:
+    """The lists with their recordings: of each line of a file, the first field is an utterance, and the second its
+    recording.
+    """
+    recordings: dict[str, str] = {}
+    for place, line in Source(path).filled():
+        name, *more = line.split(maxsplit=2)
+        if not more:
+            raise UserError(f"{place}: no recording behind {name!r}; expected UTTERANCE RECORDING")
+        if recordings.setdefault(name, more[0]) != more[0]:
+            raise UserError(f"{place}: utterance {name} is duplicated; give each utterance one recording")
+    for nbest in lists:
+        if nbest.id not in recordings:
+            raise UserError(f"{path}: utterance {nbest.id} is not in it")
+        yield replace(nbest, recording=recordings[nbest.id])
+
+
 def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:
     """Files called ID.wav, in the folder or in folders within it; links that lead out of it are left out."""
     inside = folder.resolve()
@@ -72,8 +111,6 @@ def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:
 
 
 def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
-    from rescore.formats.recordings import read_segments
-
     files: dict[str, Audio] = {}
     for place, line in source.filled():
         name, _, path = line.strip().replace("\t", " ").partition(" ")

@@ -1,4 +1,4 @@
-"""1-best texts, read with their references or written."""
+"""1-best texts that are written, with the times of their words."""
 
 from __future__ import annotations
 
@@ -7,128 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
-from rescore.errors import UserError, counted
-from rescore.formats.reading import expanded, read, sniff
-from rescore.formats.recordings import RecordingSegment, is_stm
-from rescore.formats.references import (
-    ReferenceFile,
-    References,
-    all_lines,
-    joined,
-    kaldi_texts,
-    open_references,
-    text_source,
-    trn_texts,
-)
-from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import begin_with_ids, first_words, undo_entities, undo_marks
+from rescore.errors import UserError
+from rescore.formats.audio import RecordingSegment
 from rescore.formats.times import TIMED, timed_pieces
 from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
-
-
-class _Text:
-    """1-best texts, which need references beside them: no N-best lists."""
-
-    def sniff(self, source: Source) -> bool:
-        return False
-
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        raise UserError(f"{source.name}: --format text is for 1-best texts with --ref, in `rescore eval`")
-
-
-BEST = _Text()
-
-
-def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
-    """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
-    warnings = InputWarnings(bool(options.get("strict")))
-    source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
-    in_parts = source.is_folder and list(expanded([path])) != [path]
-    files = None if references is None else open_references(references, warnings)
-    if files is not None and not in_parts and _is_best(source, files[0].size, options):
-        lists = read_best(source, files, warnings)
-    else:
-        lists = read([path] if in_parts else [source], references=files, need_references=True, **options)
-    warnings.report()
-    return lists
-
-
-LIKE_TEXT = {"csv", "tsv", "nemo-beams", "lattice", "srilm"}
-"""Formats that are told by the look of their lines: by commas, tabs or numbers, which texts may have, too."""
-
-
-def _is_best(source: Source, size: int, options: Mapping[str, Any]) -> bool:
-    """Whether a file is a 1-best text. Some texts look like a format without marks of its own; with as many lines as
-    there are references (`size`), they are texts."""
-    name = options.get("format_name") or sniff(source)
-    if name in (None, "text"):
-        return True
-    sized = options.get("options") is not None and options["options"].values.get("size")
-    looks = options.get("format_name") is None and name in LIKE_TEXT and not source.is_folder and not sized
-    return looks and len(all_lines(source)) == size
-
-
-def read_best(
-    path: str | Path | Source,
-    references: str | Path | References | Sequence[ReferenceFile],
-    warnings: InputWarnings | None = None,
-) -> list[NbestList]:
-    """A 1-best text with its references, as lists of one hypothesis.
-
-    Both are trn, or Kaldi text with the same ids, or plain with the same number of lines.
-    """
-    source = text_source(path, warnings)
-    files = open_references(references, warnings)
-    lines, first = all_lines(source), files[0]
-    hypotheses = _with_ids(lines, source.name, first) or {str(place): line for place, line in enumerate(lines, 1)}
-    absent = [name for file in files for name in file.left_out(list(hypotheses))]
-    if absent:
-        raise UserError(
-            f"{source.name}: no text for utterance {absent[0]} of {first.path} ({len(absent)} missing); "
-            "give an output of the whole set"
-        )
-    texts = joined(files, list(hypotheses))
-    return [
-        NbestList(name, [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})], texts[name])
-        for name, text in hypotheses.items()
-    ]
-
-
-def _with_ids(lines: list[str], name: str, references: ReferenceFile) -> dict[str, str] | None:
-    """The texts of an output by their ids; None if neither output nor references have ids."""
-    if references.format == "plain":
-        return None
-    if (texts := trn_texts(lines, name)) is not None:
-        return texts
-    ids, first = references.ids, first_words(lines)
-    known = ids or set(first_words(references.lines))
-    differ = len(set(first)) == len(first)
-    looks = differ or all(set(word) & set("0123456789-_") for word in first)
-    if references.format == "kaldi" or (looks and 2 * len(set(first) & known) > len(set(first))):
-        return kaldi_texts(lines, name)
-    if ids and references.format != "stm":
-        if begin_with_ids(lines):
-            raise UserError(
-                f"{references.path}: no reference for utterance {first[0]} of {name}; its first is {min(ids)}"
-            )
-        raise UserError(
-            f"{name}: its lines have no ids such as {min(ids)} of {references.path}; give an output with ids "
-            "(rescore rerank --best NAME, not NAME.txt), or --ref-format plain if both have none"
-        )
-    if references.lines and not is_stm(references.lines):
-        if begin_with_ids(lines) and not all(map(str.isdecimal, first)):
-            raise UserError(
-                f"{references.path}: no reference for utterance {first[0]} of {name}, whose lines begin with ids"
-            )
-        if len(lines) != len(references.lines):
-            raise UserError(
-                f"{name}: has {counted(len(lines), 'line')}, but {references.path} has {len(references.lines):,}; "
-                "the ids must be the same, or the number of lines"
-            )
-    return None
 
 
 def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lists: Iterable[NbestList] = ()) -> None:

@@ -6,7 +6,7 @@ import glob
 import hashlib
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,7 +30,7 @@ from rescore.nbest import (
 from rescore.parts import FORMATS
 
 if TYPE_CHECKING:
-    from rescore.formats.references import ReferenceFile, References
+    from rescore.formats.references import References, TextFile
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def iterate(
 def read(
     paths: Sequence[str | Path | Source],
     *,
-    references: str | Path | References | Sequence[ReferenceFile] | None = None,
+    references: str | Path | References | Sequence[TextFile] | None = None,
     format_name: str | None = None,
     s2s: str = FIRST_PASS,
     need_references: bool = False,
@@ -169,6 +169,41 @@ def read(
             f"give {ref_option} FILE"
         )
     return lists
+
+
+def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
+    """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
+    from rescore.formats.references import open_references, read_best
+
+    warnings = InputWarnings(bool(options.get("strict")))
+    source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
+    in_parts = source.is_folder and list(expanded([path])) != [path]
+    files = None if references is None else open_references(references, warnings)
+    if files is not None and not in_parts and _is_best(source, files[0].size, options):
+        lists = read_best(source, files)
+    else:
+        lists = read([path] if in_parts else [source], references=files, need_references=True, **options)
+    warnings.report()
+    return lists
+
+
+LIKE_TEXT = {"csv", "tsv", "nemo-beams", "lattice", "srilm"}
+"""Formats that are told by the look of their lines: by commas, tabs or numbers, which texts may have, too."""
+
+
+def _is_best(source: Source, size: int, options: Mapping[str, Any]) -> bool:
+    """Whether a file is a 1-best text. Some texts look like a format without marks of its own; with as many lines as
+    there are references (`size`), they are texts."""
+    name = options.get("format_name") or sniff(source)
+    if name in (None, "text"):
+        return True
+    sized = options.get("options") is not None and options["options"].values.get("size")
+    looks = options.get("format_name") is None and name in LIKE_TEXT and not source.is_folder and not sized
+    if not looks:
+        return False
+    from rescore.formats.references import all_lines
+
+    return len(all_lines(source)) == size
 
 
 def from_json(value: Any, place: str) -> NbestList:

@@ -120,9 +120,23 @@ class Records:
         if not isinstance(texts, list):
             raise UserError(f"{place}: {key} is {json.dumps(texts)[:40]}, neither a text nor a list of texts")
         if texts and all(isinstance(entry, str) for entry in texts):
-            apart = self._apart(value, key, len(texts), place)
-            return [Hypothesis(strip_markup(text), scores) for text, scores in zip(texts, apart, strict=True)]
+            entries = self._together(value, key, place)
+            return [Hypothesis(strip_markup(entry[key]), self._scores(entry, key, place)) for entry in entries]
         return [self._nested(entry, f"{place}, {key} {rank}") for rank, entry in enumerate(texts, 1)]
+
+    def _together(self, value: dict[str, Any], key: str, place: str) -> list[dict[str, Any]]:
+        """An object for each text, of texts and scores that stand in lists of their own."""
+        size, score_key = len(value[key]), self._score_key(value, key)
+        apart = value[score_key] if score_key else value[key]
+        if not isinstance(apart, list) or len(apart) != size:
+            number_of_scores = counted(len(apart), "score") if isinstance(apart, list) else "no scores"
+            raise UserError(f"{place}: {number_of_scores} for {counted(size, 'hypothesis')}")
+        lists = {
+            name: entries
+            for name, entries in value.items()
+            if (name in (key, score_key) or name.endswith(PARTS)) and isinstance(entries, list) and len(entries) == size
+        }
+        return [dict(zip(lists, entries, strict=True)) for entries in zip(*lists.values(), strict=True)]
 
     def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
         keys = (*self.score, *GENERIC.score)
@@ -131,39 +145,21 @@ class Records:
         fused = ("lm_score", LOGIT) if usual is None and _is_score(value.get(LOGIT)) else ()
         return usual or next((key for key in fused if _is_score(value.get(key))), None)
 
-    def _apart(self, value: dict[str, Any], key: str, size: int, place: str) -> list[dict[str, float]]:
-        """The scores of texts that stand in a list of their own, as the scores do."""
-        score_key = self._score_key(value, key)
-        rows: list[dict[str, float]] = [{} for _ in range(size)]
-        if score_key is not None:
-            apart = value[score_key]
-            if not isinstance(apart, list) or len(apart) != size:
-                number_of_scores = counted(len(apart), "score") if isinstance(apart, list) else "no scores"
-                raise UserError(f"{place}: {number_of_scores} for {counted(size, 'hypothesis')}")
-            for scores, number in zip(rows, apart, strict=True):
-                scores[FIRST_PASS] = self._score(number, place, score_key)
-        for name, numbers in value.items():
-            if name != score_key and name.endswith(PARTS) and isinstance(numbers, list) and len(numbers) == size:
-                for scores, number in zip(rows, numbers, strict=True):
-                    scores[name] = json_number(number, place, name)
-        return rows
-
     def _nested(self, entry: Any, place: str) -> Hypothesis:
+        known = entry
         if isinstance(entry, str):
-            return Hypothesis(strip_markup(entry))
-        if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str):
-            return Hypothesis(strip_markup(entry[0]), {FIRST_PASS: self._score(entry[1], place, "score")})
-        if isinstance(entry, list) and len(entry) in (4, 5) and isinstance(entry[0], str):
-            logit, total = entry[-2:]  # pyctcdecode: text, state, frames, logit_score, lm_score; some without the state
-            scores = {FIRST_PASS: self._score(total, place, "lm_score"), LOGIT: json_number(logit, place, LOGIT)}
-            return Hypothesis(strip_markup(entry[0]), scores)
-        if isinstance(entry, dict):
-            key = first_of(entry, (*self.text, *GENERIC.text))
-            if key is not None and isinstance(entry[key], str):
-                return Hypothesis(strip_markup(entry[key]), self._scores(entry, key, place))
-        raise UserError(
-            f"{place}: expected a text, [text, score] or an object with them, found {json.dumps(entry)[:40]}"
-        )
+            known = {"text": entry}
+        elif isinstance(entry, list) and len(entry) == 2:
+            known = dict(zip(("text", "score"), entry, strict=True))
+        elif isinstance(entry, list) and len(entry) in (4, 5):
+            # pyctcdecode: text, state, frames, logit_score, lm_score; some without the state
+            known = {"text": entry[0], LOGIT: entry[-2], "lm_score": entry[-1]}
+        key = first_of(known, (*self.text, *GENERIC.text)) if isinstance(known, dict) else None
+        if key is None or not isinstance(known[key], str):
+            raise UserError(
+                f"{place}: expected a text, [text, score] or an object with them, found {json.dumps(entry)[:40]}"
+            )
+        return Hypothesis(strip_markup(known[key]), self._scores(known, key, place))
 
     def _scores(self, value: Mapping[str, Any], text_key: str, place: str) -> dict[str, float]:
         """The scores of a text: its score, its parts (`am_score`, `"scores": {"am": -1}`), and the keys of --field."""

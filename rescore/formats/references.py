@@ -1,4 +1,5 @@
-"""References of utterances from Kaldi text, sclite trn, stm, plain lines, or lists and manifests with references.
+"""Texts of utterances: references, and 1-best outputs with them. Kaldi text, sclite trn, stm, plain lines; references
+also from lists and manifests.
 
 If either side has ids, ids must match; only lists and references without ids are paired by order.
 """
@@ -6,14 +7,15 @@ If either side has ids, ids must match; only lists and references without ids ar
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
 
 from rescore.errors import UserError, counted
-from rescore.formats.recordings import is_stm, stm_texts
 from rescore.formats.records import first_of, records_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
@@ -27,7 +29,7 @@ from rescore.formats.text import (
     undo_entities,
     undo_marks,
 )
-from rescore.nbest import NbestList
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ def read_references(references: str | Path | References, ids: Sequence[str]) -> 
     return joined(open_references(references), ids)
 
 
-def joined(files: Sequence[ReferenceFile], ids: Sequence[str], escaped: bool = True) -> dict[str, tuple[str, ...]]:
+def joined(files: Sequence[TextFile], ids: Sequence[str], escaped: bool = True) -> dict[str, tuple[str, ...]]:
     """The references of each utterance from all files; errors as of `read_references`.
 
     Args:
@@ -65,19 +67,19 @@ def joined(files: Sequence[ReferenceFile], ids: Sequence[str], escaped: bool = T
 
 
 def open_references(
-    references: str | Path | References | Sequence[ReferenceFile], warnings: InputWarnings | None = None
-) -> list[ReferenceFile]:
+    references: str | Path | References | Sequence[TextFile], warnings: InputWarnings | None = None
+) -> list[TextFile]:
     """The files of references, each read once: a pipe cannot be read again. Open ones are returned as they are."""
     if isinstance(references, Sequence) and not isinstance(references, str):
         return list(references)
     if not isinstance(references, References):
         references = References((str(references),))
-    return [ReferenceFile(text_source(path, warnings), references.format) for path in references.paths]
+    return [TextFile(Source(path, warnings), references.format) for path in references.paths]
 
 
 def with_references(
     lists: list[NbestList],
-    references: str | Path | References | Sequence[ReferenceFile],
+    references: str | Path | References | Sequence[TextFile],
     warnings: InputWarnings,
     allow_missing: bool,
 ) -> list[NbestList]:
@@ -96,34 +98,58 @@ def with_references(
     return [replace(nbest, references=texts[nbest.id]) for nbest in lists]
 
 
-class ReferenceFile:
-    """A file of references."""
+class TextFile:
+    """A file of texts that is read once: references, or a 1-best output."""
 
-    def __init__(self, source: Source, format_name: str | None) -> None:
+    def __init__(self, source: Source, format_name: str | None = None, output: bool = False) -> None:
+        """`output`: the file has 1-best texts, which are lines, whatever they look like."""
+        if source.is_folder:
+            raise UserError(f"{source.name}: is a folder; give the file with the texts, usually {source.path / 'text'}")
         self.path, self.format = source.name, format_name
-        self._lists: dict[str, tuple[str, ...]] = {}
-        self.lines: list[str] = []
-        if format_name is None and source.peek.root:
-            self._lists = _of_records(source)
-        else:
-            self.lines = all_lines(source)
-        self._trn = trn_texts(self.lines, self.path) or {} if format_name in (None, "trn") else {}
-        if format_name == "trn" and not self._trn:
+        of_records = format_name is None and not output and bool(source.peek.root)
+        self._lists = _of_records(source) if of_records else {}
+        self.lines = [] if of_records else all_lines(source)
+        self.trn = _trn_texts(self.lines, self.path) if format_name in (None, "trn") and not of_records else None
+        if format_name == "trn" and not self.trn:
             raise UserError(f"{self.path}: not trn: a line does not end in (id)")
+
+    @cached_property
+    def first(self) -> list[str]:
+        """The first words of the lines that are not empty."""
+        return first_words(self.lines)
+
+    @cached_property
+    def is_stm(self) -> bool:
+        return is_stm(self.lines)
+
+    @cached_property
+    def begins_with_ids(self) -> bool:
+        return begin_with_ids(self.lines)
+
+    @cached_property
+    def _known(self) -> Mapping[str, object]:
+        """The texts by id of a file that surely has ids: of lists or of trn."""
+        return self._lists or self.trn or {}
 
     @property
     def ids(self) -> set[str]:
         """The ids that the file has, as far as that is certain: of lists, of trn, and of lines that look like it."""
-        if self._lists or self._trn:
-            return set(self._lists or self._trn)
-        if self.format == "kaldi" or (self.format is None and not is_stm(self.lines) and begin_with_ids(self.lines)):
-            return set(first_words(self.lines))
-        return set()
+        if self._known:
+            return set(self._known)
+        kaldi = self.format == "kaldi" or (self.format is None and not self.is_stm and self.begins_with_ids)
+        return set(self.first) if kaldi else set()
 
     @property
     def size(self) -> int:
-        """The number of references, empty lines included."""
-        return len(self._lists or self._trn or self.lines)
+        """The number of texts, empty lines included."""
+        return len(self._known or self.lines)
+
+    def kaldi_texts(self) -> dict[str, str]:
+        texts: dict[str, str] = {}
+        for number, line in enumerate(self.lines, 1):
+            if line.strip():
+                add_once(texts, *split_id(line), f"{self.path}: line {number}")
+        return texts
 
     def of(self, ids: Sequence[str], escaped: bool = True) -> dict[str, tuple[str, ...]]:
         """The references of each utterance."""
@@ -141,16 +167,16 @@ class ReferenceFile:
     def left_out(self, ids: Sequence[str]) -> list[str]:
         """The utterances of the file, in its order, that are not among `ids`; empty if it has no ids."""
         known = set(ids)
-        names = list(self._lists or self._trn)
+        names = list(self._known)
         if not names and (self.format or self._kind(ids)) == "kaldi":
-            names = first_words(self.lines)
+            names = self.first
         return [] if are_numbers(ids) and not known & set(names) else [name for name in names if name not in known]
 
     def _texts(self, kind: str, ids: Sequence[str]) -> dict[str, str]:
         if kind == "trn":
-            return self._trn
+            return self.trn or {}
         if kind == "kaldi":
-            return kaldi_texts(self.lines, self.path)
+            return self.kaldi_texts()
         if kind == "stm":
             return stm_texts(self.lines, self.path, ids)
         if len(self.lines) != len(ids):
@@ -163,24 +189,21 @@ class ReferenceFile:
 
     def _kind(self, ids: Sequence[str]) -> str:
         """The format of the lines, judged by the ids of the lists."""
-        if self._trn:
-            return "trn"
-        if is_stm(self.lines):
-            return "stm"
-        known, first = set(ids), first_words(self.lines)
+        if self.trn or self.is_stm:
+            return "trn" if self.trn else "stm"
+        known, first = set(ids), self.first
+        some_known, numbers = any(word in known for word in first), all(map(str.isdecimal, first))
         if not are_numbers(ids):
-            return "kaldi" if any(word in known for word in first) or begin_with_ids(self.lines) else "plain"
-        if not all(word.isdecimal() for word in first) and begin_with_ids(self.lines):
+            return "kaldi" if some_known or self.begins_with_ids else "plain"
+        if not numbers and self.begins_with_ids:
             raise UserError(
                 f"{self.path}: its lines begin with ids such as {first[0]}, but the lists have numbers only; "
                 "give lines without ids in their order, or --ref-format plain if these are words"
             )
-        if len(self.lines) == len(ids) and not all(word in known for word in first):
+        if not some_known or (len(self.lines) == len(ids) and not all(word in known for word in first)):
             return "plain"
-        if not any(word in known for word in first):
-            return "plain"
-        numbers = all(word.isdecimal() for word in first) and len(set(first)) == len(first) == len(ids)
-        if numbers and first not in (list(ids), sorted(ids)):
+        each_once = numbers and len(set(first)) == len(first) == len(ids)
+        if each_once and first not in (list(ids), sorted(ids)):
             raise UserError(
                 f"{self.path}: its lines begin with numbers that are ids, but in another order than the lists; "
                 "are they ids or words? Say it with --ref-format kaldi or plain"
@@ -199,21 +222,14 @@ class ReferenceFile:
 
 def _of_records(source: Source) -> dict[str, tuple[str, ...]]:
     """The references of lists (some formats need options to read hypotheses), or of a manifest without hypotheses."""
-    if is_manifest(source):
-        by_id = references_of(source)
+    if _is_manifest(source):
+        by_id = _references_of(source)
     else:
         reader = next((FORMATS[name] for name in FORMATS.names if FORMATS[name].sniff(source)), FORMATS["native"])
         by_id = {nbest.id: nbest.references for nbest in reader.read(source, ReadOptions(size=1)) if nbest.references}
     if not by_id:
         raise UserError(f"{source.name}: no references in it")
     return by_id
-
-
-def text_source(path: str | Path | Source, warnings: InputWarnings | None = None) -> Source:
-    source = path if isinstance(path, Source) else Source(path, warnings)
-    if source.is_folder:
-        raise UserError(f"{source.name}: is a folder; give the file with the texts, usually {source.path / 'text'}")
-    return source
 
 
 def all_lines(source: Source) -> list[str]:
@@ -224,7 +240,7 @@ def all_lines(source: Source) -> list[str]:
     return lines
 
 
-def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
+def _trn_texts(lines: Sequence[str], path: str) -> dict[str, str] | None:
     """Texts by id; `;;` begins a comment. None if a line does not end in an id in brackets."""
     texts: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
@@ -240,18 +256,61 @@ def trn_texts(lines: Sequence[str], path: str | Path) -> dict[str, str] | None:
     return texts
 
 
-def kaldi_texts(lines: Sequence[str], path: str | Path) -> dict[str, str]:
-    texts: dict[str, str] = {}
+_STM = re.compile(r"(\S+) (\S+) (\S+) (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
+_NOT_SCORED = "IGNORE_TIME_SEGMENT_IN_SCORING"
+
+
+def _stm_line(line: str) -> re.Match[str] | None:
+    return _STM.fullmatch(" ".join(line.split()))
+
+
+def is_stm(lines: Sequence[str]) -> bool:
+    filled = [line for line in lines if line.strip() and not line.startswith(";;")]
+    return bool(filled) and all(_stm_line(line) for line in filled)
+
+
+def stm_texts(lines: Sequence[str], path: str, ids: Sequence[str]) -> dict[str, str]:
+    """Texts of the utterances: by file where each has one segment; by order for lists without ids."""
+    spoken = [segment for segment in stm_segments(lines, path) if segment.text.upper() != _NOT_SCORED]
+    by_file = {segment.file: segment.text for segment in spoken}
+    if len(by_file) == len(spoken) and (by_file.keys() & set(ids) or not are_numbers(ids)):
+        return by_file
+    if are_numbers(ids):
+        if len(spoken) != len(ids):
+            raise UserError(
+                f"{path}: {counted(len(spoken), 'segment')} for {counted(len(ids), 'utterance')}, "
+                "and the files of the segments are not the ids of the utterances"
+            )
+        return dict(zip(ids, (segment.text for segment in spoken), strict=True))
+    raise UserError(
+        f"{path}: has several segments of a recording; give references with the ids of the lists (trn or Kaldi text), "
+        "or measure whole recordings with: rescore eval --whole"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _StmSegment:
+    file: str
+    channel: str
+    start: float
+    end: float
+    text: str
+
+
+def stm_segments(lines: Sequence[str], path: str) -> Iterator[_StmSegment]:
     for number, line in enumerate(lines, 1):
-        if line.strip():
-            add_once(texts, *split_id(line), f"{path}: line {number}")
-    return texts
+        if not line.strip() or line.startswith(";;"):
+            continue
+        match = _stm_line(line)
+        if not match:
+            raise UserError(f"{path}: line {number}: not stm: expected `file channel speaker start end text`")
+        yield _StmSegment(match[1], match[2], float(match[4]), float(match[5]), (match[6] or "").strip())
 
 
 _MANIFEST_TEXT = ("reference", "ref", "text", "sentence", "transcript")
 
 
-def is_manifest(source: Source) -> bool:
+def _is_manifest(source: Source) -> bool:
     """Whether records have an audio file and a text, but no hypotheses: NeMo's manifests as training reads them."""
     keys = set(source.peek.keys)
     return (
@@ -260,7 +319,7 @@ def is_manifest(source: Source) -> bool:
     )
 
 
-def references_of(source: Source) -> dict[str, tuple[str, ...]]:
+def _references_of(source: Source) -> dict[str, tuple[str, ...]]:
     """The texts of a manifest, called after their audio files."""
     texts: dict[str, tuple[str, ...]] = {}
     for _, value, place in records_of(source):
@@ -308,3 +367,69 @@ def _sequence(words: list[str], at: int, place: str, depth: int) -> tuple[list[t
             raise UserError(f"{place}: its alternatives make more than {MOST_READINGS:,} readings; leave some out")
         sequences = [sequence + more for sequence in sequences for more in new]
     return sequences, at
+
+
+class _Text:
+    """1-best texts, which need references beside them: no N-best lists."""
+
+    def sniff(self, source: Source) -> bool:
+        return False
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        raise UserError(f"{source.name}: --format text is for 1-best texts with --ref, in `rescore eval`")
+
+
+BEST = _Text()
+
+
+def read_best(source: Source, files: Sequence[TextFile]) -> list[NbestList]:
+    """A 1-best text with its references, as lists of one hypothesis.
+
+    Both are trn, or Kaldi text with the same ids, or plain with the same number of lines.
+    """
+    output = TextFile(source, output=True)
+    hypotheses = _with_ids(output, files[0]) or {str(place): line for place, line in enumerate(output.lines, 1)}
+    absent = [name for file in files for name in file.left_out(list(hypotheses))]
+    if absent:
+        raise UserError(
+            f"{output.path}: no text for utterance {absent[0]} of {files[0].path} ({len(absent)} missing); "
+            "give an output of the whole set"
+        )
+    texts = joined(files, list(hypotheses))
+    return [
+        NbestList(name, [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})], texts[name])
+        for name, text in hypotheses.items()
+    ]
+
+
+def _with_ids(output: TextFile, references: TextFile) -> dict[str, str] | None:
+    """The texts of an output by their ids; None if neither output nor references have ids."""
+    if references.format == "plain":
+        return None
+    if output.trn is not None:
+        return output.trn
+    ids, first = references.ids, output.first
+    names = set(first)
+    looks = len(names) == len(first) or all(set(word) & set("0123456789-_") for word in first)
+    if references.format == "kaldi" or (looks and 2 * len(names & (ids or set(references.first))) > len(names)):
+        return output.kaldi_texts()
+    if ids and references.format != "stm":
+        if output.begins_with_ids:
+            raise UserError(
+                f"{references.path}: no reference for utterance {first[0]} of {output.path}; its first is {min(ids)}"
+            )
+        raise UserError(
+            f"{output.path}: its lines have no ids such as {min(ids)} of {references.path}; give an output with ids "
+            "(rescore rerank --best NAME, not NAME.txt), or --ref-format plain if both have none"
+        )
+    if references.lines and not references.is_stm:
+        if output.begins_with_ids and not all(map(str.isdecimal, first)):
+            raise UserError(
+                f"{references.path}: no reference for utterance {first[0]} of {output.path}, whose lines begin with ids"
+            )
+        if len(output.lines) != len(references.lines):
+            raise UserError(
+                f"{output.path}: has {counted(len(output.lines), 'line')}, but {references.path} has "
+                f"{len(references.lines):,}; the ids must be the same, or the number of lines"
+            )
+    return None

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError, counted
-from rescore.large.hub import LOGITS, check_files, load_model
+from rescore.large.hub import LOGITS, load_model
 from rescore.large.template import Template
 from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.causal import CausalScorer
@@ -111,7 +111,6 @@ class HuggingFaceNetwork:
 
     def __init__(self, folder: Path, masked: bool, computing: ComputeOptions) -> None:
         self._folder = folder
-        check_files(folder)
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
         kind = "masked" if masked else "causal"

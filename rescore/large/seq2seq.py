@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.large.hub import LOGITS, check_files, load_model
+from rescore.large.hub import LOGITS, load_model
 from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
 from rescore.lms.devices import DTYPES, choose_device, choose_precision
@@ -42,7 +42,6 @@ class Seq2SeqLM(Streamed):
         """
         self.name = self.model = name
         self._folder, self._channel, self._codes = folder, channel, (source, target)
-        check_files(folder)
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
         if self.precision == "int8":

@@ -9,6 +9,7 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -29,28 +30,20 @@ GIVEN = 100
 """The count of a word that a user gives: well known, but not among the most frequent."""
 
 
+@dataclass(eq=False)
 class Lexicon:
     """Counts of words in lower case; `total` counts all words of the text, including those left out."""
 
-    def __init__(
-        self,
-        counts: Mapping[str, int],
-        total: int,
-        source: str = "",
-        listed: frozenset[str] = frozenset(),
-        by_utterance: Mapping[str, frozenset[str]] | None = None,
-        added: frozenset[str] = frozenset(),
-    ) -> None:
-        """
-        Args:
-            listed: words that a user gave. by_utterance: the words of each utterance, if each has its own list.
-            added: the listed words that the text does not have.
-        """
-        self.counts = dict(counts)
-        self.listed, self.by_utterance, self._added = listed, dict(by_utterance or {}), added
-        self.total = total
-        self.source = source
-        """The file it was read from, for messages."""
+    counts: Mapping[str, int]
+    total: int
+    source: str = ""
+    """The file it was read from, for messages."""
+    listed: frozenset[str] = frozenset()
+    """Words that a user gave."""
+    by_utterance: Mapping[str, frozenset[str]] | None = None
+    """The words of each utterance, if each has its own list."""
+    added: frozenset[str] = frozenset()
+    """The listed words that the text does not have."""
 
     def __contains__(self, word: str) -> bool:
         return word in self.counts
@@ -72,8 +65,8 @@ class Lexicon:
         """
         listed = frozenset(map(str.lower, words))
         new = {word: max(GIVEN, self.counts.get(word, 0)) for word in listed}
-        added = self._added | (listed - self.counts.keys())
-        return Lexicon(self.counts | new, self.total, self.source, self.listed | listed, by_utterance, added)
+        added = self.added | (listed - self.counts.keys())
+        return Lexicon({**self.counts, **new}, self.total, self.source, self.listed | listed, by_utterance, added)
 
     def listed_for(self, utterance: str) -> frozenset[str]:
         """The words that a user gave for an utterance."""
@@ -81,13 +74,13 @@ class Lexicon:
 
     def knows(self, words: Iterable[str], utterance: str) -> bool:
         """Whether an utterance may have words: not those that a user gave for other utterances alone."""
-        return self._added.isdisjoint(words) or self.listed_for(utterance).issuperset(self._added.intersection(words))
+        return self.added.isdisjoint(words) or self.listed_for(utterance).issuperset(self.added.intersection(words))
 
     @cached_property
     def digest(self) -> str:
         """Twelve hexadecimal digits that say which words and counts these are and which a user gave, for signatures."""
         counts = (f"{word} {count}" for word, count in sorted(self.counts.items()))
-        own = (f"of {name} {' '.join(sorted(words))}" for name, words in sorted(self.by_utterance.items()))
+        own = (f"of {name} {' '.join(sorted(words))}" for name, words in sorted((self.by_utterance or {}).items()))
         lines = "\n".join([*counts, *(f"listed {word}" for word in sorted(self.listed)), *own])
         return hashlib.sha256(f"{self.total}\n{lines}".encode()).hexdigest()[:12]
 

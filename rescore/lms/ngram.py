@@ -11,7 +11,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     import kenlm
 
 log = logging.getLogger(__name__)
+
+LARGE = 50_000_000
+"""Bytes of a file that takes some seconds to read in NumPy."""
 
 
 class NgramKind(Kind):
@@ -133,7 +137,7 @@ class KenlmModel:
             raise UserError(
                 f"{path}: neither an ARPA file nor a KenLM binary that this machine can read ({reason_of(error)})"
             ) from None
-        self._known: set[str] = set()
+        self._knows = cache(self._model.__contains__)
         self.closed = next(self._model.full_scores("\x01", bos=False, eos=False))[0] <= -99
         self._raised = (UNKNOWN_LOG_10 + 100) * LOG_10 if self.closed else 0.0
 
@@ -141,21 +145,9 @@ class KenlmModel:
         """One result per text, whose words stand between blanks; `</s>` is the last token."""
         results: list[TokenScores] = []
         for text in texts:
-            words = text.split()
-            unknown = () if self._known.issuperset(words) else self._look_up(words)
+            unknown = tuple(place for place, word in enumerate(text.split()) if not self._knows(word))
             results.append(WordScores(text, self._model, unknown, self._raised))
         return results
-
-    def _look_up(self, words: list[str]) -> tuple[int, ...]:
-        """The places of unknown words; the known ones are kept in mind."""
-        known, unknown = self._known, []
-        for index, word in enumerate(words):
-            if word not in known:
-                if word in self._model:
-                    known.add(word)
-                else:
-                    unknown.append(index)
-        return tuple(unknown)
 
 
 class WordScores(TokenScores):
@@ -188,7 +180,9 @@ def _open(path: Path) -> KenlmModel | ArpaModel:
     try:
         import kenlm
     except ImportError:
-        if path.suffix == ".gz" or _is_text(path):
+        with open(path, "rb") as file:
+            is_text = b"\0" not in file.read(256)  # KenLM's binaries have zeros among their first bytes
+        if path.suffix == ".gz" or is_text:
             if path.stat().st_size > LARGE:
                 log.info("kenlm is not installed: NumPy reads %s, which is slower but gives the same scores", path)
             return ArpaModel(path)
@@ -198,16 +192,6 @@ def _open(path: Path) -> KenlmModel | ArpaModel:
             "nothing"
         ) from None
     return KenlmModel(path, kenlm)
-
-
-LARGE = 50_000_000
-"""Bytes of a file that takes some seconds to read in NumPy."""
-
-
-def _is_text(path: Path) -> bool:
-    """Whether a file is none of KenLM's binaries, whose first bytes have zeros among them."""
-    with open(path, "rb") as file:
-        return b"\0" not in file.read(256)
 
 
 def _plain(sentence: str) -> str:
@@ -322,14 +306,9 @@ def _run(command: Sequence[str]) -> None:
 
 def _ngram_counts(arpa: Path) -> list[int]:
     """The number of n-grams of each order, from an ARPA file's head."""
-    counts = []
     with open(arpa, encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("ngram "):
-                counts.append(int(line.partition("=")[2]))
-            elif line.startswith("\\1-grams"):
-                break
-    return counts
+        head = takewhile(lambda line: not line.startswith("\\1-grams"), file)
+        return [int(line.partition("=")[2]) for line in head if line.startswith("ngram ")]
 
 
 def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int], program: str) -> str:

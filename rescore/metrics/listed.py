@@ -159,11 +159,7 @@ class ListedErrorRate(ErrorRate):
     @property
     def settings(self) -> dict[str, str]:
         form = {"words-by": "utterance"} if self._list.by_utterance else {}
-        return super().settings | {"tok": self.words.unit, "align": "sclite", "words": self._list.digest} | form
-
-    @property
-    def versions(self) -> dict[str, str]:
-        return {}
+        return super().settings | {"words": self._list.digest} | form
 
     @property
     def options(self) -> Declared:

@@ -11,7 +11,7 @@ import numpy as np
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, Values
 from rescore.options import Declared, option
-from rescore.parts import TOKENIZERS
+from rescore.parts import Registry
 
 CELLS = 1 << 25
 """The largest matrix of texts and n-grams that is multiplied at once: 128 MiB."""
@@ -160,6 +160,20 @@ class Ter(_Sacrebleu):
 
 
 ORDERS = 4
+TOKENIZERS: Registry[None] = Registry(
+    "--tokenize",
+    {
+        "13a": (None, "the WMT standard"),
+        "none": (None, "no tokenisation, for tokenised texts"),
+        "intl": (None, "splits at all Unicode punctuation"),
+        "char": (None, "each character is a token"),
+        "zh": (None, "each Chinese character is a token; other text is split into words"),
+        "ja-mecab": (None, "Japanese words"),
+        "ko-mecab": (None, "Korean words"),
+        "flores200": (None, "subwords of 200 languages (spBLEU)"),
+    },
+)
+"""sacreBLEU's tokenizers for BLEU."""
 
 
 class Bleu(_Sacrebleu):
@@ -188,9 +202,7 @@ class Bleu(_Sacrebleu):
             self.tool = BLEU(tokenize=name, force=True)
             self._sentence = BLEU(tokenize=name, force=True, effective_order=True)
         except (ImportError, RuntimeError):
-            raise UserError(
-                f"--tokenize {name} needs further packages; pip install '{TOKENIZERS[name].extra}'"
-            ) from None
+            raise UserError(f"--tokenize {name} needs further packages; pip install 'rescore[cjk]'") from None
         except OSError as error:
             raise UserError(
                 f"--tokenize {name}: sacreBLEU cannot get its model ({error}); connect once, or set SACREBLEU to a "

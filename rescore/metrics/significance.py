@@ -131,26 +131,13 @@ def paired_randomisation(
     return (at_least + 1) / (trials + 1)
 
 
-def paired_bootstrap(metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = SAMPLES) -> float:
-    """Two-sided p-value of the paired bootstrap (Koehn 2004): how often the difference in a sample is as far from that
-    of the set as this is from 0.
-
-    sacreBLEU takes absolute differences before it subtracts their mean, and so rejects more than it says: of equal
-    systems 8 to 10 % at 0.05 (docs/results/tuning.md).
-    """
-    ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    observed = float((metric.values(theirs.sum(axis=0)[None]) - metric.values(ours.sum(axis=0)[None]))[0])
-    away = np.abs(_differences(metric, ours, theirs, trials) - observed)
-    return (int((away >= abs(observed) - 1e-12).sum()) + 1) / (len(away) + 1)
-
-
 def paired_interval(metric: Metric, first: Sequence[Counts], second: Sequence[Counts]) -> tuple[float, float]:
     """The bootstrap's 95 % interval of the difference of two systems, second less first, on the same samples."""
     ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    return _interval(_differences(metric, ours, theirs, SAMPLES))
+    return _interval(differences(metric, ours, theirs, SAMPLES))
 
 
-def _differences(metric: Metric, ours: Counts, theirs: Counts, trials: int) -> Values:
+def differences(metric: Metric, ours: Counts, theirs: Counts, trials: int) -> Values:
     """Of the values of two systems in samples, second less first, where both have one."""
     sums = [[_sums(samples, rows) for rows in (ours, theirs)] for samples in _resamples(len(ours), trials)]
     first, second = (metric.values(np.concatenate(side)) for side in zip(*sums, strict=True))
@@ -226,15 +213,6 @@ class Randomisation(SignificanceTest):
 
     def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         return paired_randomisation(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
-
-
-class Bootstrap(SignificanceTest):
-    """The paired bootstrap (Koehn 2004)."""
-
-    signature = f"centred,trials=1000,seed={SEED}"
-
-    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
-        return paired_bootstrap(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
 @dataclass(frozen=True, slots=True)

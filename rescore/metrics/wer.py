@@ -1,10 +1,9 @@
-"""Word error rate as sclite counts it, and character error rate by jiwer (rapidfuzz)."""
+"""Word error rate as sclite counts it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,14 +41,7 @@ class ErrorRate(Metric):
 
     @property
     def settings(self) -> dict[str, str]:
-        how = {"tok": self.words.unit, "align": "sclite"} if self.unit == "word" else {"tok": "char"}
-        return self.words.settings | how
-
-    @property
-    def versions(self) -> dict[str, str]:
-        if self.unit == "word":
-            return {}
-        return {name: version(name) for name in ("jiwer", "rapidfuzz")}
+        return self.words.settings | {"tok": self.words.unit, "align": "sclite"}
 
     @property
     def options(self) -> Declared:
@@ -68,12 +60,6 @@ class ErrorRate(Metric):
         return best
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
-        if self.unit == "character":
-            whole = replace(self.words, split_characters=False, split_mixed=False)
-            of_references, of_hypotheses = paired_words(references, hypotheses, whole)
-            return _characters(
-                [" ".join(words) for words in of_references], [" ".join(words) for words in of_hypotheses]
-            )
         of_references, of_hypotheses = paired_words(references, hypotheses, self.words)
         lengths = np.array([len(words) for words in of_references], dtype=np.int64)
         return np.column_stack([error_counts(of_references, of_hypotheses), lengths])
@@ -93,38 +79,5 @@ class ErrorRate(Metric):
         return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
 
     def details(self, sums: Counts) -> dict[str, int | float]:
-        names = ("substitutions", "deletions", "insertions", "ref_words" if self.unit == "word" else "ref_characters")
+        names = ("substitutions", "deletions", "insertions", f"ref_{self.unit}s")
         return dict(zip(names, map(int, sums), strict=True))
-
-
-class CharacterErrorRate(ErrorRate):
-    """(substitutions + deletions + insertions) / characters of the reference, in percent."""
-
-    name, unit = "CER", "character"
-
-
-class MixedErrorRate(ErrorRate):
-    """The word error rate where each character of Chinese, Japanese and Thai is a word."""
-
-    name = "MER"
-
-    @classmethod
-    def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ErrorRate:
-        return cls(replace(options.normaliser, split_characters=False, split_mixed=True))
-
-
-def _characters(references: list[str], hypotheses: list[str]) -> Counts:
-    import jiwer
-
-    output = jiwer.process_characters(references, hypotheses)
-    counts = np.zeros((len(hypotheses), 4), dtype=np.int64)
-    for row, chunks, reference in zip(counts, output.alignments, output.references, strict=True):
-        row[REFERENCE] = len(reference)
-        for chunk in chunks:
-            if chunk.type == "substitute":
-                row[SUBSTITUTIONS] += chunk.ref_end_idx - chunk.ref_start_idx
-            elif chunk.type == "delete":
-                row[DELETIONS] += chunk.ref_end_idx - chunk.ref_start_idx
-            elif chunk.type == "insert":
-                row[INSERTIONS] += chunk.hyp_end_idx - chunk.hyp_start_idx
-    return counts

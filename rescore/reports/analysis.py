@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO
@@ -9,24 +10,24 @@ from typing import IO
 import numpy as np
 
 from rescore.metrics import Metric, Normaliser, value
+from rescore.metrics.alignment import align
 from rescore.metrics.significance import ScoredText
-from rescore.nbest import NbestList, Origin, new_word_origins
+from rescore.nbest import NbestList
 from rescore.reports.figures import Figures, sign
 from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
 from rescore.reports.outlook import render as outlook_lines
-from rescore.reports.words import (
-    Confusion,
-    Position,
-    by_position,
-    pairs_line,
-    pairs_of,
-    respellings,
-)
 from rescore.styles import as_json, text
 from rescore.tuning.weights import Weights
 
 LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
 """Upper ends of the classes of reference lengths, in words."""
+POSITIONS = 40
+"""Places beyond count with this one."""
+PAIRS = 20
+"""How many word pairs are listed."""
+
+References = Sequence[Sequence[str]]
+"""Of each utterance one or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,28 @@ class Changes:
     """or the same."""
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Word errors at one place of the reference (from 1; insertions count with the word before), and how many words."""
+
+    position: int
+    words: int
+    """References that have a word there; of two references the longer."""
+    first_pass: int
+    """Its errors there."""
+    reranked: int
+    """Its errors there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """A word of the reference, its replacement in the wrong output (empty for a deletion), and the count."""
+
+    reference: str
+    hypothesis: str
+    count: int
+
+
 @dataclass(slots=True)
 class Analysis:
     """All of it. Values are percentages; word pairs and places are for WER only."""
@@ -74,8 +97,6 @@ class Analysis:
     by_position: list[Position] = field(default_factory=list)
     corrected: list[Confusion] = field(default_factory=list)
     broken: list[Confusion] = field(default_factory=list)
-    respelled: Changes | None = None
-    """How many words were respelled in what was chosen, and what each alone does; None for lists without that."""
     lattice_oracle: float | None = None
     """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
 
@@ -85,16 +106,12 @@ def analyse(
     lists: Sequence[NbestList],
     weights: Weights,
     texts: Sequence[str] | None = None,
-    dev: Sequence[NbestList] | None = None,
 ) -> Analysis:
     """Compare the first pass with the texts chosen under weights, on lists with references.
 
     Args:
-        texts: what was chosen, one per list; None to choose as the weights were tuned for. dev: the lists that weights
-            were tuned on, from which the outlook is; None for that of `lists`. Where they are `lists`, `texts` were
-            chosen in folds.
+        texts: what was chosen, one per list; None to choose as the weights were tuned for.
     """
-    in_folds = texts if dev is lists else None
     if texts is None:
         texts = weights.decision.texts(metric, lists, weights.of)
     figures = Figures(metric, lists)
@@ -105,19 +122,14 @@ def analyse(
         by_depth(metric, figures.statistics, lists),
         _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
-        outlook(metric, dev or lists, weights, in_folds, on_dev=bool(dev) and dev is not lists),
+        outlook(metric, lists, weights),
     )
-    if lists and Origin.RESPELLED in new_word_origins(lists, lists[0].hypotheses[0].scores):
-        counts = [
-            (respelling.times, *(respelling.effects or (0, 0, 0))) for respelling in respellings(metric, lists, texts)
-        ]
-        result.respelled = Changes(*np.sum([(0, 0, 0, 0), *counts], axis=0).tolist())
     if metric.words is not None and metric.unit == "word":
         references = [nbest.references for nbest in lists]
         outputs = [output.text for output in first], [output.text for output in reranked]
-        result.by_position = by_position(metric.words, references, *outputs)
-        result.corrected = pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
-        result.broken = pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
+        result.by_position = _by_position(metric.words, references, *outputs)
+        result.corrected = _pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
+        result.broken = _pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
     return result
 
 
@@ -145,6 +157,56 @@ def _moves(metric: Metric, first: Sequence[ScoredText], reranked: Sequence[Score
     return Changes(len(changes), changes.count(1), changes.count(-1), changes.count(0))
 
 
+def _by_position(
+    normaliser: Normaliser, references: References, first: Sequence[str], reranked: Sequence[str]
+) -> list[Position]:
+    words, errors = Counter[int](), (Counter[int](), Counter[int]())
+    for texts, *outputs in zip(references, first, reranked, strict=True):
+        pairs = [normaliser.pair(texts, output) for output in outputs]
+        longest = max(len(expected) for expected, _ in pairs)
+        words.update(min(place, POSITIONS) for place in range(1, longest + 1))
+        for counter, pair in zip(errors, pairs, strict=True):
+            place = 0
+            for word, hypothesis_word in align(*pair):
+                place += word is not None
+                if word != hypothesis_word:
+                    counter[min(max(place, 1), POSITIONS)] += 1
+    return [Position(place, words[place], errors[0][place], errors[1][place]) for place in sorted(words)]
+
+
+def _pairs_of(
+    normaliser: Normaliser, references: References, wrong: Sequence[str], right: Sequence[str]
+) -> list[Confusion]:
+    """The most frequent errors of an output at words that the other output has right."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for texts, *outputs in zip(references, wrong, right, strict=True):
+        if outputs[0] == outputs[1]:
+            continue
+        # Both outputs are compared with the reference in which the wrong output has the fewest errors.
+        expected = normaliser(normaliser.closest(texts, outputs[0]))
+        bad, good = (
+            [pair for pair in align(expected, normaliser(output)) if pair[0] is not None] for output in outputs
+        )
+        for (word, in_wrong), (_, in_right) in zip(bad, good, strict=True):
+            if word is not None and in_wrong != word == in_right:
+                counts[word, in_wrong or ""] += 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return [Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]]
+
+
+def _pairs_line(name: str, pairs: list[Confusion], broken: bool = False) -> str:
+    """The most frequent pairs: the word of the first pass, the word after reranking, and how often.
+
+    Args:
+        broken: the word of the first pass is the reference; else the word after reranking is.
+    """
+    shown = []
+    for pair in pairs[:8]:
+        wrong, right = pair.hypothesis or "(nothing)", pair.reference or "(nothing)"
+        shown.append(f"{right if broken else wrong} -> {wrong if broken else right} {pair.count}")
+    return f"{name}: {', '.join(shown)}"
+
+
 def write(analysis: Analysis, file: IO[str]) -> None:
     """Write one JSON object."""
     file.write(as_json(analysis) + "\n")
@@ -166,10 +228,6 @@ def render(analysis: Analysis) -> str:
         "",
         text(rows),
     ]
-    if words := analysis.respelled:
-        lines.append(
-            f"respelled words: {words.moved:,}, better {words.better:,}, worse {words.worse:,}, neither {words.same:,}"
-        )
     if analysis.corrected or analysis.broken:
-        lines += ["", pairs_line("corrected", analysis.corrected), pairs_line("broken", analysis.broken, True)]
+        lines += ["", _pairs_line("corrected", analysis.corrected), _pairs_line("broken", analysis.broken, True)]
     return "\n".join([*lines, "", outlook_lines(analysis.outlook), "", analysis.signature])

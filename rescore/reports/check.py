@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from xml.etree import ElementTree
 
 from rescore.errors import counted
 from rescore.reports.results import CHOICES, MetricResult, Results
@@ -133,24 +132,3 @@ def summary(findings: Mapping[str, Sequence[Finding]]) -> str:
     failed = [name for name, of_file in findings.items() if any(finding.failed for finding in of_file)]
     passed = f"{len(findings) - len(failed)} of {counted(len(findings), 'results file')} passed"
     return f"{passed}; FAILED: {', '.join(failed)}" if failed else passed
-
-
-def junit(findings: Mapping[str, Sequence[Finding]]) -> str:
-    """JUnit XML, as CI servers read it: a test case a finding, whose class is the results file."""
-    every = [(name, finding) for name, of_file in findings.items() for finding in of_file]
-    failures = sum(finding.failed for _, finding in every)
-    suite = ElementTree.Element(
-        "testsuite", name="rescore check", tests=str(len(every)), failures=str(failures), errors="0"
-    )
-    for name, finding in every:
-        case = ElementTree.SubElement(suite, "testcase", classname=_xml(name), name=finding.name)
-        if finding.failed:
-            message = _xml(f"{finding.name} {finding.verdict}: golden {finding.golden}, now {finding.now}")
-            ElementTree.SubElement(case, "failure", message=message)
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)
-
-
-def _xml(text: str) -> str:
-    """Without characters that XML cannot hold."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -45,8 +45,6 @@ class Outlook:
     """Of the texts chosen; in folds where the weights were tuned on these very lists."""
     folds: int
     """Number of folds, each decided with weights tuned on the other folds; 0 if the lists were decided together."""
-    on_dev: bool
-    """Whether the lists are the dev lists of an output, not the lists of the output itself."""
     flatters: bool
     """Whether the weights were tuned on these very lists, without folds."""
     gain: float
@@ -59,10 +57,6 @@ class Outlook:
     """The value that a language model with perfect choices would reach."""
     next: str = ""
     """The next step."""
-
-    @property
-    def title(self) -> str:
-        return "Is it worth it? On the dev lists" if self.on_dev else "Is it worth it?"
 
     @property
     def possible(self) -> float:
@@ -84,17 +78,11 @@ def outlook(
     metric: Metric,
     lists: Sequence[NbestList],
     weights: Weights,
-    texts: Sequence[str] | None = None,
-    on_dev: bool = False,
 ) -> Outlook:
     """Look at lists with references, best those that weights are tuned on.
 
     Weights overfit the lists they were tuned on. On these lists, each fold is therefore decided with weights tuned on
     the other folds with the same options, which predicts the gain on other lists.
-
-    Args:
-        texts: the choice from each list, if it was made in folds already. on_dev: whether the lists are the dev lists
-            of an output.
     """
     own = tuned_on_these(weights, lists)
     options = weights.options if own else None
@@ -104,9 +92,8 @@ def outlook(
         left = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses} - {*RECOGNISED}
         options = options and replace(options, bonuses=tuple(columns_for(lists[0], options.bonuses, left)))
     figures = Figures(metric, lists)
-    if texts is None and options:
-        texts = _held_out(metric, lists, weights.language_models, options, folds)
-    held_out = bool(folds and texts is not None)
+    texts = _held_out(metric, lists, weights.language_models, options, folds) if options else None
+    held_out = texts is not None
     chosen, first = figures.of(texts or weights.decision.texts(metric, lists, weights.of)), figures.first
     before, after = figures.value(first), figures.value(chosen)
     sign = 1.0 if metric.higher_is_better else -1.0
@@ -117,7 +104,6 @@ def outlook(
         first_pass=before,
         reranked=after,
         folds=folds if held_out else 0,
-        on_dev=on_dev,
         flatters=own and not held_out,
         gain=sign * (after - before) + 0.0,  # never minus nothing
         interval=(min(sign * end for end in ends) + 0.0, max(sign * end for end in ends) + 0.0),
@@ -197,4 +183,4 @@ def rows(outlook: Outlook) -> list[tuple[str, str]]:
 
 def render(outlook: Outlook) -> str:
     """A few lines for a person."""
-    return "\n".join([outlook.title, *(f"{name:<14}{line}" for name, line in rows(outlook))])
+    return "\n".join(["Is it worth it?", *(f"{name:<14}{line}" for name, line in rows(outlook))])

@@ -48,7 +48,7 @@ class Embedding(Declared):
     tokens: bool = option(False, "Write one vector per token instead of one per sentence; .jsonl only.")
 
 
-@options.command("embed", own=Embedding, lms=options.PLAIN, vectors=VectorOptions)
+@options.command("embed", lms=options.PLAIN)
 def embed_command(own: Embedding, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Write one vector for each sentence of FILE, which has one sentence per line.
 
@@ -135,7 +135,7 @@ class Similarity(FiguresFile):
     )
 
 
-@options.command("similarity", own=Similarity, lms=options.PLAIN, vectors=VectorOptions)
+@options.command("similarity", lms=options.PLAIN)
 def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Correlate the cosines of sentence vectors with human similarity scores. PAIRS is an STS-B csv, SICK.txt, or lines
     with a score and two sentences, separated by tabs. With --gold, print the accuracy on words in context (WiC).
@@ -183,7 +183,7 @@ class Probing(FiguresFile):
     )
 
 
-@options.command("probe", own=Probing, lms=options.PLAIN, vectors=VectorOptions)
+@options.command("probe", lms=options.PLAIN)
 def probe_command(own: Probing, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Train a linear classifier on vectors and print its accuracy. Needs scikit-learn.
 

@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,18 +39,6 @@ OBJECT_STORE = 256 << 20
 
 About = tuple[str, str, str, Capabilities]
 """A model's back-end, precision, fingerprint and capabilities."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """The cluster, and how it is used."""
-
-    address: str | None = None
-    """Address of a running cluster; None starts a cluster here and ends it afterwards."""
-    workers: int | None = None
-    """Number of workers; None for one per GPU, or one per core."""
-    skip: bool = False
-    """Go on without texts that cannot be scored."""
 
 
 @dataclass(slots=True, eq=False)
@@ -91,11 +80,23 @@ class Cluster:
     """
 
     def __init__(
-        self, specs: Sequence[str], computing: ComputeOptions, cache: str | Path | None, options: ClusterOptions
+        self,
+        specs: Sequence[str],
+        computing: ComputeOptions,
+        cache: str | Path | None,
+        address: str | None = None,
+        workers: int | None = None,
+        skip: bool = False,
     ) -> None:
-        """Join or start a cluster, and load the models in every worker."""
+        """Join or start a cluster, and load the models in every worker.
+
+        Args:
+            address: of a running cluster; None starts a cluster here and ends it afterwards.
+            workers: their number; None for one per GPU, or one per core. skip: go on without texts that cannot be
+                scored.
+        """
         self._ray = _import_ray()
-        self._skip = options.skip
+        self._skip = skip
         self._waiting: deque[_Task] = deque()
         self._idle: list[Any] = []
         """Workers that are ready for a task."""
@@ -103,12 +104,12 @@ class Cluster:
         """By Ray's reference to the result: the worker, and its task; None for a worker that loads its models."""
         self._facts: list[tuple[str, About]] | None = None
         self._last_alive = time.monotonic()
-        self._started_here = self._connect(options.address)
+        self._started_here = self._connect(address)
         try:
             resources = self._ray.cluster_resources()
             cores, gpus = max(1, int(resources.get("CPU", 1))), int(resources.get("GPU", 0))
             use_gpus = bool(gpus) and (computing.device or "cuda").startswith("cuda")
-            self._size = options.workers or (gpus if use_gpus else cores)
+            self._size = workers or (gpus if use_gpus else cores)
             largest = max(int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"])
             threads = max(1, min(cores // self._size, largest))  # a worker must fit into one node
             needs = {"num_cpus": threads, "num_gpus": min(1.0, gpus / self._size) if use_gpus else 0}
@@ -186,40 +187,32 @@ class Cluster:
         for reference in ready:
             worker, doing = self._busy.pop(reference)
             try:
-                self._take(doing, self._ray.get(reference))
-                self._idle.append(worker)
+                result = self._ray.get(reference)
             except self._ray.exceptions.RayActorError:
-                self._replace(doing)
+                log.warning("a worker died; a new worker is started, and the lists of the dead worker are scored again")
+                self._start()
+                if doing is not None:
+                    self._try_again(doing)
+                continue
             except self._ray.exceptions.RayTaskError as error:
-                self._idle.append(worker)
-                self._fail(doing, error)
+                cause = getattr(error, "cause", None)
+                told = cause if isinstance(cause, UserError) else UserError(f"--engine ray: {cause or error}")
+                if doing is None:
+                    raise told from None
+                self._give_up(doing, str(told))
+            else:
+                if doing is None:
+                    self._facts = result
+                else:
+                    doing.scores, doing.done = result, True
+            self._idle.append(worker)
 
-    def _take(self, task: _Task | None, result: Any) -> None:
-        """Keep the result of a task; a worker that loaded its models returns their names and facts."""
-        if task is None:
-            self._facts = result
-        else:
-            task.scores, task.done = result, True
-
-    def _replace(self, task: _Task | None) -> None:
-        """Start a new worker for a worker that died, and try its task again."""
-        log.warning("a worker died; a new worker is started, and the lists of the dead worker are scored again")
-        self._start()
-        if task is None:
-            return
+    def _try_again(self, task: _Task) -> None:
         task.attempts += 1
         if task.attempts < ATTEMPTS:
             self._waiting.appendleft(task)
         else:
             self._give_up(task, f"killed its worker {ATTEMPTS} times")
-
-    def _fail(self, task: _Task | None, error: Any) -> None:
-        """Report an error in a worker."""
-        cause = getattr(error, "cause", None)
-        told = cause if isinstance(cause, UserError) else UserError(f"--engine ray: {cause or error}")
-        if task is None:
-            raise told from None
-        self._give_up(task, str(told))
 
     def _give_up(self, task: _Task, why: str) -> None:
         number, first = len(task.questions), task.questions[0].text[:60]
@@ -281,22 +274,16 @@ def _wait_for(address: str, seconds: float) -> None:
 
 def _within(seconds: float, call: Callable[[], object]) -> None:
     """Call a function in its own thread: Ray's C++ code waits without a timeout and ignores signals."""
-    ended: list[Exception | None] = []
+    ended: Future[object] = Future()
 
     def run() -> None:
         try:
-            call()
-            ended.append(None)
+            ended.set_result(call())
         except Exception as error:
-            ended.append(error)
+            ended.set_exception(error)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if not ended:
-        raise TimeoutError
-    if ended[0] is not None:
-        raise ended[0]
+    threading.Thread(target=run, daemon=True).start()
+    ended.result(seconds)
 
 
 def _absolute(spec: str) -> str:

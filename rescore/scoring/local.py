@@ -54,7 +54,7 @@ class _Tally:
     """Such lists whose scores are all the same."""
 
     def add(self, ranks: Sequence[int], scores: Sequence[TokenScores]) -> None:
-        """Count a list: the rank of each hypothesis's question (`_ranks`), and its score."""
+        """Count a list: the place of each hypothesis's question among all of a window, and its score."""
         self.tokens += sum(len(score.tokens) for score in scores)
         self.unknown += sum(len(score.unknown) for score in scores)
         if len(set(ranks)) > 1:
@@ -122,7 +122,11 @@ def score_windows(
     def batches() -> Iterator[list[Question]]:
         for window in parts:
             ranks: dict[Question, int] = {}  # equal questions are asked once
-            begun.append((window, [_ranks(lm, placed, ranks) for placed in window]))
+            places = []
+            for placed in window:
+                questions = ask(lm, placed, (hypothesis.text for hypothesis in placed.nbest.hypotheses))
+                places.append([ranks.setdefault(question, len(ranks)) for question in questions])
+            begun.append((window, places))
             yield list(ranks)
 
     def scores_of(questions: list[Question]) -> list[TokenScores]:
@@ -160,12 +164,6 @@ def score_windows(
     tally.report(lm.name)
 
 
-def _ranks(lm: LanguageModel, placed: WithNeighbours, ranks: dict[Question, int]) -> list[int]:
-    """Of each hypothesis of a list, the place of its question among all of a window (`ranks`, which grows)."""
-    texts = (hypothesis.text for hypothesis in placed.nbest.hypotheses)
-    return [ranks.setdefault(question, len(ranks)) for question in ask(lm, placed, texts)]
-
-
 class _WindowProgress:
     """Passes on how many hypotheses of a window are done: while the model reports shares, and at the end the rest."""
 
@@ -174,11 +172,7 @@ class _WindowProgress:
 
     def watch(self, size: int) -> OnShare:
         """The function to which a model reports its progress in a window of `size` hypotheses."""
-
-        def on_share(share: float) -> None:
-            self._advance(int(share * size))
-
-        return on_share
+        return lambda share: self._advance(int(share * size))
 
     def finish(self, size: int) -> None:
         self._advance(size)

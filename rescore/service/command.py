@@ -24,9 +24,6 @@ class Address(Declared):
 
 @options.command(
     "serve",
-    address=Address,
-    limits=Limits,
-    weights=options.TunedWeights,
     lms=options.PLAIN,
     config=options.config(options.DECISION, options.MEASURES, names=("recombine", "respell", "channel", "lexicon")),
     dev=options.Offer(

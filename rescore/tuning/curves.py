@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from itertools import pairwise
+from typing import IO
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from rescore.metrics.base import Metric
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList, Origin
 from rescore.tuning.objective import Objective
 from rescore.tuning.search import coordinate
+from rescore.tuning.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +56,16 @@ def curves(
             for start, stop in pairwise(bounds)
         ]
     return steps
+
+
+def weight_curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[Step]:
+    """The metric's value on lists against the weight of each language model."""
+    bounded = [name for name in weights.language_models if 0 <= weights.weights[name] <= 1]
+    return curves(metric, lists, bounded, weights.weights, weights.excluded)
+
+
+def write_curve(steps: Iterable[Step], metric: str, file: IO[str]) -> None:
+    """One line a step: the column whose weight changes, from where to where, and the metric's value there (percent)."""
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(["column", "low", "high", metric])
+    rows.writerows(astuple(step) for step in steps)

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescore.asr.calibration import calibrate, correct, quality
-from rescore.asr.confidence import ConfusionNetwork
-from rescore.formats import recordings
+from rescore.asr.confidence import ConfusionNetwork, calibrate, correct, quality
+from rescore.formats import audio
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import FIRST_PASS_ALONE
@@ -117,8 +116,8 @@ def test_scored_lists_with_weights(rescore: Run, model: Path, tmp_path: Path, mo
     assert "calibrated on dev" in stages.stdout
     own = rescore("confidence", "dev.scored.jsonl", "--weights", "w.json", *calibrated, "-o", "own.jsonl")
     assert "of 40 test utterances are also in the dev lists" in own.stderr and "too good" in own.stderr
-    read, real = [], recordings.read_segments
-    monkeypatch.setattr(recordings, "read_segments", lambda path: read.append(path) or real(path))
+    read, real = [], audio.read_segments
+    monkeypatch.setattr(audio, "read_segments", lambda path: read.append(path) or real(path))
     places = (
         f"{json.loads(line)['id']} rec {at} {at + 1}\n" for at, line in enumerate((tmp_path / "two.jsonl").open())
     )

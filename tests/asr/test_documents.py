@@ -33,11 +33,8 @@ def written(source: Source, kind: str, old: str = "", new: str = "") -> str:
     """The document, with a text replaced at its first place in each text."""
     pieces = []
     for part in parts(source, kind):
-        changes = []
-        for text in part.texts:
-            at = text.text.find(old) if old else -1
-            changes.append([Replacement(at, at + len(old), new)] if at >= 0 else [])
-        pieces.append(part.render(changes))
+        at = part.text.text.find(old) if part.text and old else -1
+        pieces.append(part.render([Replacement(at, at + len(old), new)] if at >= 0 else []))
     return "".join(pieces)
 
 
@@ -58,7 +55,7 @@ def test_only_the_words_change(kind: str, tmp_path: Path) -> None:
 def test_ids_and_recordings(tmp_path: Path) -> None:
     names = {}
     for kind in ("kaldi", "trn", "stm", "plain"):
-        texts = [text for part in parts(document(tmp_path, DOCUMENTS[kind]), kind) for text in part.texts]
+        texts = [text for part in parts(document(tmp_path, DOCUMENTS[kind]), kind) if (text := part.text)]
         names[kind] = [(text.id, text.recording, text.text.strip()) for text in texts]
     assert names["kaldi"] == [("a-1", "a", "ask gold man sacks"), ("a-2", "a", ""), ("a-3", "a", "thanks")]
     assert names["trn"] == [("a-1", "a", "ask gold man sacks"), ("a-2", "a", "thanks")]
@@ -82,7 +79,7 @@ def test_as_many_new_words_keep_their_times(tmp_path: Path) -> None:
 
 def test_a_ctm_is_cut_at_silences_and_at_channels(tmp_path: Path) -> None:
     lines = "a 1 0.00 0.50 one\na 1 0.60 0.50 two\na 1 3.00 0.50 three\na 2 3.50 0.50 four\n"
-    texts = [text.text for part in parts(document(tmp_path, lines), "ctm") for text in part.texts]
+    texts = [text.text for part in parts(document(tmp_path, lines), "ctm") if (text := part.text)]
     assert texts == ["one two", "three", "four"]
 
 

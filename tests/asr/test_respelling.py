@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rescore import comparing, formats, pipeline
+from rescore import formats, pipeline
 from rescore.asr import respell
 from rescore.asr.channel import Channel, collect, learn
 from rescore.asr.respell import SELECTION, Respelling, unsuited
@@ -26,7 +26,7 @@ from rescore.nbest import CHANNEL, Hypothesis, NbestList, Origin
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 from rescore.reports.results import render
-from rescore.tuning.weights import FIRST_PASS_ALONE, bonus_phrases
+from rescore.tuning.weights import bonus_phrases
 from tests import stages
 from tests.conftest import ROOT, Run, assert_one_line_error
 
@@ -147,20 +147,16 @@ def test_nothing_is_respelled_where_that_is_no_gain(
 
 
 def test_stages_are_the_run(config: RunConfig, rescore: Run, tmp_path: Path) -> None:
-    """The dev lists' own channel in folds, then the whole channel for the test lists."""
     test, dev = made(20, 1), made(40, 2)
     formats.write(test, "test.jsonl")
+    formats.write(made(40, 3), "other.jsonl")
     formats.write(dev, "dev.jsonl")
-    assert rescore("train", "--lm", "channel", "--text", "dev.jsonl", "--out", "ch").returncode == 0
-    how = ("--respell", "10", "--lexicon", config.expanding.values["lexicon"])
-    run = rescore(
-        "test.jsonl", "--dev", "dev.jsonl", "--lm", "tta-small", *how, "--channel", "dev", "--report", "run.json"
-    )
+    assert rescore("train", "--lm", "channel", "--text", "other.jsonl", "--out", "ch").returncode == 0
+    how = ("--lm", "tta-small", "--respell", "10", "--lexicon", config.expanding.values["lexicon"], "--channel", "ch")
+    run = rescore("test.jsonl", "--dev", "dev.jsonl", *how, "--report", "run.json")
     assert run.returncode == 0
-    for name, channel in (("dev", "folds"), ("test", "ch")):
-        done = rescore(
-            "score", f"{name}.jsonl", "--lm", "tta-small", *how, "--channel", channel, "-o", f"{name}.s.jsonl"
-        )
+    for name in ("dev", "test"):
+        done = rescore("score", f"{name}.jsonl", *how, "-o", f"{name}.s.jsonl")
         assert done.returncode == 0, done.stderr
     assert rescore("tune", "dev.s.jsonl", "-o", "w.json").returncode == 0
     staged = rescore("rerank", "test.s.jsonl", "--weights", "w.json", "--report", "staged.json")
@@ -178,24 +174,6 @@ def test_each_part_is_respelled_by_the_others() -> None:
     scores = [{h.text: h.scores[CHANNEL] for h in one.hypotheses} for one in (ours, theirs)]
     shared = [text for text in scores[0] if text in scores[1] and scores[0][text]]
     assert shared and all(scores[0][text] != scores[1][text] for text in shared)
-
-
-def test_no_channel_learns_from_the_lists_that_are_decided(config: RunConfig, rescore: Run) -> None:
-    test, dev = made(6, 1), made(9, 2)
-    folds = with_options(config, channel="folds")
-    for way in (pipeline.run, comparing.compare):
-        with pytest.raises(UserError, match="from the references of the test lists"):
-            way(test, dev=dev, config=folds, load=lambda: [FunctionModel(known)])
-    formats.write(test, "test.jsonl")
-    assert_one_line_error(
-        rescore("rerank", "test.jsonl", "--respell", "5", "--channel", "folds"), "rerank must not use"
-    )
-    with pytest.raises(UserError, match="rerank must not use"):
-        next(pipeline.rerank(test, FIRST_PASS_ALONE, with_options(folds, respell=5)))
-    assert len(list(stages.expanded(test, folds))) == 6  # which lists these are, only the user knows
-    formats.write(test[:2], "two.jsonl")  # each would have its channel from the other one alone
-    done = rescore("score", "two.jsonl", "--lm", "tta-small", "--respell", "5", "--channel", "folds")
-    assert_one_line_error(done, "2 utterances cannot be split into 3 parts")
 
 
 def test_a_channel_is_learned_once(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:

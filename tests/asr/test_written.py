@@ -11,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
-from rescore.asr.calibration import correct
-from rescore.asr.confidence import ConfusionNetwork
-from rescore.asr.confidences import confidences
+from rescore.asr.confidence import ConfusionNetwork, confidences, correct
 from rescore.asr.merge import merge
 from rescore.asr.written import pieces_of, rewritten, tokens_of
 from rescore.decision import Decision
+from rescore.metrics.characters import CharacterErrorRate
 from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.metrics.wer import CharacterErrorRate, ErrorRate
+from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import FIRST_PASS_ALONE
 from tests.conftest import Run, write_json

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from rescore.cli.bridge import Command, DeclaredArgument, DeclaredOption
+from rescore.cli.bridge import Command, entry_of
 from rescore.cli.main import COMMANDS, cli
 from tests.conftest import Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA
@@ -43,7 +43,6 @@ def files(tmp_path: Path) -> dict[str, bytes]:
         ["convert", "l.json", "-o", "l.json"],
         ["convert", "l*.json", "-o", "l.json"],
         ["eval", "text", "--ref", "text", "--report", "text"],
-        ["check", "w.json", "--golden", "l.json", "--junit", "l.json"],
         ["report", "w.json", "-o", "w.json"],
         ["embed", "text", *LM, "-o", "text"],
         ["similarity", "text", *LM, "-o", "text"],
@@ -76,8 +75,9 @@ def test_every_file_is_an_input_or_an_output() -> None:
         context = click.Context(command, parent=click.Context(cli, **cli.context_settings))
         for parameter in command.get_params(context):
             if "FILE" in (parameter.metavar or "") or isinstance(parameter, click.Argument):
-                assert isinstance(parameter, DeclaredOption | DeclaredArgument)
-                known = parameter.entry.about.reads + bool(parameter.entry.about.writes)
+                entry = entry_of(parameter)
+                assert entry is not None
+                known = entry.about.reads + bool(entry.about.writes)
                 assert known == 1 or parameter.name in ("arguments", "name", "folder", "stamp"), parameter.name
 
 

@@ -17,7 +17,6 @@ from rescore.metrics import choose_metric, value
 from rescore.metrics.significance import split
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import CHANNEL, EDITS, Column, Hypothesis, NbestList, Origin
-from rescore.reports.analysis import analyse
 from rescore.reports.check import compare
 from rescore.reports.figures import measured
 from rescore.reports.outlook import outlook
@@ -99,13 +98,13 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
     assert shown["folds"] == 4 and shown["reranked"] == pytest.approx(report["metrics"][0]["reranked"])
 
 
-def test_the_page_shows_the_folds_that_decided(tmp_path: Path) -> None:
+def test_the_outlook_shows_the_folds_that_decided(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(40, 5))])
     metric, parts = ErrorRate(), split([nbest.id for nbest in lists], 4)
     options = TuningOptions(bagging=False, folds=4)
     texts, _ = tuned_in_folds(parts, metric, lists, ["tta"], options)
     weights = replace(tune(metric, lists, ["tta"], "l", options)[0], tuned=parts.signature(lists))
-    shown = analyse(metric, lists, weights, texts, lists).outlook
+    shown = outlook(metric, lists, weights)
     results, _ = evaluate(metric, lists, weights, texts=texts)
     in_sample, _ = evaluate(metric, lists, weights)
     assert shown.folds == 4 and shown.reranked == pytest.approx(results.reranked) != in_sample.reranked
@@ -182,13 +181,6 @@ def test_weights_of_another_model(rescore: Run, tmp_path: Path) -> None:
     assert rescore("rerank", "bf16.jsonl", "--weights", "w.json").returncode == 0
     (tmp_path / "bare.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in noise(30, 2)))
     assert rescore("rerank", "bare.jsonl", "--weights", "w.json").returncode == 0
-
-
-def test_a_channel_of_the_lists_that_are_decided(rescore: Run, tmp_path: Path) -> None:
-    write_lines(tmp_path / "l.jsonl", noise(12, 1))
-    for more in ((), ("--report", "r.json")):
-        done = rescore("rerank", "l.jsonl", "--respell", "2", "--channel", "folds", *more)
-        assert_one_line_error(done, "--channel folds learns from the references of these lists")
 
 
 def figures(name: str, first_pass: float, reranked: float, p_value: float) -> MetricResult:

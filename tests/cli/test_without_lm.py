@@ -53,7 +53,7 @@ def test_the_best_goes_to_stdout_where_nothing_can_be_measured(rescore: Run, tmp
     write_json(tmp_path / "n.json", {"u": {"hyp_1": {"score": -1, "text": "a b"}, "hyp_2": {"score": 0, "text": "c"}}})
     done = rescore("n.json")
     assert done.stdout == "u c\n" and "not measured" not in done.stderr
-    assert_one_line_error(rescore("n.json", "--html", "x.html"), "give an --lm")
+    assert_one_line_error(rescore("n.json", "--html", "x.html"), "needs references")
     # A metric that nothing is tuned for, nor decided by, has no use there.
     unused = "--metric wer, cer: the lists have no references, so nothing is measured"
     assert unused in rescore("n.json", "--metric", "wer", "--metric", "cer").stderr

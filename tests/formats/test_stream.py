@@ -10,7 +10,7 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.recordings import with_recordings
+from rescore.formats.audio import with_recordings
 from rescore.formats.source import CRLF, InputWarnings, read_lines
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error

@@ -14,12 +14,12 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from rescore.errors import UserError
+from rescore.metrics.bootstrap import paired_bootstrap
 from rescore.metrics.mapsswe import matched_pairs
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.significance import (
     by_group,
     confidence_interval,
-    paired_bootstrap,
     paired_randomisation,
     speakers,
 )

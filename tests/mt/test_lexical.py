@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 from rescore import api
 from rescore.errors import UserError
 from rescore.lms import Question, load
-from rescore.mt.lexical.estimation import LexicalRecipe, train
+from rescore.mt.lexical.estimation import train
 from rescore.mt.lexical.model import LexicalModel
 from rescore.rescorer import Rescorer
 from tests.conftest import Run, assert_one_line_error, write_json
@@ -30,7 +30,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder: Path = tmp_path_factory.mktemp("lexical")
     for side, name in enumerate(("a.txt", "b.txt")):
         (folder / name).write_text("".join(f"{one[side]}\n" for one in pairs()), encoding="utf-8")
-    train((folder / "a.txt", folder / "b.txt"), folder / "lm", LexicalRecipe(pieces=0, alignment=request.param))
+    train((folder / "a.txt", folder / "b.txt"), folder / "lm", pieces=0, alignment=request.param)
     return folder / "lm"
 
 

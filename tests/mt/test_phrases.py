@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from rescore.lms import Question, load
 from rescore.mt.lexical import phrases
-from rescore.mt.lexical.estimation import LexicalRecipe, train
+from rescore.mt.lexical.estimation import train
 from rescore.mt.lexical.model import LexicalModel, Texts
 from rescore.mt.lexical.phrases import Aligned, PhraseTable, alignment, consistent, hashed, symmetrised
 from tests.conftest import Run, assert_one_line_error
@@ -130,10 +130,9 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder: Path = tmp_path_factory.mktemp("phrases")
     for side, name in enumerate(("a.txt", "b.txt")):
         (folder / name).write_text("".join(f"{pair[side]}\n" for pair in pairs()), encoding="utf-8")
-    recipe = LexicalRecipe(pieces=0, alignment=request.param, phrases=LONGEST)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(phrases, "TRAINED", 300)  # several parts
-        train((folder / "a.txt", folder / "b.txt"), folder / "lm", recipe)
+        train((folder / "a.txt", folder / "b.txt"), folder / "lm", pieces=0, alignment=request.param, phrases=LONGEST)
     return folder / "lm"
 
 

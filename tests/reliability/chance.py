@@ -19,10 +19,10 @@ import numpy.typing as npt
 from rescore import decision
 from rescore.decision import Decision
 from rescore.metrics import list_statistics, total, value
+from rescore.metrics.bootstrap import paired_bootstrap
 from rescore.metrics.mapsswe import matched_pairs
 from rescore.metrics.significance import (
     confidence_interval,
-    paired_bootstrap,
     paired_interval,
     paired_randomisation,
 )

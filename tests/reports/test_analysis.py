@@ -13,9 +13,8 @@ from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.reports.analysis import Changes, Length, analyse
+from rescore.reports.analysis import Changes, Confusion, Length, Position, analyse
 from rescore.reports.outlook import Depth
-from rescore.reports.words import Confusion, Position
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from tests.conftest import Run, write_json
 

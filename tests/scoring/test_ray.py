@@ -24,11 +24,11 @@ from rescore import formats
 from rescore.errors import UserError
 from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, without_context
 from rescore.lms.context import WithNeighbours, in_place
-from rescore.mt.lexical.estimation import LexicalRecipe, train
+from rescore.mt.lexical.estimation import train
 from rescore.nbest import Column
 from rescore.scoring import cluster as engine
 from rescore.scoring import local
-from rescore.scoring.cluster import Cluster, ClusterOptions
+from rescore.scoring.cluster import Cluster
 from rescore.scoring.shards import Shards
 from tests.conftest import ROOT, Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA
@@ -86,7 +86,7 @@ def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: 
     known = pairs(80)
     for side, name in enumerate(("a.txt", "b.txt")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
-    train((tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "lm", LexicalRecipe(pieces=0, phrases=3))
+    train((tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "lm", pieces=0, phrases=3)
     lists = {
         f"u{number}": {
             "src": source if number % 9 else ["?", "obama 🙂", "haus " * 500][number // 9 % 3],
@@ -143,7 +143,7 @@ def questions() -> list[list[Question]]:
 @installed
 def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
     batches = questions()
-    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=2))
+    cluster = Cluster(["tta"], DEFAULT, None, workers=2)
     stream = cluster.models[0].stream(batches)
     found = [next(stream)]
     victims = subprocess.run(["pgrep", "-f", "^ray::_Holder"], capture_output=True, text=True).stdout.split()
@@ -157,7 +157,7 @@ def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
 @installed
 def test_a_lost_node(nodes: Any, small_windows: None) -> None:
     batches = questions()
-    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=2))
+    cluster = Cluster(["tta"], DEFAULT, None, workers=2)
     stream = cluster.models[0].stream(batches)
     found = [next(stream)]
     nodes.remove_node(next(iter(nodes.worker_nodes)), allow_graceful=False)
@@ -203,10 +203,10 @@ def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(engine, "_Holder", Fragile)
     batches = [without_context(texts) for texts in (["a", "bb"], ["ccc", poison], ["d"])]
-    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=1, skip=True))
+    cluster = Cluster(["tta"], DEFAULT, None, workers=1, skip=True)
     assert list(cluster.models[0].stream(batches)) == [[1, 2], None, [1]]
     cluster.close()
-    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=1))
+    cluster = Cluster(["tta"], DEFAULT, None, workers=1)
     with pytest.raises(UserError, match=rf"cannot score 2 texts, the first is 'ccc': {told}"):
         list(cluster.models[0].stream(batches))
     cluster.close()
@@ -265,7 +265,7 @@ def test_what_was_done_before_is_not_blamed(workers: int, monkeypatch: pytest.Mo
     """Where a worker dies before the result of its last task arrived, too."""
     monkeypatch.setattr(engine, "_import_ray", LosingRay)
     batches = [without_context(texts) for texts in (["a", "bb"], ["e"], ["ccc", "kill"], ["d"], ["ff"])]
-    cluster = Cluster(["tta"], DEFAULT, None, ClusterOptions(workers=workers, skip=True))
+    cluster = Cluster(["tta"], DEFAULT, None, workers=workers, skip=True)
     assert list(cluster.models[0].stream(batches)) == [[1, 2], [1], None, [1], [2]]
 
 
@@ -295,7 +295,7 @@ def test_an_address_that_does_not_answer(listens: bool, monkeypatch: pytest.Monk
         if listens:
             server.listen()
         with pytest.raises(UserError, match=f"^--engine ray:{address}: no cluster answers within 0 s"):
-            Cluster(["tta"], DEFAULT, None, ClusterOptions(address))
+            Cluster(["tta"], DEFAULT, None, address)
     assert time.monotonic() - began < 30
 
 
@@ -309,7 +309,7 @@ def test_a_cluster_that_starts_too_slowly(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(engine, "_import_ray", SlowRay)
     with pytest.raises(UserError, match=r"^--engine ray: the node timed out$"):
-        Cluster(["tta"], DEFAULT, None, ClusterOptions())
+        Cluster(["tta"], DEFAULT, None)
 
 
 def test_shards_that_are_there_are_not_made_again(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from rescore import formats
-from rescore.asr.calibration import Calibration, calibrate
-from rescore.asr.confidence import networks
+from rescore.asr.confidence import Calibration, calibrate, networks
 from rescore.decision import Decision
 from rescore.decision.risk import losses
 from rescore.metrics.wer import ErrorRate

@@ -29,7 +29,7 @@ class Systems(Declared):
     strict: bool = option(False, "Stop at oddities of inputs instead of reporting them.")
 
 
-@options.command("combine", own=Systems, config=options.config(options.MEASURES))
+@options.command("combine", config=options.config(options.MEASURES))
 def command(own: Systems, config: RunConfig) -> None:
     """Combine outputs of several recognisers for the same whole recordings, each in its own segmentation.
 

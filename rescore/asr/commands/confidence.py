@@ -14,8 +14,8 @@ from rescore.errors import UserError
 from rescore.options import option
 
 if TYPE_CHECKING:
-    from rescore.asr.confidences import Confidences
-    from rescore.formats.recordings import RecordingSegment
+    from rescore.asr.confidence import Confidences
+    from rescore.formats.audio import RecordingSegment
     from rescore.nbest import NbestList
 
     Times = dict[str, RecordingSegment] | None
@@ -49,8 +49,8 @@ class WordsFile(options.Lists):
 
     def times(self) -> Times:
         """Where utterances stand, if this is given; a file that cannot be written is refused here, before any work."""
-        from rescore.asr.confidences import check_file
-        from rescore.formats.recordings import read_segments
+        from rescore.asr.confidence import check_file
+        from rescore.formats.audio import read_segments
 
         times = read_segments(self.segments) if self.segments else None
         check_file(self.output, times is not None)
@@ -58,7 +58,7 @@ class WordsFile(options.Lists):
 
     def write(self, lists: Sequence[NbestList], confidences: Confidences, times: Times) -> None:
         from rescore import formats
-        from rescore.asr.confidences import write
+        from rescore.asr.confidence import write
 
         with formats.opened(self.output) as file:
             write(self.output, file, lists, confidences.words, times)
@@ -66,14 +66,11 @@ class WordsFile(options.Lists):
 
 @options.command(
     "confidence",
-    file=WordsFile,
-    weights=options.TunedWeights,
     dev=options.Offer(
         options.DevLists,
         helps={"dev": "Lists with references for calibration, with the same columns. May be repeated."},
     ),
     config=options.config(options.DECISION, options.MEASURES),
-    inputs=options.InputOptions,
 )
 def command(
     file: WordsFile,
@@ -94,7 +91,7 @@ def command(
     it, the confidences are also corrected by isotonic regression. If the lists have references, the command prints the
     quality of the confidences with and without calibration.
     """
-    from rescore.asr.confidences import confidences, render
+    from rescore.asr.confidence import confidences, render
     from rescore.plan import decision_of, resolve
     from rescore.tuning import suited
 

@@ -41,7 +41,7 @@ class Correction(Declared):
     )
 
 
-@options.command("correct", own=Correction)
+@options.command("correct")
 def command(own: Correction) -> None:
     """Correct what was heard into the terms of a list: "gold man sacks" into Goldman Sachs.
 

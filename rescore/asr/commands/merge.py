@@ -24,7 +24,7 @@ class Merged(options.Lists):
     )
 
 
-@options.command("merge", own=Merged, config=options.config(options.MEASURES), inputs=options.InputOptions)
+@options.command("merge", config=options.config(options.MEASURES))
 def command(own: Merged, config: RunConfig, inputs: options.InputOptions) -> None:
     """Merge the N-best lists of several systems for the same utterances.
 

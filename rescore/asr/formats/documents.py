@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from rescore.errors import UserError
-from rescore.formats.recordings import is_stm
+from rescore.formats.references import is_stm
 from rescore.formats.source import Source
 from rescore.formats.text import begin_with_ids
 from rescore.formats.times import spread
@@ -42,10 +42,10 @@ class Text(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A stretch of a document: the texts in it, and a function that writes the stretch with their replacements."""
+    """A stretch of a document: the text in it, if any, and a function that writes the stretch with replacements."""
 
-    texts: Sequence[Text]
-    render: Callable[[Sequence[Sequence[Replacement]]], str]
+    text: Text | None
+    render: Callable[[Sequence[Replacement]], str]
 
 
 def replaced(text: str, replacements: Iterable[Replacement]) -> str:
@@ -101,7 +101,7 @@ def parts(source: Source, kind: str) -> Iterator[Part]:
 
 
 def _verbatim(text: str) -> Part:
-    return Part((), lambda changes: text)
+    return Part(None, lambda changes: text)
 
 
 def recording_of(utterance: str) -> str:
@@ -123,8 +123,8 @@ def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
     elif kind == "stm":
         recording = name
     return Part(
-        [Text(name, recording, line[begin:end])],
-        lambda changes: f"{line[:begin]}{replaced(line[begin:end], changes[0])}{line[end:]}\n",
+        Text(name, recording, line[begin:end]),
+        lambda changes: f"{line[:begin]}{replaced(line[begin:end], changes)}{line[end:]}\n",
     )
 
 
@@ -135,7 +135,7 @@ def _subtitle_parts(source: Source) -> Iterator[Part]:
 
     def cue() -> Part:
         text = "\n".join(waiting)
-        return Part([Text(str(number), source.stem, text)], lambda changes: replaced(text, changes[0]) + "\n")
+        return Part(Text(str(number), source.stem, text), lambda changes: replaced(text, changes) + "\n")
 
     for line in source.lines():
         if inside and line.strip():
@@ -164,32 +164,26 @@ def _places(words: Sequence[str], changes: Sequence[Replacement]) -> list[tuple[
     return places
 
 
-def _retimed(spans: Sequence[tuple[float, float]], new: Sequence[str]) -> list[tuple[float, float]]:
-    """Start and end of each new word in the place of words with these times; by letters if their numbers differ."""
-    return list(spans) if len(spans) == len(new) else spread(new, (spans[0][0], spans[-1][1]))
-
-
 def _ctm_parts(source: Source) -> Iterator[Part]:
+    """One part for each stretch of words of a channel without a long silence; other lines stay as they are."""
     waiting: list[list[str]] = []
     end = 0.0
-    for place, line in enumerate(source.lines(), 1):
+    for number, line in enumerate(source.lines(), 1):
         fields = line.split()
-        if len(fields) < 5 or line.startswith(";;"):
-            if waiting:
-                yield _ctm_part(waiting)
-                waiting = []
-            yield _verbatim(f"{line}\n")
-            continue
+        is_word = len(fields) >= 5 and not line.startswith(";;")
         try:
-            start, duration = float(fields[2]), float(fields[3])
+            start, duration = (float(field) for field in fields[2:4]) if is_word else (end, 0.0)
         except ValueError:
-            raise UserError(f"{source.name}: line {place}: expected `recording channel start duration word`") from None
-        same = waiting and waiting[-1][:2] == fields[:2]
-        if waiting and (not same or start - end > PAUSE or len(waiting) >= MOST_WORDS):
+            raise UserError(f"{source.name}: line {number}: expected `recording channel start duration word`") from None
+        goes_on = is_word and waiting and waiting[-1][:2] == fields[:2] and start - end <= PAUSE
+        if waiting and not (goes_on and len(waiting) < MOST_WORDS):
             yield _ctm_part(waiting)
             waiting = []
-        waiting.append(fields)
-        end = start + duration
+        if is_word:
+            waiting.append(fields)
+            end = start + duration
+        else:
+            yield _verbatim(f"{line}\n")
     if waiting:
         yield _ctm_part(waiting)
 
@@ -197,21 +191,23 @@ def _ctm_parts(source: Source) -> Iterator[Part]:
 def _ctm_part(rows: list[list[str]]) -> Part:
     words = [row[4] for row in rows]
 
-    def render(changes: Sequence[Sequence[Replacement]]) -> str:
+    def render(changes: Sequence[Replacement]) -> str:
         lines, done = [], 0
-        for first, last, new in _places(words, changes[0]):
+        for first, last, new in _places(words, changes):
             lines += rows[done:first]
             spans = [(float(row[2]), float(row[2]) + float(row[3])) for row in rows[first:last]]
+            if len(spans) != len(new):  # the new words share the time by letters
+                spans = spread(new, (spans[0][0], spans[-1][1]))
             rest = rows[first][5:]
-            if rest and len(spans) > 1:  # the confidence of several words is the lowest
+            if rest and last - first > 1:  # the confidence of several words is the lowest
                 rest = [min((row[5] for row in rows[first:last] if len(row) > 5), key=_confidence), *rest[1:]]
-            for word, (start, end) in zip(new, _retimed(spans, new), strict=True):
+            for word, (start, end) in zip(new, spans, strict=True):
                 lines.append([*rows[first][:2], f"{start:.2f}", f"{end - start:.2f}", word, *rest])
             done = last
         return "".join(" ".join(row) + "\n" for row in [*lines, *rows[done:]])
 
     recording = rows[0][0]
-    return Part([Text(f"{recording}-{rows[0][2]}", recording, " ".join(words))], render)
+    return Part(Text(f"{recording}-{rows[0][2]}", recording, " ".join(words)), render)
 
 
 def _confidence(text: str) -> float:

@@ -9,6 +9,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush, heappushpop
 from itertools import count
 
@@ -100,7 +101,7 @@ class WordSequence:
 
 
 class Lattice:
-    """The arcs on paths from the start to the end, by source; states are numbered in topological order."""
+    """The arcs that a path may take, by source; states are numbered in topological order."""
 
     def __init__(
         self, place: str, arcs: Arcs, start: int, end: int, scales: Mapping[str, float], word_score: float = 0.0
@@ -121,13 +122,6 @@ class Lattice:
         self.start, self.end = position[ends[-2:]].tolist()
         possible = np.flatnonzero(np.isfinite(scores))
         order = possible[np.argsort(sources[possible], kind="stable")]
-        useful = (
-            _reached(sources[order], targets[order], self.start)
-            & _reached(targets[order][::-1], sources[order][::-1], self.end)[::-1]
-        )
-        order = order[useful]
-        if not len(order) and self.start != self.end:
-            raise UserError(f"{place}: no path from the start to a final state; is the file whole?")
         self.vocabulary = list(arcs.numbers)
         self.sources: list[int] = sources[order].tolist()
         self.targets: list[int] = targets[order].tolist()
@@ -136,6 +130,14 @@ class Lattice:
         self.first: list[int] = np.searchsorted(sources[order], np.arange(len(states) + 1)).tolist()
         """The arcs of a state are those from its entry here to the next one."""
         self._columns = {name: arcs.column(name)[order] for name in arcs.columns}
+        self.remaining = [-math.inf] * len(states)
+        """For each state, the score of the best path to the end."""
+        self.remaining[self.end] = 0.0
+        for arc in reversed(range(len(order))):
+            state, total = self.sources[arc], self.scores[arc] + self.remaining[self.targets[arc]]
+            self.remaining[state] = max(self.remaining[state], total)
+        if self.remaining[self.start] == -math.inf:
+            raise UserError(f"{place}: no path from the start to a final state; is the file whole?")
 
     def best(self, size: int) -> list[WordSequence]:
         """The `size` best different word sequences, the best first; fewer where the lattice has fewer."""
@@ -196,47 +198,17 @@ def _topological(
     """The position of each state in an order in which all arcs lead forward."""
     if bool((sources < targets).all()):
         return np.arange(len(states))
-    missing = np.bincount(targets, minlength=len(states)).tolist()
-    order = np.argsort(sources, kind="stable")
-    first = np.searchsorted(sources[order], np.arange(len(states) + 1)).tolist()
-    after = targets[order].tolist()
-    ready = [state for state, number in enumerate(missing) if not number]
-    for state in ready:  # it grows
-        for target in after[first[state] : first[state + 1]]:
-            missing[target] -= 1
-            if not missing[target]:
-                ready.append(target)
-    if len(ready) < len(states):
-        raise UserError(f"{place}: {_cycle(states, missing, sources, targets)}; lattices are acyclic")
+    graph = TopologicalSorter[int](dict.fromkeys(range(len(states)), ()))
+    for source, target in zip(sources.tolist(), targets.tolist(), strict=True):
+        graph.add(target, source)
+    try:
+        order = list(graph.static_order())
+    except CycleError as error:
+        state = states[error.args[1][1]]
+        raise UserError(f"{place}: there is a cycle through state {state}; lattices are acyclic") from None
     position = np.empty(len(states), dtype=np.int64)
-    position[ready] = np.arange(len(states))
+    position[order] = np.arange(len(states))
     return position
-
-
-def _cycle(
-    states: npt.NDArray[np.int64], missing: list[int], sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64]
-) -> str:
-    """A cycle, in words; each state with a missing predecessor has a predecessor with a missing predecessor."""
-    before = {
-        target: source
-        for source, target in zip(sources.tolist(), targets.tolist(), strict=True)
-        if missing[source] and missing[target]
-    }
-    state = next(iter(before))
-    for _ in before:
-        state = before[state]
-    return f"there is a cycle through state {states[state]}"
-
-
-def _reached(sources: npt.NDArray[np.int64], targets: npt.NDArray[np.int64], start: int) -> npt.NDArray[np.bool_]:
-    """Which arcs leave a state that can be reached from the start; arcs come in topological order."""
-    known = {start}
-    reachable = np.zeros(len(sources), dtype=np.bool_)
-    for arc, (source, target) in enumerate(zip(sources.tolist(), targets.tolist(), strict=True)):
-        if source in known:
-            known.add(target)
-            reachable[arc] = True
-    return reachable
 
 
 class _Search:
@@ -249,7 +221,6 @@ class _Search:
 
     def __init__(self, lattice: Lattice, size: int) -> None:
         self._lattice, self._size = lattice, size
-        self._remaining = _best_completions(lattice)
         self._bounds: list[float] = []
         """A heap of the `size` best priorities."""
 
@@ -257,7 +228,7 @@ class _Search:
         lattice, numbers, yielded = self._lattice, count(), 0
         root: Reached = {lattice.start: (0.0, None)}
         queue: list[tuple[float, int, int, Reached | None, Trace]] = []
-        priority = self._remaining[lattice.start]
+        priority = lattice.remaining[lattice.start]
         self._is_among_best(priority)
         heappush(queue, (-priority, 0, next(numbers), root, None))
         while queue and yielded < self._size:
@@ -280,7 +251,7 @@ class _Search:
 
     def _extended(self, reached: Reached) -> list[tuple[float, Reached | None, Trace]]:
         """The prefix with each possible next word, and its end if it is a whole sequence; the best first."""
-        lattice, remaining = self._lattice, self._remaining
+        lattice, remaining = self._lattice, self._lattice.remaining
         first, targets, words, scores = lattice.first, lattice.targets, lattice.words, lattice.scores
         bound = self._bounds[0] if len(self._bounds) == self._size else -np.inf
         bound -= ROUNDING * (1 + abs(bound)) if bound > -np.inf else 0
@@ -295,7 +266,7 @@ class _Search:
                 target, word = targets[arc], words[arc]
                 total = score + scores[arc]
                 best = total + remaining[target]
-                if best < bound:
+                if best < bound or best == -math.inf:
                     continue
                 if word == NO_WORD:
                     group = reached
@@ -314,16 +285,3 @@ class _Search:
             score, trace = reached[lattice.end]
             extensions.append((score, None, trace))
         return sorted(extensions, key=lambda extension: -extension[0])
-
-
-def _best_completions(lattice: Lattice) -> list[float]:
-    """For each state, the score of the best path to the end."""
-    remaining = [float("-inf")] * (len(lattice.first) - 1)
-    remaining[lattice.end] = 0.0
-    for source, target, score in zip(
-        reversed(lattice.sources), reversed(lattice.targets), reversed(lattice.scores), strict=True
-    ):
-        total = score + remaining[target]
-        if total > remaining[source]:
-            remaining[source] = total
-    return remaining

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.recordings import stm_segments
+from rescore.formats.references import stm_segments
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import as_number, undo_entities
 from rescore.formats.times import spread

@@ -2,46 +2,174 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rescore.cli.bridge import Offer as Offer
-from rescore.cli.bridge import command as command
-from rescore.cli.options.deciding import TunedWeights as TunedWeights
-from rescore.cli.options.deciding import config as config
-from rescore.cli.options.deciding import configured as configured
-from rescore.cli.options.deciding import listed_metrics as listed_metrics
-from rescore.cli.options.deciding import with_one_metric as with_one_metric
-from rescore.cli.options.inputs import DevLists as DevLists
-from rescore.cli.options.inputs import InputOptions as InputOptions
-from rescore.cli.options.inputs import Lists as Lists
-from rescore.cli.options.lms import COMPARED as COMPARED
-from rescore.cli.options.lms import PLAIN as PLAIN
-from rescore.cli.options.lms import LanguageModelOptions as LanguageModelOptions
-from rescore.cli.options.outputs import CurveOption as CurveOption
-from rescore.cli.options.outputs import DetokenizeOption as DetokenizeOption
-from rescore.cli.options.outputs import RerankedOutputs as RerankedOutputs
-from rescore.cli.progress import progress_bar as progress_bar
-from rescore.cli.progress import scoring_bar as scoring_bar
-from rescore.cli.progress import watched as watched
-from rescore.config import DECISION as DECISION
-from rescore.config import EXPANSION as EXPANSION
-from rescore.config import MEASURES as MEASURES
-from rescore.config import MODELS as MODELS
-from rescore.config import SYSTEMS as SYSTEMS
-from rescore.config import TUNING as TUNING
-from rescore.config import WEIGHTS as WEIGHTS
+from rescore.cli.bridge import Offer, command
+from rescore.cli.options.inputs import DevLists, InputOptions, Lists
+from rescore.cli.options.outputs import CurveOption, DetokenizeOption, RerankedOutputs
+from rescore.cli.progress import progress_bar, scoring_bar, watched
+from rescore.config import DECISION, EXPANSION, MEASURES, MODELS, SYSTEMS, TUNING, WEIGHTS, RunConfig
+from rescore.decision.rules import with_options
+from rescore.expansion import asked
 from rescore.files import resolved, shown
-from rescore.options import Declared, option
-from rescore.parts import TESTS
+from rescore.lms.base import ComputeOptions
+from rescore.options import Declared, flattened, option
+from rescore.parts import KINDS, METRICS, TESTS
 
 if TYPE_CHECKING:
+    from rescore.lms import LanguageModel
     from rescore.metrics.significance import PairedTest
     from rescore.reports.results import Results
+    from rescore.tuning.weights import Weights
+
+__all__ = [
+    "CurveOption",
+    "DetokenizeOption",
+    "DevLists",
+    "InputOptions",
+    "Lists",
+    "Offer",
+    "RerankedOutputs",
+    "command",
+]
+__all__ += ["progress_bar", "scoring_bar", "watched"]
+__all__ += ["DECISION", "EXPANSION", "MEASURES", "MODELS", "SYSTEMS", "TUNING", "WEIGHTS"]
+
+log = logging.getLogger(__name__)
+
+
+def _engine(text: str) -> str:
+    if text.partition(":")[0] not in ("local", "ray") or text.startswith("local:"):
+        raise ValueError(f"{text!r} is neither local nor ray[:ADDRESS]")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelOptions(Declared):
+    """The language models of a command, and how they compute."""
+
+    title = "Language models"
+
+    lm: tuple[str, ...] = option(
+        (),
+        "Language model: a shipped model, or KIND and the PATH of a model. May be repeated. Kinds:",
+        metavar="KIND[:PATH]",
+        describes=KINDS,
+        reads=True,
+        common=True,
+    )
+    computing: ComputeOptions = option(ComputeOptions, nested=ComputeOptions)
+    cache: str | None = option(None, "Store scores in DIR, and reuse the scores of earlier runs.", metavar="DIR")
+    engine: str = option(
+        "local",
+        "local: score in this process. ray: score on all cores, GPUs or machines of the Ray cluster at ADDRESS; "
+        "without ADDRESS, start a cluster on this machine.",
+        metavar="local|ray[:ADDRESS]",
+        parse=_engine,
+    )
+    workers: int | None = option(None, "With ray: number of workers.  [default: one per GPU or core]", low=1)
+
+    def load(self, skip: bool = False) -> list[LanguageModel]:
+        """The models, here or in a cluster, which ends with the command; `skip` as in `Cluster`."""
+        from rescore.lms import load_all
+
+        if self.computing.prompt:
+            able = [name for name in KINDS.names if KINDS[name].prompted]
+            if not any(spec.partition(":")[0] in able for spec in self.lm):
+                raise click.UsageError(f"--prompt needs --lm {' or '.join(able)}")
+        name, _, address = self.engine.partition(":")
+        if name == "local" or not self.lm:
+            if self.workers:
+                raise click.UsageError("--workers needs --engine ray")
+            return load_all(self.lm, self.computing, self.cache)
+        from rescore.scoring.cluster import Cluster
+
+        cluster = Cluster(self.lm, self.computing, self.cache, address or None, self.workers, skip)
+        click.get_current_context().call_on_close(cluster.close)
+        return [*cluster.models]
+
+
+PLAIN = Offer(LanguageModelOptions, required=("lm",))
+"""The options of commands that need a language model."""
+
+
+def config(*groups: str, names: Sequence[str] = ()) -> Offer:
+    """The fields of `RunConfig` in some groups, and the fields of these names, as options of a command."""
+    return Offer(RunConfig, groups, tuple(names))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedWeights(Declared):
+    """Weights that were tuned before."""
+
+    weights: str | None = option(
+        None,
+        "Weights file from `rescore tune` or `rescore run --save-weights`.  [default: the first pass alone]",
+        metavar="FILE",
+        reads=True,
+        common=True,
+    )
+    force_weights: bool = option(
+        False, "Apply weights that were tuned on scores of another model; the signature then contains `forced`."
+    )
+
+    def load(self) -> Weights:
+        """The weights of the file; without a file, the first pass alone."""
+        from rescore.tuning import FIRST_PASS_ALONE, Weights
+
+        return Weights.load(Path(self.weights)) if self.weights else FIRST_PASS_ALONE
+
+
+def configured(
+    config: RunConfig,
+    lms: LanguageModelOptions | None = None,
+    weights: TunedWeights | None = None,
+    dev: Sequence[str] = (),
+    **more: Any,
+) -> RunConfig:
+    """The decisions of a command's options together.
+
+    Args:
+        weights: tuned weights, which may be tuned for a metric that reads --words. dev: paths of the dev lists.
+        more: further fields.
+    """
+    if lms:
+        more |= {"lms": lms.lm, "cache": lms.cache}
+    if weights:
+        more["force_weights"] = weights.force_weights
+    more["decide"] = with_options(config.decide, config.deciding.values)
+    config = replace(config, dev=shown(", ".join(dev)) or None, **more)
+    weighs = config.metrics or "boost" in click.get_current_context().params
+    proposed = any(part.reads_words for _, part, _ in asked(config))
+    used = proposed or config.boost or (weights and not config.metrics)
+    if config.measuring.words and weighs and not used:
+        readers = listed_metrics()
+        if not set(readers) & {*config.metrics}:
+            message = "--words changes nothing here: it is for --respell N, for --boost and for --metric %s"
+            log.warning(message, " or ".join(readers))
+    return config
+
+
+def listed_metrics() -> list[str]:
+    """The metrics that tell the words of --words from other words."""
+    return [
+        name
+        for name in METRICS.names
+        if any(entry.name == "words" for entry in flattened(METRICS[name].Options.declared()))
+    ]
+
+
+def with_one_metric(config: RunConfig) -> RunConfig:
+    """The config, for commands that measure one metric."""
+    if len(config.metrics) > 1:
+        raise click.UsageError("this command has one --metric")
+    return config
 
 
 def _renaming(text: str) -> tuple[str, str]:
@@ -111,9 +239,8 @@ class ReportOptions(Declared):
 
             for place in self.table:
                 style = str(style_of(place))
-                about = overview.environment() if style == "markdown" else ""
                 with formats.opened(place) as file:
-                    file.write(overview.render_overview([results], "espnet", style, about) + "\n")
+                    file.write(overview.render_overview([results], "espnet", style) + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)

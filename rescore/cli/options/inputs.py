@@ -106,7 +106,7 @@ class InputOptions(Declared):
     def _prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """With their recordings, where these are given."""
         if self.recordings:
-            from rescore.formats.recordings import with_recordings
+            from rescore.formats.audio import with_recordings
 
             lists = with_recordings(lists, Path(self.recordings))
         if self.audio:

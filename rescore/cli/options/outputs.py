@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rescore.options import Declared, option
-from rescore.parts import CONFIDENCES, resolve
 
 if TYPE_CHECKING:
-    from rescore.formats.recordings import RecordingSegment
+    from rescore.formats.audio import RecordingSegment
     from rescore.nbest import NbestList
     from rescore.pipeline import Outcome
 
@@ -89,7 +88,7 @@ class RunOutputs(RerankedOutputs, CurveOption):
             raise click.UsageError(f"--segments needs --best FILE that ends in {', '.join(TIMED)}")
         times = None
         if self.segments:
-            from rescore.formats.recordings import read_segments
+            from rescore.formats.audio import read_segments
 
             times = read_segments(self.segments)
         if self.best:
@@ -133,7 +132,7 @@ class RunOutputs(RerankedOutputs, CurveOption):
             with formats.opened(self.best) as file:
                 formats.write_best(self.best, zip(outcome.lists, outcome.texts, strict=True), file, times)
         if self.curve and outcome.dev:
-            from rescore.reports.details import weight_curve, write_curve
+            from rescore.tuning.curves import weight_curve, write_curve
 
             steps = weight_curve(outcome.metric, outcome.dev, outcome.weights)
             with formats.opened(self.curve) as file:
@@ -141,19 +140,10 @@ class RunOutputs(RerankedOutputs, CurveOption):
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
         if self.html:  # last: it may fail, and nothing else is to be lost then
-            from rescore.reports.details import details
             from rescore.reports.page import page
+            from rescore.tuning.curves import weight_curve
 
-            run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.lms[0], outcome.dev)
-            content = page(outcome.results, details(*run, _confidences(outcome)))
+            curve = weight_curve(outcome.metric, outcome.dev, outcome.weights) if outcome.dev else []
+            content = page(outcome.results, outcome.metric, outcome.lists, outcome.texts, curve)
             with formats.opened(self.html) as file:
                 file.write(content)
-
-
-def _confidences(outcome: Outcome) -> Any:
-    """The words of the decided texts with their confidences, for a page; None for a metric without words."""
-    if not outcome.metric.words:
-        return None
-    dev = outcome.dev if outcome.dev is not outcome.lists else None  # folds leave no lists that are not in `lists`
-    run = (outcome.metric, outcome.lists, outcome.texts, outcome.weights, outcome.decision)
-    return resolve(CONFIDENCES).for_page(*run, dev)

@@ -26,11 +26,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
-    """The pairs of lines, in chunks; empty lines among them.
-
-    Raises:
-        UserError: the files do not have the same number of lines.
-    """
+    """The pairs of lines, in chunks; empty lines among them."""
     lines = zip_longest(read_lines(source, empty=True), read_lines(target, empty=True))
     number = 0
     while chunk := list(islice(lines, PAIRS_READ)):
@@ -42,9 +38,8 @@ def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
         yield [(str(source_line), str(target_line)) for source_line, target_line in chunk]
 
 
-SHUFFLED_TOGETHER = (
-    32_768  # sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled
-)
+SHUFFLED_TOGETHER = 32_768
+"""Sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled."""
 MOST_HELD_OUT = 2000
 """Number of sentences or pairs held out of a large text for validation; their loss is exact to two digits."""
 CHUNK = 20_000

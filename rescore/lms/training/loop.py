@@ -26,13 +26,7 @@ from rescore.lms.devices import choose_device
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentenceBatch
-from rescore.lms.training.objectives import (
-    Curriculum,
-    Example,
-    Objective,
-    Task,
-    tied_cross_entropy,
-)
+from rescore.lms.training.objectives import Curriculum, Example, Objective, Task, tied_cross_entropy
 from rescore.lms.training.options import NeuralOptions
 
 
@@ -63,11 +57,8 @@ def optimizers(
         {"params": vectors, "weight_decay": 0.0},
     ]
     optimizer_list.append(torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True))
-    head_parameters = [] if heads is None else list(heads.parameters())
-    if head_parameters:
-        optimizer_list.append(
-            torch.optim.AdamW(head_parameters, lr=0.0, weight_decay=weight_decay, eps=1e-6, fused=True)
-        )
+    if heads is not None and (parameters := list(heads.parameters())):
+        optimizer_list.append(torch.optim.AdamW(parameters, lr=0.0, weight_decay=weight_decay, eps=1e-6, fused=True))
     return optimizer_list
 
 
@@ -311,7 +302,9 @@ class Trainer:
             if main and pace.due(progress.step):
                 now_at = pace.line(progress.tokens, progress.seconds, self._share())
                 report(f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {now_at}")
-            if main and self._validation_due():
+            share = self._share()
+            due = self._adapts and share - self._validated_share >= 1 / VALIDATIONS and share < 1
+            if main and (due or time.monotonic() - self._validated > options.validation_seconds):
                 self.validate(report)
             if main and now - saved > options.checkpoint_seconds:
                 self.save()
@@ -322,17 +315,12 @@ class Trainer:
         if main:
             self.save()
 
-    def _validation_due(self) -> bool:
-        share = self._share() - self._validated_share
-        adapted = self._adapts and share >= 1 / VALIDATIONS and self._share() < 1
-        return adapted or time.monotonic() - self._validated > self.options.validation_seconds
-
     def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:
         """Batches with their examples, from the current step on."""
         rounds, begun = divmod(self.progress.step, len(self.schedule))
+        names = [task.name for task in self.schedule]
         streams = {}
         for name, task in self.tasks.items():
-            names = [task.name for task in self.schedule]
             taken = names.count(name) * rounds + names[:begun].count(name)
             streams[name] = task.corpus.batches(self.options.batch_tokens, taken, self.device.rank, self.device.world)
         for task in islice(cycle(self.schedule), begun, None):
@@ -344,11 +332,8 @@ class Trainer:
         for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
             group["lr"] = rate
         loss, count = self._loss(objective, batch)
-        counts = torch.tensor([count], device=self.device.device)
-        if self.device.world > 1:
-            torch.distributed.all_reduce(counts)
         # DistributedDataParallel averages gradients over processes; the loss is a mean over the tokens of them all.
-        (loss * self.device.world / counts.item()).backward()
+        (loss * self.device.world / self._sum(count)).backward()
         if self.device.world > 1:  # all processes are at the same task: each head has a gradient in all, or in none
             for part in (value.grad for value in self.heads.parameters() if value.grad is not None):
                 torch.distributed.all_reduce(part)
@@ -358,10 +343,15 @@ class Trainer:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         frame = np.isin(batch.tokens, [self.tokenizer.bos, self.tokenizer.eos]).sum()
-        sentence_tokens = torch.tensor([int(batch.lengths.sum() - frame)], device=self.device.device)
-        if self.device.world > 1:
-            torch.distributed.all_reduce(sentence_tokens)
-        return loss.item() / max(count, 1), int(sentence_tokens)
+        return loss.item() / max(count, 1), self._sum(int(batch.lengths.sum() - frame))
+
+    def _sum(self, number: int) -> int:
+        """The sum of the numbers of all processes."""
+        if self.device.world == 1:
+            return number
+        total = torch.tensor([number], device=self.device.device)
+        torch.distributed.all_reduce(total)
+        return int(total)
 
     def _agreed(self, seconds: float, interrupted: bool, stops: bool) -> tuple[float, bool, bool]:
         """The time of the slowest process, and whether any process is interrupted or stops; so all end after the same
@@ -394,10 +384,12 @@ class Trainer:
 
     @torch.no_grad()
     def validate(self, report: Callable[[str], None]) -> None:
-        """Each task's loss on its held-out sentences, in full precision and without dropout."""
+        """Each task's loss on its held-out sentences, in full precision and without dropout. An adaptation keeps the
+        weights if the first task's loss was never lower."""
         self.network.eval()
+        progress = self.progress
         for name, task in self.tasks.items():
-            loss = self.progress.losses[name] = self._validation_loss(task)
+            loss = progress.losses[name] = self._validation_loss(task)
             report(
                 f"step {self.progress.step}  tokens {self.progress.tokens:,}  "
                 f"{f'{name}: ' if len(self.tasks) > 1 else ''}validation loss {loss:.4f}  "
@@ -405,20 +397,15 @@ class Trainer:
                 f"{f'  accuracy {100 * self.progress.accuracies[name]:.1f} %' if name in self.heads else ''}"
             )
         self.network.train()
-        self.progress.validation_loss = sum(self.progress.losses.values()) / len(self.progress.losses)
+        progress.validation_loss = sum(progress.losses.values()) / len(progress.losses)
         self._validated, self._validated_share = time.monotonic(), self._share()
-        if self._adapts:
-            self._keep_best()
-
-    def _keep_best(self) -> None:
-        """Keep the weights if the first task's validation loss was never lower."""
-        progress, first = self.progress, self.schedule[0].name
-        if progress.best_losses and not progress.losses[first] < progress.best_losses[first]:
+        first = self.schedule[0].name
+        if self._adapts and (not progress.best_losses or progress.losses[first] < progress.best_losses[first]):
+            progress.worse, progress.best_step = 0, progress.step
+            progress.best_losses, progress.best_accuracies = dict(progress.losses), dict(progress.accuracies)
+            self._best = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+        elif self._adapts:
             progress.worse += 1
-            return
-        progress.worse, progress.best_step = 0, progress.step
-        progress.best_losses, progress.best_accuracies = dict(progress.losses), dict(progress.accuracies)
-        self._best = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
 
     def _validation_loss(self, task: Task) -> float:
         total, count = 0.0, 0
@@ -447,10 +434,7 @@ class Trainer:
         tensors["random.cpu"] = torch.get_rng_state()
         if self.device.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state()
-        about = {
-            "progress": json.dumps(asdict(self.progress)),
-            "belongs_to": json.dumps(self.belongs_to),
-        }
+        about = {"progress": json.dumps(asdict(self.progress)), "belongs_to": json.dumps(self.belongs_to)}
         whole = {name: value.contiguous() for name, value in tensors.items()}
         checkpoint.write_tensors(self.folder / STATE, whole, about)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,13 +31,11 @@ class Example:
     loss: Loss | None = None  # of the targets; None for the cross entropy of tokens
 
     def to(self, device: torch.device) -> Example:
-        if device.type == "cpu":
-            return self
-        tokens, lengths, predicted, targets = (
-            part.to(device, non_blocking=True) for part in (self.tokens, self.lengths, self.predicted, self.targets)
-        )
-        labels = None if self.labels is None else self.labels.to(device, non_blocking=True)
-        return Example(tokens, lengths, predicted, targets, labels, self.loss)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {
+            name: value.to(device, non_blocking=True) for name, value in values.items() if isinstance(value, Tensor)
+        }
+        return replace(self, **moved)
 
 
 class Objective:

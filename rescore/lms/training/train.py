@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -23,7 +23,7 @@ from rescore.lms.kinds import NeuralKind
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
-from rescore.lms.training.loop import STATE, Device, Trainer, TrainingState
+from rescore.lms.training.loop import STATE, Device, Trainer
 from rescore.lms.training.options import NeuralOptions, TrainingData
 from rescore.lms.training.vocabulary import VOCABULARIES
 from rescore.parts import KINDS
@@ -42,10 +42,6 @@ def train(
 
     Args:
         machine: device and processes; None to follow the options.
-
-    Raises:
-        UserError: files are missing or do not fit together; the folder holds a model, or a training that `resume` does
-            not continue, or another process trains into it.
     """
     bound_kernels()
     machine = machine or Device.choose(options.device, options.precision, options.compiled)
@@ -61,8 +57,12 @@ def train(
         if options.steps == 0:
             checkpoint.save(options.out, network, tokenizer)
             return
-        with _resumable(options.out, report):
+        try:
             _run(kind, options, machine, network, tokenizer, report)
+        except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
+            if (options.out / STATE).is_file():
+                report(f"interrupted; the same command with --resume goes on from {options.out / STATE}")
+            raise
     if machine.world > 1:
         torch.distributed.destroy_process_group()
 
@@ -77,12 +77,7 @@ def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Net
 
 
 def _run(
-    kind: NeuralKind,
-    options: NeuralOptions,
-    machine: Device,
-    network: Network,
-    tokenizer: Tokenizer,
-    report: Report,
+    kind: NeuralKind, options: NeuralOptions, machine: Device, network: Network, tokenizer: Tokenizer, report: Report
 ) -> None:
     """Train, and write the model and its card."""
     out, held_out = options.out, options.held_out
@@ -102,14 +97,11 @@ def _run(
         if curriculum is not None:
             report(str(curriculum))
         parameters = sum(value.numel() for value in network.parameters())
-        report(
-            f"{kind.name}: {parameters:,} parameters, "
-            + " and ".join(
-                f"{counted(len(text), 'sentence')} of {counted(text.training_tokens, 'token')}" for text in corpora
-            )
-            + ", "
-            f"{machine.device} {str(machine.precision).removeprefix('torch.')}"
+        texts = " and ".join(
+            f"{counted(len(text), 'sentence')} of {counted(text.training_tokens, 'token')}" for text in corpora
         )
+        precision = str(machine.precision).removeprefix("torch.")
+        report(f"{kind.name}: {parameters:,} parameters, {texts}, {machine.device} {precision}")
         steps = f"{counted(options.steps or 0, 'step')} (--steps)"
         length = steps if options.minutes is None else f"{options.minutes:g} min (--minutes)"
         report(f"training stops after at most {length}")
@@ -117,19 +109,13 @@ def _run(
     if machine.rank == 0:
         trainer.export()
         if options.start is not None:
-            report(_gained(trainer.progress, options))
+            step = trainer.progress.best_step
+            report(
+                f"{out} has the weights of step {step}, whose validation loss was lowest"
+                if step
+                else f"nothing gained: {out} has the weights of {options.init}; try a lower --learning-rate"
+            )
         _write_card(kind.name, trainer, corpora)
-
-
-@contextmanager
-def _resumable(out: Path, report: Report) -> Iterator[None]:
-    """Says to a person who interrupts a training how to resume it."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
-        if (out / STATE).is_file():
-            report(f"interrupted; the same command with --resume goes on from {out / STATE}")
-        raise
 
 
 def _check(kind: NeuralKind, options: NeuralOptions) -> None:
@@ -211,17 +197,17 @@ def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
     if init is not None:
         content = hashlib.sha256((init / "model.safetensors").read_bytes()).hexdigest()
         base = f"| started from | {_in_a_table(init.resolve().name)}, model.safetensors {content[:12]} |\n"
-    perplexities = [
+    measured = [
         f"| validation {task.objective.perplexity}{f', {name}' if len(trainer.tasks) > 1 else ''} "
         f"| {math.exp(progress.losses[name]):.2f} a token, on {task.corpus.held_out_sentences:,} held-out sentences |"
         for name, task in trainer.tasks.items()
     ]
-    accuracies = [
+    measured += [
         f"| validation accuracy of {trainer.heads[name].about}, {name} "
         f"| {100 * value:.1f} %, on held-out pairs of lines |"
         for name, value in progress.accuracies.items()
     ]
-    measured = "\n".join([*perplexities, *accuracies])
+    lines = "\n".join(measured)
     hub_task = "fill-mask" if kind_of(kind).is_pseudo(()) else "text-generation"
     figures = {
         f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name]) for name, task in trainer.tasks.items()
@@ -239,18 +225,11 @@ def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
 | training data | {counted(sentences, "sentence")}, {counted(tokens, "token")} |
 | steps | {progress.step:,} of at most {options.batch_tokens:,} tokens{kept} |
 | tokens seen | {progress.tokens:,} |
-{measured}
+{lines}
 | recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
 | licence | yours to choose |
 """
     write_text(options.out / "README.md", card)
-
-
-def _gained(progress: TrainingState, options: NeuralOptions) -> str:
-    """The result of an adaptation, in a line."""
-    if not progress.best_step:
-        return f"nothing gained: {options.out} has the weights of {options.init}; try a lower --learning-rate"
-    return f"{options.out} has the weights of step {progress.best_step}, whose validation loss was lowest"
 
 
 def _in_a_table(name: str) -> str:

@@ -66,16 +66,18 @@ class LexicalKind(Kind):
         return LexicalLM(spec.name, spec.path, spec.options)
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
-        from rescore.mt.lexical.estimation import LexicalRecipe, train
+        from rescore.mt.lexical.estimation import train
 
         assert isinstance(options, LexicalKind.Options)
         if options.pairs is None:
             raise UserError("no translations to train on; give --pairs SOURCE TARGET")
-        iterations = (options.iterations, options.iterations)
         train(
             options.pairs,
             options.out,
-            LexicalRecipe(options.pieces, options.alignment, iterations, phrases=options.phrases),
+            pieces=options.pieces,
+            alignment=options.alignment,
+            iterations=options.iterations,
+            phrases=options.phrases,
             tokenizer=options.tokenizer,
             normalisation=options.normalisation,
             report=report,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import tempfile
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
+from rescore.lms.base import Report
 from rescore.lms.folders import card_head
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentencePair, read_pairs
@@ -28,7 +29,6 @@ from rescore.mt.lexical.model import (
     LexicalModel,
     LinkCounts,
     Links,
-    Smoothing,
     Texts,
     distinct,
     portions,
@@ -47,6 +47,12 @@ LEAST = 1e-3
 """Expected counts below which a pair of words gets no entry."""
 NARROW, WIDE = 0.1, 20.0
 """Bounds of the tension."""
+WORDS = (1 << 20) - 1
+"""The largest vocabulary: words that come later are left out."""
+MAX_WORDS = 1_000
+"""Pairs with more words on a side are left out."""
+TENSION = 4.0
+"""Where fast_align's search for it begins, too."""
 
 
 @dataclass(slots=True)
@@ -88,7 +94,7 @@ def estimate(
     folder: Path,
     alignment: Alignment,
     iterations: tuple[int, int],
-    report: Callable[[str], None] = lambda line: None,
+    report: Report = lambda line: None,
 ) -> tuple[LinkCounts, Alignment, float]:
     """A table, its alignment, and the perplexity of a predicted word in the last iteration.
 
@@ -109,7 +115,10 @@ def estimate(
         for part in parts:
             part.probabilities = part.counts / expectations.totals[part.given]
         if current.tension is not None:
-            alignment = _moved(current, expectations)
+            # One step of Newton's method towards the tension that makes the links likeliest.
+            away, variance = expectations.expected - expectations.distance, expectations.variance
+            step = away / variance if variance > 0 else 0.0
+            alignment = replace(current, tension=float(np.clip(current.tension + step, NARROW, WIDE)))
     return _table(parts, expectations.totals, frequencies), alignment, perplexity
 
 
@@ -193,13 +202,6 @@ def _add_distances(expectations: Expectations, links: Links, prior: Floats, post
     expectations.variance += float((linked * (square - mean**2)).sum())
 
 
-def _moved(alignment: Alignment, expectations: Expectations) -> Alignment:
-    """One step of Newton's method towards the tension that makes the links likeliest."""
-    assert alignment.tension is not None
-    step = (expectations.expected - expectations.distance) / expectations.variance if expectations.variance > 0 else 0.0
-    return replace(alignment, tension=float(np.clip(alignment.tension + step, NARROW, WIDE)))
-
-
 def _table(parts: list[Part], totals: Floats, frequencies: Ids) -> LinkCounts:
     kept = [part.counts >= LEAST for part in parts]
     given = np.concatenate([part.given[keep] for part, keep in zip(parts, kept, strict=True)])
@@ -210,34 +212,6 @@ def _table(parts: list[Part], totals: Floats, frequencies: Ids) -> LinkCounts:
     return LinkCounts(starts, predicted[order], counts[order], totals, frequencies)
 
 
-WORDS = (1 << 20) - 1
-"""The largest vocabulary: words that come later are left out."""
-MAX_WORDS = 1_000
-"""Pairs with more words on a side are left out."""
-ALIGNMENTS = ("none", "diagonal")
-TENSION = 4.0
-"""Where fast_align's search for it begins, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class LexicalRecipe:
-    """The settings that decide the model."""
-
-    pieces: int = 8_000
-    """The vocabulary of subwords, where a tokenizer is trained; 0 for words."""
-    alignment: str = "diagonal"
-    """A name of `ALIGNMENTS`."""
-    iterations: tuple[int, int] = (5, 5)
-    """Of Model 1, and then with the alignment."""
-    smoothing: Smoothing = field(default_factory=Smoothing)
-    phrases: int = 0
-    """The longest phrase, in words or subwords; 0 for a dictionary without phrases."""
-
-    @property
-    def unit(self) -> str:
-        return "subword" if self.pieces else "word"
-
-
 @dataclass(frozen=True, slots=True)
 class ParallelCorpus:
     """Pairs as numbers of words."""
@@ -246,59 +220,80 @@ class ParallelCorpus:
     sides: tuple[Texts, Texts]
     """Source and target, without NULL."""
 
-    @property
-    def pairs(self) -> int:
-        return len(self.sides[0].starts) - 1
-
-    def given_and_predicted(self, direction: str) -> tuple[Texts, Texts]:
-        source, target = self.sides
-        return (source, target) if direction == "direct" else (target, source)
-
 
 def train(
     files: tuple[Path, Path],
     out: Path,
-    recipe: LexicalRecipe,
     *,
+    pieces: int = 8_000,
+    alignment: str = "diagonal",
+    iterations: int = 5,
+    phrases: int = 0,
     tokenizer: Path | None = None,
     normalisation: str = "folded",
-    report: Callable[[str], None] = lambda line: None,
+    report: Report = lambda line: None,
 ) -> None:
     """Estimate both directions and write the folder.
 
     Args:
         files: sources, and their targets line by line.
+        pieces: the vocabulary of subwords, where a tokenizer is trained; 0 for words.
+        alignment: `none` (Model 1), or `diagonal`, which follows as many iterations of Model 1.
+        phrases: the longest phrase, in words or subwords; 0 for a dictionary without phrases.
         tokenizer: a tokenizer.json; its normalisation is used and, for subwords, its vocabulary.
     """
-    text_tokenizer = _tokenizer(recipe, files, tokenizer, normalisation)
-    corpus = read(read_pairs(*files), text_tokenizer.words if recipe.unit == "word" else text_tokenizer.pieces)
-    if not corpus.pairs:
+    if tokenizer:
+        cutter = Tokenizer.load(tokenizer)
+    elif pieces:
+        sentences = chain.from_iterable(chain.from_iterable(read_pairs(*files)))
+        cutter = train_wordpiece(sentences, pieces, normalisation)
+    else:
+        cutter = word_tokenizer(normalisation)
+    unit = "subword" if pieces else "word"
+    corpus = read(read_pairs(*files), cutter.pieces if pieces else cutter.words)
+    source, target = corpus.sides
+    pairs = len(source.lengths)
+    if not pairs:
         raise UserError(f"{files[0]}: no pair with words on both sides in it and {files[1]}")
     size = len(corpus.vocabulary) + 1
-    report(f"{counted(corpus.pairs, 'pair')}, {counted(size - 1, f'different {recipe.unit}')}")
+    report(f"{counted(pairs, 'pair')}, {counted(size - 1, f'different {unit}')}")
     out.mkdir(parents=True, exist_ok=True)
-    begin = Alignment(TENSION if recipe.alignment == "diagonal" else None)
+    begin = Alignment(TENSION if alignment == "diagonal" else None)
     tables, alignments, perplexities = {}, {}, {}
     for direction in DIRECTIONS:
         report("target given source" if direction == "direct" else "source given target")
-        given, predicted = corpus.given_and_predicted(direction)
+        given, predicted = (source, target) if direction == "direct" else (target, source)
         with tempfile.TemporaryDirectory(dir=out) as folder:
             tables[direction], alignments[direction], perplexities[direction] = estimate(
-                given.with_null(), predicted, size, Path(folder), begin, recipe.iterations, report
+                given.with_null(), predicted, size, Path(folder), begin, (iterations, iterations), report
             )
-    source_lengths, target_lengths = (side.lengths + 1 for side in corpus.sides)
-    ratios = np.log(target_lengths) - np.log(source_lengths)
-    config = LexicalConfig(
-        recipe.unit, float(ratios.mean()), max(0.01, float(ratios.std())), alignments, recipe.smoothing
-    )
-    model = LexicalModel(config, text_tokenizer, corpus.vocabulary, tables)
+    ratios = np.log(target.lengths + 1) - np.log(source.lengths + 1)
+    config = LexicalConfig(unit, float(ratios.mean()), max(0.01, float(ratios.std())), alignments)
+    model = LexicalModel(config, cutter, corpus.vocabulary, tables)
     table = None
-    if recipe.phrases:
+    if phrases:
         report("phrases")
-        table = PhraseTable.extracted(model, *corpus.sides, recipe.phrases)
+        table = PhraseTable.extracted(model, source, target, phrases)
+    tensions = [f"{found.tension:.2f}" for found in alignments.values() if found.tension is not None]
+    card = f"""{card_head("translation", {"kind": "lexical", "unit": unit, "recommended_weight": 0.1})}
+
+# lexical
+
+| | |
+| --- | --- |
+| model | IBM Model 1 of {unit}s, in both directions |
+| alignment | {f"diagonal, tension {', '.join(tensions)}" if tensions else "none"} |
+| training data | {counted(pairs, "pair")}, {len(source.ids):,} and {counted(len(target.ids), unit)} |
+| entries | {", ".join(f"{len(counts.words):,} ({name})" for name, counts in tables.items())} |
+| phrases | {f"{len(table.entries):,} pairs, up to {phrases} {unit}s" if table else "none"} |
+| perplexity in training | {"; ".join(f"{value:.1f} ({name})" for name, value in perplexities.items())} |
+| mean ratio of lengths | {math.exp(config.length_mean):.3f} |
+| recommended weight | 0.1, for `lexical:channel` as a mean; tune it on lists of your own and write it here |
+| licence | yours to choose |
+"""
     (out / FILE).unlink(missing_ok=True)  # phrases of an earlier dictionary do not fit this one
-    model.save(out, _card(model, corpus, perplexities, table))
-    if table is not None:
+    model.save(out, card)
+    if table:
         table.save(out)
         report(f"{len(table.entries):,} pairs of phrases")
 
@@ -309,51 +304,17 @@ def read(chunks: Iterable[Sequence[SentencePair]], cut: Callable[[list[str]], li
     ids, starts = (array("q"), array("q")), (array("q", [0]), array("q", [0]))
     for chunk in chunks:
         for both in zip(*(cut([pair[side] for pair in chunk]) for side in (0, 1)), strict=True):
-            numbers = [list(_numbered(words, vocabulary)) for words in both]
+            numbers = [
+                [
+                    vocabulary.setdefault(word, len(vocabulary) + 1)
+                    for word in words
+                    if len(vocabulary) < WORDS or word in vocabulary
+                ]
+                for words in both
+            ]
             if all(0 < len(sentence) <= MAX_WORDS for sentence in numbers):
                 for side, sentence in enumerate(numbers):
                     ids[side].extend(sentence)
                     starts[side].append(len(ids[side]))
     source, target = (Texts(np.asarray(side_ids), np.asarray(at)) for side_ids, at in zip(ids, starts, strict=True))
     return ParallelCorpus(vocabulary, (source, target))
-
-
-def _numbered(words: Iterable[str], vocabulary: dict[str, int]) -> Iterator[int]:
-    for word in words:
-        if len(vocabulary) < WORDS or word in vocabulary:
-            yield vocabulary.setdefault(word, len(vocabulary) + 1)
-
-
-def _tokenizer(recipe: LexicalRecipe, files: tuple[Path, Path], path: Path | None, normalisation: str) -> Tokenizer:
-    if path:
-        return Tokenizer.load(path)
-    if recipe.unit == "word":
-        return word_tokenizer(normalisation)
-    sentences = chain.from_iterable(chain.from_iterable(read_pairs(*files)))
-    return train_wordpiece(sentences, recipe.pieces, normalisation)
-
-
-def _card(
-    model: LexicalModel, corpus: ParallelCorpus, perplexities: Mapping[str, float], phrases: PhraseTable | None
-) -> str:
-    unit = model.config.unit
-    source, target = (len(side.ids) for side in corpus.sides)
-    tensions = [
-        f"{alignment.tension:.2f}" for alignment in model.config.alignment.values() if alignment.tension is not None
-    ]
-    return f"""{card_head("translation", {"kind": "lexical", "unit": unit, "recommended_weight": 0.1})}
-
-# lexical
-
-| | |
-| --- | --- |
-| model | IBM Model 1 of {unit}s, in both directions |
-| alignment | {f"diagonal, tension {', '.join(tensions)}" if tensions else "none"} |
-| training data | {counted(corpus.pairs, "pair")}, {source:,} and {counted(target, unit)} |
-| entries | {", ".join(f"{len(table.words):,} ({name})" for name, table in model.tables.items())} |
-| phrases | {f"{len(phrases.entries):,} pairs, up to {phrases.longest} {unit}s" if phrases else "none"} |
-| perplexity in training | {"; ".join(f"{value:.1f} ({name})" for name, value in perplexities.items())} |
-| mean ratio of lengths | {math.exp(model.config.length_mean):.3f} |
-| recommended weight | 0.1, for `lexical:channel` as a mean; tune it on lists of your own and write it here |
-| licence | yours to choose |
-"""

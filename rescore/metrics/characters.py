@@ -1,0 +1,59 @@
+"""The character error rate by jiwer (rapidfuzz), and the mixed error rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+
+import numpy as np
+
+from rescore.metrics.base import Counts
+from rescore.metrics.normalise import paired_words
+from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
+
+
+class CharacterErrorRate(ErrorRate):
+    """(substitutions + deletions + insertions) / characters of the reference, in percent."""
+
+    name, unit = "CER", "character"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return self.words.settings | {"tok": "char"}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {name: version(name) for name in ("jiwer", "rapidfuzz")}
+
+    def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
+        whole = replace(self.words, split_characters=False, split_mixed=False)
+        of_references, of_hypotheses = paired_words(references, hypotheses, whole)
+        return _characters([" ".join(words) for words in of_references], [" ".join(words) for words in of_hypotheses])
+
+
+class MixedErrorRate(ErrorRate):
+    """The word error rate where each character of Chinese, Japanese and Thai is a word."""
+
+    name = "MER"
+
+    @classmethod
+    def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ErrorRate:
+        return cls(replace(options.normaliser, split_characters=False, split_mixed=True))
+
+
+def _characters(references: list[str], hypotheses: list[str]) -> Counts:
+    import jiwer
+
+    output = jiwer.process_characters(references, hypotheses)
+    counts = np.zeros((len(hypotheses), 4), dtype=np.int64)
+    for row, chunks, reference in zip(counts, output.alignments, output.references, strict=True):
+        row[REFERENCE] = len(reference)
+        for chunk in chunks:
+            if chunk.type == "substitute":
+                row[SUBSTITUTIONS] += chunk.ref_end_idx - chunk.ref_start_idx
+            elif chunk.type == "delete":
+                row[DELETIONS] += chunk.ref_end_idx - chunk.ref_start_idx
+            elif chunk.type == "insert":
+                row[INSERTIONS] += chunk.hyp_end_idx - chunk.hyp_start_idx
+    return counts
