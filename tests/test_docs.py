@@ -162,6 +162,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "data" / "two.json", folder / "data" / "two.json")
     shutil.copy(ROOT / "data" / "golden.json", folder / "data" / "golden.json")
     shutil.copy(ROOT / "data" / "test.json", folder / "ref.json")
+    shutil.copy(ROOT / "data" / "test.json", folder / "other.json")
     lists = formats.read([folder / "test.json"])
     (folder / "ref.trn").write_text("".join(f"{one.references[0]} ({one.id})\n" for one in lists), encoding="utf-8")
     for name in ("output.trn", "other.trn"):

@@ -42,8 +42,7 @@ def test_alignment_in_little_memory_is_the_same(monkeypatch: pytest.MonkeyPatch)
         one, other = (list(map(str, random.integers(0, 4, random.integers(0, 30)))) for _ in range(2))
         plain = align(one, other)
         with monkeypatch.context() as patch:
-            patch.setattr(alignment, "LONG", -1)
-            patch.setattr(alignment, "MAX_DIAGONALS", int(random.integers(1, 9)))
+            patch.setattr(alignment, "ROWS", int(random.integers(1, 9)))
             assert align(one, other) == plain
 
 
