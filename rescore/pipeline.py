@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rescore import decision
 from rescore.config import RunConfig
@@ -48,9 +47,6 @@ from rescore.tuning.folds import (
     warn_of_single,
     warn_of_unused,
 )
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Outcome", "Plan", "RunConfig", "decide", "evaluate", "expand", "resolve", "run", "score", "tune"]
 

@@ -33,13 +33,13 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from rescore import formats
-from rescore.config import Limits
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import native
 from rescore.formats.audio import confined
 from rescore.nbest import FIRST_PASS, NO_AUDIO, Hypothesis, NbestList
 from rescore.rescorer import Choice, Rescorer
+from rescore.service.limits import Limits
 from rescore.version import VERSION
 
 log = logging.getLogger(__name__)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from rescore.cli import options
 from rescore.cli.options.inputs import InputOptions
-from rescore.config import Limits, RunConfig
+from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.options import Declared, option
+from rescore.service.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
