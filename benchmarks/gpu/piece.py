@@ -53,7 +53,9 @@ def main() -> None:
     else:
         network = checkpoint.build(NetworkConfig.load(arguments.config))
         progress = {"pieces": 0, "tokens": 0, "seconds": 0.0}
-    options = TtaKind.Options(
+    made = TtaKind.training_options()
+    assert made is not None
+    options = made(
         steps=arguments.steps,
         minutes=None if arguments.steps else arguments.minutes,
         batch_tokens=arguments.batch_tokens,
