@@ -78,11 +78,6 @@ def asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
     ]
 
 
-def adding(column: str) -> list[str]:
-    """The names of the expansions that add a column."""
-    return [name for name in EXPANSIONS if column in EXPANSIONS[name].adds]
-
-
 def expansions_of(config: RunConfig, dev: Sequence[NbestList] | None = None) -> tuple[Expansion, ...]:
     """The expansions of an experiment."""
     return tuple(part.made(options, config, dev) for _, part, options in asked(config))

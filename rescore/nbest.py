@@ -250,7 +250,7 @@ class NbestList:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:
             present = ", ".join(sorted({key for hypothesis in self.hypotheses for key in hypothesis.scores})) or "none"
-            added_by = [f"--{part}" for part in EXPANSIONS if name in EXPANSIONS[part].adds]
+            added_by = [f"--{part}" for part in adding(name)]
             how = "with " + (" or ".join(added_by) or "`rescore score`") + " --words FILE" * (name == LISTED)
             raise UserError(f"utterance {self.id}: no score {name!r} (found: {present}); add it {how}") from None
 
@@ -263,6 +263,11 @@ class NbestList:
         """The names of the columns of some roles, in the order of the file."""
         names = dict.fromkeys(name for hypothesis in self.hypotheses for name in hypothesis.scores)
         return [name for name in names if self.role(name) in roles]
+
+
+def adding(column: str) -> list[str]:
+    """The names of the expansions that add a column."""
+    return [name for name in EXPANSIONS if column in EXPANSIONS[name].adds]
 
 
 def check_scores(nbest: NbestList, place: str) -> None:

@@ -19,9 +19,8 @@ from rescore import api, parts, pipeline
 from rescore.config import RunConfig
 from rescore.decision.rules import combine
 from rescore.errors import UserError
-from rescore.expansion import adding
 from rescore.lms import LanguageModel, capabilities_of, origin
-from rescore.nbest import FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, is_bonus, ranked_by_means
+from rescore.nbest import FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, adding, is_bonus, ranked_by_means
 from rescore.parts import CONFIDENCES
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
