@@ -167,12 +167,6 @@ def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Translati
     return Translation(nbest.source, text)
 
 
-def losses_of(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> Values:
-    """(lists,) the losses of texts, one of each list, against the references of their lists."""
-    inputs = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
-    return metric.losses(metric.statistics(inputs, [nbest.references for nbest in lists]))
-
-
 def settings_on(metric: Metric, lists: Sequence[NbestList]) -> dict[str, str]:
     """How the metric counts on lists, for the signature: as sacreBLEU says it, with the number of references."""
     numbers = {len(nbest.references) for nbest in lists if nbest.references}
