@@ -103,7 +103,7 @@ def test_the_outlook_shows_the_folds_that_decided(tmp_path: Path) -> None:
     metric, parts = ErrorRate(), split([nbest.id for nbest in lists], 4)
     options = TuningOptions(bagging=False, folds=4)
     texts, _ = tuned_in_folds(parts, metric, lists, ["tta"], options)
-    weights = replace(tune(metric, lists, ["tta"], "l", options)[0], tuned=parts.signature(lists))
+    weights = replace(tune(metric, lists, ["tta"], "l", options), tuned=parts.signature(lists))
     shown = outlook(metric, lists, weights)
     results, _ = evaluate(metric, lists, weights, texts=texts)
     in_sample, _ = evaluate(metric, lists, weights)
@@ -112,13 +112,13 @@ def test_the_outlook_shows_the_folds_that_decided(tmp_path: Path) -> None:
 
 def test_weights_of_these_lists_without_folds_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])  # too few for folds
-    shown = outlook(ErrorRate(), lists, tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))[0])
+    shown = outlook(ErrorRate(), lists, tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False)))
     assert shown.flatters and not shown.folds
 
 
 def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
-    weights = tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))[0]
+    weights = tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))
     columns = {name: Column("tta", fingerprint, "sum", "float32") for name, fingerprint in (("tta", "0"), ("now", "1"))}
     lists = [replace(nbest, provenance={"tta": columns["now"]}) for nbest in lists]
     forced = suited(replace(weights, columns={"tta": columns["tta"]}), lists, force=True)
@@ -250,7 +250,7 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
         for one in nbest.hypotheses:
             one.scores = {"s2s": one.scores["s2s"]}
     respelled = package.respell(lists, 2, channel="shipped")
-    weights, _ = tune(ErrorRate(), respelled, [], options=TuningOptions(("channel", "edits"), bagging=False))
+    weights = tune(ErrorRate(), respelled, [], options=TuningOptions(("channel", "edits"), bagging=False))
     record = respelled[0].provenance[CHANNEL]
     assert weights.columns == {CHANNEL: record}
     assert suited(weights, respelled) is weights

@@ -71,14 +71,15 @@ def test_weights_do_not_flatter_themselves() -> None:
         nbest(str(index), "a", *random.permutation(["a", "x", "y"]), lm=tuple(random.normal(0, 3, 3)))
         for index in range(60)
     ]
-    weights, tuned = tune(ErrorRate(), lists, ["lm"], "dev", TuningOptions((), bagging=False))
-    assert tuned.value < tuned.first_pass
+    weights = tune(ErrorRate(), lists, ["lm"], "dev", TuningOptions((), bagging=False))
+    assert weights.tuned_for is not None and weights.tuned_for.first_pass is not None
+    assert weights.value < weights.tuned_for.first_pass
     held_out, given = (
         outlook(ErrorRate(), lists, weights),
         outlook(ErrorRate(), lists, replace(weights, tuned="given")),
     )
     assert held_out.folds == 5 and not given.folds
-    assert given.reranked == pytest.approx(tuned.value) and held_out.gain < given.gain
+    assert given.reranked == pytest.approx(weights.value) and held_out.gain < given.gain
     assert "5 folds" in dict(rows(held_out))[""] and "" not in dict(rows(given))
 
 
