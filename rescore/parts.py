@@ -158,7 +158,6 @@ KINDS: Registry[Any] = Registry(
             "rescore.large.kinds:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
         ),
-        "a3t": ("rescore.research.kinds:A3tKind", "alignment-aware acoustic and text model; listens to --audio"),
         "qe": (
             "rescore.mt.quality_estimation:QualityKind",
             "translation quality estimate without references (COMET-QE, CometKiwi)",

@@ -14,19 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
+from rescore.lms.base import Capabilities, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import DirectedKind, NeuralKind
-from rescore.lms.options import TrainingOptions
 from rescore.lms.training.options import Experiment, MaskingOptions, NeuralOptions, TrainingData, model_folder
 from rescore.options import option
-from rescore.research.a3t import A3tOptions
 
 if TYPE_CHECKING:
     from rescore.lms.scorers import Network
     from rescore.lms.tokenizer import Tokenizer
     from rescore.lms.training.objectives import Curriculum, Task
-    from rescore.research.a3t.scoring import A3tModel
     from rescore.research.electra import ElectraScorer, ReplacedTokenDetection
     from rescore.research.permutation import PermutationLanguageModelling, PermutationScorer
 
@@ -115,27 +112,6 @@ class PermutationKind(NeuralKind):
         from rescore.research.permutation import PermutationScorer
 
         return PermutationScorer(spec.name, network)
-
-
-class A3tKind(Kind):
-    """Minus the mean L1 error of masked spans of the recording, reconstructed under the hypothesis."""
-
-    capabilities = Capabilities(audio=True)
-    uses_torch = True
-
-    Options = A3tOptions
-
-    def load(self, spec: Spec, computing: ComputeOptions) -> A3tModel:
-        """`a3t:DIR`."""
-        from rescore.research.a3t.scoring import A3tModel
-
-        return A3tModel(spec.name, spec.path)
-
-    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
-        from rescore.research.a3t.training import train
-
-        assert isinstance(options, A3tOptions)
-        train(options, report)
 
 
 @dataclass(frozen=True, kw_only=True)
