@@ -139,11 +139,6 @@ KINDS: Registry[Any] = Registry(
         "unilm-bw": ("rescore.lms.kinds:BackwardUnilmKind", "causal language model of reversed sentences"),
         "lstm": ("rescore.research.kinds:LstmKind", "LSTM language model"),
         "lstm-bw": ("rescore.research.kinds:BackwardLstmKind", "LSTM language model of reversed sentences"),
-        "permutation": (
-            "rescore.research.kinds:PermutationKind",
-            "permutation language model (as XLNet, with T-TA layers)",
-        ),
-        "electra": ("rescore.research.kinds:ElectraKind", "ELECTRA discriminator, which detects replaced tokens"),
         "unified": (
             "rescore.mt.kinds:UnifiedKind",
             "one network that reads in several directions (UniLM), with or without a source text",
@@ -166,15 +161,6 @@ KINDS: Registry[Any] = Registry(
     },
 )
 """The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
-
-EXPERIMENTS: Registry[Any] = Registry(
-    "experiment",
-    {
-        "hypernyms": ("rescore.research.kinds:HypernymOptions", "classes of rare nouns as targets"),
-        "sentence-order": ("rescore.research.kinds:OrderOptions", "the order of two lines as a further target"),
-    },
-)
-"""Options that are added to the trainings of several kinds: subclasses of `rescore.lms.training.options.Experiment`."""
 
 CHANNEL_KINDS: Registry[Any] = Registry(
     "kind of channel",

@@ -35,7 +35,6 @@ from tests.large.speech_models import build_ctc, build_speech, sound
 from tests.large.test_huggingface import build as causal_model
 from tests.large.test_seq2seq import build as translation_model
 from tests.lms.test_ngram import ARPA
-from tests.research.test_hypernyms import wordnet
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = {"--null", "--train", "--write-compact"}
@@ -155,8 +154,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "test_wsj_score.json").write_text(json.dumps(entries), encoding="utf-8")
     (folder / "corpus.txt.xz").write_bytes(lzma.compress("\n".join(SENTENCES).encode()))
     (folder / "tiny.json").write_text(json.dumps(TINY), encoding="utf-8")
-    (folder / "wordnet").mkdir()
-    wordnet(folder / "wordnet")
     shutil.copytree(ROOT / "models", folder / "models")
     shutil.copy(ROOT / "data" / "two.json", folder / "data" / "two.json")
     shutil.copy(ROOT / "data" / "golden.json", folder / "data" / "golden.json")
