@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.backends import parse, shipped
-from rescore.lms.base import Capabilities
 from rescore.lms.config import NAMED, NetworkConfig
 from rescore.lms.options import PairOptions, TextOptions, TokenizerOptions
 from rescore.options import option
