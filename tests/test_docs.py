@@ -26,9 +26,9 @@ from rescore.lms import backends, checkpoint
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import Hypothesis
+from rescore.reports.check import parse
 from rescore.reports.files import read as read_results
 from rescore.reports.overview import render_overview
-from rescore.signature import Signature
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
 from tests.large.speech_models import build_ctc, build_speech, sound
@@ -328,7 +328,7 @@ def test_signatures_beside_the_results_are_whole() -> None:
         for row, signature in json.loads(path.read_text(encoding="utf-8"))["signatures"].items():
             if "|w:" not in signature:  # the form before weights of columns had fields of their own
                 continue
-            read = Signature.parse(signature)
+            read = parse(signature)
             assert read.metric in ("WER", "BLEU") and read.versions["rescore"], (path.name, row)
             assert read.tuned and read.weights, (path.name, row)
     for page in (ROOT / "docs" / "results").glob("*.md"):
