@@ -97,8 +97,6 @@ class Analysis:
     by_position: list[Position] = field(default_factory=list)
     corrected: list[Confusion] = field(default_factory=list)
     broken: list[Confusion] = field(default_factory=list)
-    lattice_oracle: float | None = None
-    """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
 
 
 def analyse(
@@ -224,7 +222,6 @@ def render(analysis: Analysis) -> str:
         f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
         f"as many errors {moves.same:,}",
         "oracle by depth: " + ", ".join(f"{depth.n}: {depth.oracle:.2f}" for depth in depths),
-        *([f"oracle of the lattices: {oracle:.2f}"] if (oracle := analysis.lattice_oracle) is not None else []),
         "",
         text(rows),
     ]
