@@ -125,9 +125,6 @@ class RunConfig(Declared):
         group=DECISION, low=0, high=1e6, open_low=True,
     )  # fmt: skip
 
-    deciding: OptionValues = option(OptionValues, group=DECISION, parts=DECISIONS)
-    """The options of the decision. On the command line they become a part of its name, as in `NAME:OPTION=VALUE`."""
-
     metrics: tuple[str, ...] = option(
         (),
         "Metric to report. May be repeated; weights are tuned for the first --metric.  [default: bleu for lists with a "

@@ -21,7 +21,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
 
 from rescore.errors import UserError
-from rescore.files import parsed_text
 from rescore.parts import Registry
 
 Group = TypeVar("Group")
@@ -162,18 +161,12 @@ def _declared(cls: type[Any]) -> tuple[Field, ...]:
     )
 
 
-def options_of(part: Any) -> type[Declared] | None:
-    """The class `Options` of a part; None if the part has no options of its own."""
-    options: type[Declared] | None = getattr(part, "Options", None)
-    return options
-
-
 def _inner(entry: Field) -> list[Field]:
     """The options that stand in the place of a field: those of a nested class, or those of the parts of a table."""
     if entry.about.nested:
         return list(entry.about.nested.declared())
     table = entry.about.parts
-    every = [options_of(table[name]) for name in table.names] if table else []
+    every: list[type[Declared] | None] = [getattr(table[name], "Options", None) for name in table or ()]
     return [inner for options in every if options is not None for inner in options.declared()]
 
 
@@ -269,20 +262,6 @@ def _restored(group: type[Group], values: Mapping[str, Any]) -> Group:
         elif name in values:
             restored[name] = _same_file(about.read, values[name]) if about.read else values[name]
     return group(**restored)
-
-
-def from_text(group: type[Group], text: str) -> Group:
-    """The options of `NAME=VALUE:NAME=VALUE`."""
-    values: dict[str, Any] = dict(part.split("=", 1) for part in text.split(":") if "=" in part)
-    for entry in flattened(group.declared()):  # type: ignore[attr-defined]
-        if entry.name in values:
-            values[entry.name] = parsed_text(values[entry.name], entry.hint, entry.about.flag(entry.name))
-    return from_json(group, values)
-
-
-def as_text(values: Mapping[str, Any]) -> str:
-    """What `from_text` reads."""
-    return ":".join(f"{name}={value}" for name, value in sorted(values.items()))
 
 
 def _same_file(read: Callable[[Any], Any], recorded: Mapping[str, str]) -> Any:

@@ -25,9 +25,8 @@ from rescore import decision
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, origin, parse
+from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
-from rescore.lms.sketch import SUSPICIOUS, share_seen
 from rescore.metrics import Metric
 from rescore.nbest import EMPTY, NbestList, split_fingerprint, without_copies
 from rescore.plan import Load, Plan, check, resolve
@@ -113,7 +112,6 @@ def run(
         warn_of_scales(lists, dev)
     plan, clock = resolve(config, lists, dev, load), _Clock()
     on_plan(plan)
-    warn_of_seen(config.lms, lists, dev or ())
     warn_of_unused(lists, [*plan.columns, *plan.model_columns])
     with clock.measure("scoring"):
         scored = list(score(plan, expand(plan, lists), progress))
@@ -138,22 +136,6 @@ def run(
         results, texts = evaluate(plan, weights, scored, texts)
     results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
     return Outcome(plan, scored, texts, weights, results, tuned_on, folded)
-
-
-def warn_of_seen(specs: Sequence[str], lists: Sequence[NbestList], dev: Sequence[NbestList] = ()) -> None:
-    """Warn where a model was trained on the references that it is measured on, or that its weight is tuned on."""
-    for these, what, fault in (
-        (lists, "references", "figures on these lists are too good"),
-        (dev, "dev references", "tuned weight of this model is too high"),
-    ):
-        references = [reference for nbest in these for reference in nbest.references]
-        for spec in specs if references else ():
-            model = parse(spec)
-            if (share := share_seen(model.path, references)) > SUSPICIOUS:
-                log.warning(
-                    "%s: the training text of this model contains %.0f %% of the %s; the %s",
-                    *(f"--lm {spec}", 100 * share, what, fault),
-                )
 
 
 def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
