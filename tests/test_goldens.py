@@ -554,7 +554,7 @@ TRAINED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tta-pairs": (PAIRS, ()),
     "bilm-pairs": (PAIRS, ()),
     "electra": ((*TEXT[:2], "--generator", "generator"), ()),
-    "unified": (PAIRS, ("bi", "l2r", "r2l", "seq2seq", "channel", "bi:source")),
+    "unified": (PAIRS, ("bi", "l2r", "r2l", "seq2seq", "channel")),
 }
 """Options of a training, and the readings of its network."""
 

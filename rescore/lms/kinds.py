@@ -5,7 +5,6 @@ This module needs no PyTorch; the networks and objectives are in the modules bes
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -46,8 +45,8 @@ class NeuralKind(Kind):
     trained_with: ClassVar[str] = ""
     """The class of its training options, as "module:class", where it is not the attribute `Options`; scoring does not
     load it."""
-    shape: ClassVar[tuple[str, ...]] = ()
-    """Fields of `NetworkConfig` that only some kinds have, and this one has."""
+    reads_source: ClassVar[bool] = False
+    """Whether its networks may have `NetworkConfig.source`."""
 
     def check(self, config: NetworkConfig) -> None:
         """See that a network of this kind can be made so."""
@@ -55,11 +54,9 @@ class NeuralKind(Kind):
             raise UserError(f"d_model {config.d_model} cannot be divided among {config.heads} heads")
         if config.sentences > 1 and not any(self.capabilities.context):
             raise UserError(f"sentences is {config.sentences}; a {self.name} reads one sentence at a time")
-        for name in ("source", "bi_source"):
-            value = getattr(config, name)
-            if value and name not in self.shape:
-                able = [kind for kind in KINDS.names if KINDS[kind].is_network and name in KINDS[kind].shape]
-                raise UserError(f"{name} is {json.dumps(value)}; a {self.name} has none, {' or '.join(able)} may")
+        if config.source and not self.reads_source:
+            able = [kind for kind in KINDS.names if KINDS[kind].is_network and KINDS[kind].reads_source]
+            raise UserError(f"source is true; a {self.name} has none, {' or '.join(able)} may")
 
     def network(self, config: NetworkConfig) -> Network:
         """A network with fresh random weights."""
@@ -116,7 +113,7 @@ class TtaKind(NeuralKind):
     scaled_embeddings = False
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
     options = ("context=", "channel")
-    shape = ("source",)
+    reads_source = True
     trained_with = "rescore.lms.training.options:TtaOptions"
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> LanguageAutoencoding:
@@ -140,7 +137,7 @@ class BilmKind(NeuralKind):
     architecture = "rescore.lms.networks:BiLM"
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
     options = (*MASKED, "context=", "channel")
-    shape = ("source",)
+    reads_source = True
     trained_with = "rescore.lms.training.options:BilmOptions"
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> MaskedLanguageModelling:

@@ -25,7 +25,7 @@ from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
-from rescore.lms.training.loop import STATE, Device, Trainer, _check_same, optimizers
+from rescore.lms.training.loop import STATE, Device, Trainer, _check_same
 from rescore.lms.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
@@ -37,7 +37,7 @@ from rescore.lms.training.objectives import (
     tied_cross_entropy,
 )
 from rescore.lms.training.options import MaskingOptions, NeuralOptions, TrainingData
-from rescore.mt.unified import SequenceToSequence, Unified
+from rescore.mt.unified import SequenceToSequence
 from rescore.parts import KINDS
 from rescore.research.permutation import PermutationLanguageModelling
 from tests.conftest import SENTENCES, Run, assert_one_line_error
@@ -191,7 +191,7 @@ def trainer(
         os.utime(folder / "swapped", ns=(0, 0))
         encode_pairs(folder / "text", folder / "swapped", tokenizer, folder / "pairs", 90)
         translations = Corpus(folder / "pairs", tokenizer, 10, options.seed)
-        config = replace(config, max_positions=92, bi_source=True)
+        config = replace(config, max_positions=92)
     tasks = tasks_of(config, tokenizer, options, corpus, translations)
     return Trainer(checkpoint.build(config), tokenizer, tasks, options, CPU, folder)
 
@@ -266,18 +266,8 @@ def test_a_unified_network_learns_each_reading(tmp_path: Path, tokenizer: Tokeni
     made.validate(lambda line: None)
     before = dict(made.progress.losses)
     after = made.run(lambda line: None).losses
-    assert list(after) == ["bi", "l2r", "seq2seq", "bi:source", "r2l"]
+    assert list(after) == ["bi", "l2r", "seq2seq", "r2l"]
     assert all(after[name] < before[name] - 0.5 for name in after)
-
-
-def test_what_is_no_matrix_is_none_of_muons(config: NetworkConfig) -> None:
-    """Of a unified network the second segment is a vector: Muon would move it as far by noise as by a gradient."""
-    made = checkpoint.build(replace(config, kind="unified", bi_source=True))
-    assert isinstance(made, Unified) and made.second is not None
-    muon, others = optimizers(made, "muon", 0.01)
-    second = made.second
-    assert not any(second is value for group in muon.param_groups for value in group["params"])
-    assert any(second is value for group in others.param_groups for value in group["params"])
 
 
 class KilledError(Exception):
