@@ -193,10 +193,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "data" / "segments").write_text(places, encoding="utf-8")
     for name in ("dev", "test"):
         (folder / "lats" / name).mkdir(parents=True)
-        with open(folder / "lats" / name / "lat.1.txt", "w", encoding="utf-8") as file:
-            for nbest in formats.read([folder / "exp" / "asr" / f"decode_{name}"]):
-                arcs = [f"{at} {at + 1} {word} 0.5,1" for at, word in enumerate(nbest.hypotheses[0].text.split())]
-                file.write("\n".join([nbest.id, *arcs, str(len(arcs)), "", ""]))
+        for nbest in formats.read([folder / "exp" / "asr" / f"decode_{name}"]):
+            words = nbest.hypotheses[0].text.split()
+            links = [f"J={at} S={at} E={at + 1} W={word} a=-1 l=-0.5" for at, word in enumerate(words)]
+            lattice = "\n".join(["start=0", *links, ""])
+            (folder / "lats" / name / f"{nbest.id}.slf").write_text(lattice, encoding="utf-8")
     (folder / "lm").mkdir()
     (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
     run = [
