@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Spec
 from rescore.lms.config import NetworkConfig
-from rescore.lms.kinds import MASKED, NeuralKind
+from rescore.lms.kinds import NeuralKind
 from rescore.lms.training.options import MaskingOptions, TrainingData, TranslationOptions
 from rescore.options import option
 
@@ -32,7 +32,7 @@ class UnifiedKind(NeuralKind):
 
     architecture = "rescore.mt.unified:Unified"
     capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
-    options = ("bi", "l2r", "r2l", "seq2seq", "source", "channel", *MASKED)
+    options = ("bi", "l2r", "r2l", "seq2seq", "source", "channel", "intact")
     shape = ("bi_source",)
 
     @dataclass(frozen=True, kw_only=True)
