@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from rescore.large.huggingface.speech import CtcModel, prefix_beam_search
 
 from rescore.formats.audio import recordings
-from rescore.large.huggingface.speech import CtcModel, prefix_beam_search
 from rescore.lms.base import ComputeOptions
 
 BEST = 10
