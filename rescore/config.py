@@ -122,11 +122,8 @@ class RunConfig(Declared):
     scale: float | None = option(
         None,
         "Scale of the posteriors exp(scale * score), used by mbr and rover.  [default: tuned on --dev]",
-        group=DECISION, low=0, high=1e6, open_low=True,
+        group=DECISION, low=1e-9, high=1e6,
     )  # fmt: skip
-
-    deciding: OptionValues = option(OptionValues, group=DECISION, parts=DECISIONS)
-    """The options of the decision. On the command line they become a part of its name, as in `NAME:OPTION=VALUE`."""
 
     metrics: tuple[str, ...] = option(
         (),

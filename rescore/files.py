@@ -116,16 +116,6 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
         raise UserError(f"{place}: {where.lstrip('.')}{': ' if where else ''}{what[:1].lower()}{what[1:]}") from None
 
 
-def parsed_text(text: str, kind: Any, place: str) -> Any:
-    """A number, flag or name from text."""
-    import msgspec
-
-    try:
-        return msgspec.convert(text, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise UserError(f"{place} {text}: {str(error).replace('`', '')}") from None
-
-
 def shown(name: str) -> str:
     """The name of a file as it stands in records and tables: bytes that are not UTF-8 as `\\xff`."""
     return os.fsencode(name).decode(errors="backslashreplace") if _has_surrogates(name) else name

@@ -85,18 +85,6 @@ class Registry(Generic[Part]):
         return resolve(part) if isinstance(part, str) else part
 
 
-class RegistryWithOptions(Registry[Part]):
-    """A table of parts whose names may carry options of the part, as in `NAME:OPTION=VALUE:OPTION=VALUE`."""
-
-    def check(self, name: str) -> str:
-        """As `Registry.check`; the options stay as they are."""
-        part, colon, options = name.partition(":")
-        return super().check(part) + colon + options
-
-    def __getitem__(self, name: str) -> Part:
-        return super().__getitem__(name.partition(":")[0])
-
-
 FORMATS: Registry[Any] = Registry(
     "format",
     {
@@ -217,7 +205,7 @@ METRICS: Registry[Any] = Registry(
 )
 """Classes with the methods of `rescore.metrics.Metric`. A metric's name in lower case is its key."""
 
-DECISIONS: RegistryWithOptions[Any] = RegistryWithOptions(
+DECISIONS: Registry[Any] = Registry(
     "decision",
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),

@@ -97,7 +97,7 @@ class Semicolons:
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
-        base: float = option(math.e, "semicolons: base of the logarithms.", "--log-base", low=1, open_low=True)
+        base: float = option(math.e, "semicolons: base of the logarithms.", "--log-base", low=1.1)
 
     def sniff(self, source: Source) -> bool:
         return source.head.startswith("u0;")
@@ -247,17 +247,10 @@ def test_options_of_a_metric_in_weights(tmp_path: Path) -> None:
 
 
 class Last(DecisionRule):
-    """A decision rule: the last hypothesis, or one before."""
-
-    @dataclass(frozen=True, kw_only=True)
-    class Options(Declared):
-        before: int = option(0, "last: number of hypotheses behind the chosen hypothesis.", metavar="N", low=0)
-
-    def __init__(self, options: Options) -> None:
-        self.before = options.before
+    """A decision rule: the last hypothesis."""
 
     def choose(self, nbest: NbestList, preference: np.ndarray, prepared: None) -> str:
-        return nbest.hypotheses[-1 - self.before].text
+        return nbest.hypotheses[-1].text
 
 
 def test_a_decision(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
@@ -265,18 +258,9 @@ def test_a_decision(rescore: Run, register: object, lists: Path, tmp_path: Path)
     write_json(tmp_path / "w.json", {"weights": {"s2s": 1}})
     done = rescore("rerank", lists, "--weights", "w.json", "--decide", "last", "--report", "r.json", "--best", "-")
     assert done.stdout.splitlines() == [f"u{index} short" for index in range(4)], done.stderr
-    assert "|decide:last|" in json.loads((tmp_path / "r.json").read_text())["signature"]
-    assert "--before N last: number of hypotheses behind" in " ".join(rescore("run", "--help-all").stdout.split())
-    rule = ("--decide", "last", "--before", "1")
-    done = rescore("rerank", lists, "--weights", "w.json", *rule, "--report", "r.json", "--best", "-")
-    assert done.stdout.splitlines() == [f"u{index} a longer one" for index in range(4)], done.stderr
-    signature = json.loads((tmp_path / "r.json").read_text())["signature"]
-    assert Signature.parse(signature).decision == "last:before=1"
-    write_json(tmp_path / "lm.json", {"weights": {"s2s": 1}, "decision": {"name": "last:before=1"}})
-    assert rescore("rerank", lists, "--weights", "lm.json", "--best", "-").stdout == done.stdout
-    for wrong in ("last:befor=1", "last:before=x", "last:before=-1", "best:before=1"):
-        with pytest.raises(UserError, match=r"before|has no options"):
-            Decision(wrong)
+    assert Signature.parse(json.loads((tmp_path / "r.json").read_text())["signature"]).decision == "last"
+    write_json(tmp_path / "last.json", {"weights": {"s2s": 1}, "decision": {"name": "last"}})
+    assert rescore("rerank", lists, "--weights", "last.json", "--best", "-").stdout == done.stdout
 
 
 class LeastLoss(DecisionRule):

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import NbestList, Origin, in_tie_order, ranking, without_copies
-from rescore.options import as_text, from_text, options_of
 from rescore.parts import DECISIONS
 
 
@@ -145,33 +144,6 @@ class Best(DecisionRule):
         return nbest.hypotheses[int(np.argmax(preference))].text
 
 
-def rule_of(name: str) -> DecisionRule:
-    """A rule by its name in `DECISIONS`, with the options that the name carries (`NAME:OPTION=VALUE`).
-
-    Raises:
-        UserError: no rule has this name, or the rule does not take these options.
-    """
-    make: Any = DECISIONS[name]
-    options, text = options_of(make), name.partition(":")[2]
-    if options is None and text:
-        raise UserError(f"--decide {name}: {name.partition(':')[0]} has no options")
-    rule: DecisionRule = make() if options is None else make(from_text(options, text))
-    return rule
-
-
-def with_options(name: str | None, values: Mapping[str, Any]) -> str | None:
-    """The name of a rule with options, each by its name.
-
-    Raises:
-        UserError: an option is not an option of the rule.
-    """
-    if not values:
-        return name
-    joined = f"{name or 'best'}:{as_text(values)}"
-    rule_of(joined)
-    return joined
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A rule of `DECISIONS`, and the scale of the posteriors exp(scale * score), where the rule needs one.
@@ -185,8 +157,6 @@ class Decision:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", DECISIONS.check(self.name))
-        if ":" in self.name:
-            rule_of(self.name)
         if self.scale is not None and not 0 < self.scale < float("inf"):
             raise UserError(f"the scale of a decision is {self.scale:g}; it must be a number above 0")
 
@@ -239,7 +209,7 @@ class Decider:
 
     def __init__(self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> None:
         self._name = name
-        self._rule = rule_of(name)
+        self._rule: DecisionRule = DECISIONS[name]()
         self._weights = [weights_for(nbest, weights) for nbest in lists]
         pairs = zip(lists, self._weights, strict=True)
         self._lists = [without_copies(candidates(nbest, weight.excluded)) for nbest, weight in pairs]

@@ -15,7 +15,6 @@ from rescore.cli.options.inputs import DevLists, InputOptions, Lists
 from rescore.cli.options.outputs import CurveOption, DetokenizeOption, RerankedOutputs
 from rescore.cli.progress import progress_bar, scoring_bar, watched
 from rescore.config import DECISION, EXPANSION, MEASURES, MODELS, SYSTEMS, TUNING, WEIGHTS, RunConfig
-from rescore.decision.rules import with_options
 from rescore.expansion import asked
 from rescore.files import resolved, shown
 from rescore.lms.base import ComputeOptions
@@ -143,7 +142,6 @@ def configured(
         more |= {"lms": lms.lm, "cache": lms.cache}
     if weights:
         more["force_weights"] = weights.force_weights
-    more["decide"] = with_options(config.decide, config.deciding.values)
     config = replace(config, dev=shown(", ".join(dev)) or None, **more)
     weighs = config.metrics or "boost" in click.get_current_context().params
     proposed = any(part.reads_words for _, part, _ in asked(config))
