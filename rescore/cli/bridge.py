@@ -259,7 +259,9 @@ def _check_files(given: Sequence[Given]) -> None:
         if place in written:
             where = "cannot both go to stdout" if value == "-" else f"both write to {value}"
             raise click.UsageError(f"{written[place]} and {shown} {where}; give each a file of its own")
-        if "FILE" in (about.metavar or "") and not path.parent.is_dir():
+        if about.metavar == "FILE" and path.is_dir():
+            raise click.UsageError(f"{shown} {path}: is a folder; give a file")
+        if about.metavar == "FILE" and not path.parent.is_dir():
             raise click.UsageError(f"{shown} {path}: there is no folder {path.parent} to write it in; make it first")
         written[place] = shown
     for shown, value, about in given:
