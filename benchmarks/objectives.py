@@ -39,15 +39,13 @@ RECIPE = ["--config", "small", "--batch-tokens", str(BATCH), "--learning-rate", 
 class Row:
     kind: str
     train: tuple[str, ...] = ()
-    """Options of `rescore train`; OUT is the folder of all rows."""
+    """Options of `rescore train`."""
     of: str | None = None
     """The row whose network it is."""
     options: str = ""
     """How else it scores, as in --lm."""
     vocabulary: tuple[str, ...] = ()
     """Options of a tokenizer of its own."""
-    predicts: bool = True
-    """Whether it gives words probabilities; a discriminator judges those that are there."""
 
 
 ROWS = {
@@ -59,10 +57,7 @@ ROWS = {
     "bilm": Row("bilm"),
     "bilm, intact": Row("bilm", of="bilm", options="intact:"),
     "tta": Row("tta"),
-    "permutation": Row("permutation"),
-    "electra": Row("electra", ("--generator", "OUT/tta"), predicts=False),
     "tta, words": Row("tta", (), vocabulary=("--vocabulary", "words", "--size", "20000")),
-    "unilm, hypernyms": Row("unilm", ("--hypernyms", "/usr/share/wordnet")),
 }
 
 
@@ -96,8 +91,7 @@ class Experiment:
         lm = f"{row.kind}:{row.options}{folder}"
         accuracy = [] if row.kind == "ngram" else ["--accuracy"]
         tokens = ("--tokens", self._file(name, "tokens"))
-        if row.predicts:
-            run("score", "--text", self.references, "--lm", lm, *accuracy, *tokens, "-o", self._file(name, "text"))
+        run("score", "--text", self.references, "--lm", lm, *accuracy, *tokens, "-o", self._file(name, "text"))
         run(self.lists, "--lm", lm, "--folds", "5", "--report", self._file(name, "wer"))
         run("bench", self.lists, "--lm", lm, "--lengths", "20", "-o", self._file(name, "speed"))
 
@@ -109,7 +103,7 @@ class Experiment:
         if not self._file(name, "speed").exists():
             return None
         wer, speed = (json.loads(self._file(name, what).read_text()) for what in ("wer", "speed"))
-        cells = ["", *(self._of_words(name) if ROWS[name].predicts else ["", "", ""])]
+        cells = ["", *self._of_words(name)]
         cells += [f"{wer['metrics'][0]['reranked']:.2f}", f"{speed['models'][0]['rate']:,.0f}", ""]
         cells[0], cells[-1] = loss_and_parameters(self.out / self._folder(name))
         return [name, *cells]
@@ -132,15 +126,14 @@ class Experiment:
         return (ROWS[name].of or name).replace(", ", "-").replace(" ", "-")
 
     def _recipe(self, row: Row) -> list[str]:
-        own = [option.replace("OUT", str(self.out)) for option in row.train]
         if row.kind == "ngram":
-            return own
+            return list(row.train)
         tokenizer = TOKENIZER
         if row.vocabulary:
             tokenizer = self.out / "vocabulary" / "tokenizer.json"
             made = ["--out", tokenizer.parent, "--steps", "0", "--config", "small"]
             run("train", "--lm", row.kind, "--text", self.text, *row.vocabulary, *made)
-        return [*RECIPE, "--tokenizer", str(tokenizer), "--steps", str(self._epoch(tokenizer)), *own]
+        return [*RECIPE, "--tokenizer", str(tokenizer), "--steps", str(self._epoch(tokenizer)), *row.train]
 
     def _epoch(self, path: Path) -> int:
         """How many batches the text is."""

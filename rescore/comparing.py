@@ -12,7 +12,7 @@ from rescore.lms import LanguageModel, capabilities_of
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import WORDS, NbestList
 from rescore.options import OptionValues
-from rescore.pipeline import expand, score, tune, warn_of_seen
+from rescore.pipeline import expand, score, tune
 from rescore.plan import Load, Plan, resolve
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry
@@ -42,7 +42,6 @@ def compare(
     """
     warn_of_overlap(lists, dev)
     plan = resolve(config, lists, dev, load, specs)
-    warn_of_seen(config.lms, lists, dev)
     lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
     entries = _entries(lists, dev, plan, replace(config, expanding=OptionValues()), progress, leave_out)
     names = source, config.dev or "dev"

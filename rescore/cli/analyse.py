@@ -26,11 +26,11 @@ def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inp
     rescore score test.json --lm tta -o test.tta.jsonl
     rescore analyse test.tta.jsonl --weights weights.json
 
-    The analysis has the oracle by list depth, errors by position and by length, the words that reranking most often
-    corrected and broke, and the number of changed choices that were better and worse. It ends with the significance of
-    the gain, the possible gain from a perfect language model, and the next step.
+    The analysis has the number of changed choices that were better and worse, the oracle by list depth, and the words
+    that reranking most often corrected and broke. It ends with the significance of the gain, the possible gain from a
+    perfect language model, and the next step.
     """
-    from rescore import formats, pipeline
+    from rescore import formats
     from rescore.plan import metrics_of
     from rescore.reports import analysis
     from rescore.tuning import suited
@@ -40,7 +40,6 @@ def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inp
     single = options.with_one_metric(options.configured(config, weights=weights))
     metric = metrics_of(single, lists, weights=loaded)[0]
     result = analysis.analyse(metric, lists, loaded)
-    result.lattice_oracle = pipeline.lattice_oracle(metric, lists, own.nbest, inputs.read_options)
     if own.output:
         with formats.opened(own.output) as file:
             analysis.write(result, file)

@@ -144,6 +144,12 @@ class Best(DecisionRule):
         return nbest.hypotheses[int(np.argmax(preference))].text
 
 
+def rule_of(name: str) -> DecisionRule:
+    """A rule by its name in `DECISIONS`."""
+    rule: DecisionRule = DECISIONS[name]()
+    return rule
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A rule of `DECISIONS`, and the scale of the posteriors exp(scale * score), where the rule needs one.
@@ -209,7 +215,7 @@ class Decider:
 
     def __init__(self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> None:
         self._name = name
-        self._rule: DecisionRule = DECISIONS[name]()
+        self._rule = rule_of(name)
         self._weights = [weights_for(nbest, weights) for nbest in lists]
         pairs = zip(lists, self._weights, strict=True)
         self._lists = [without_copies(candidates(nbest, weight.excluded)) for nbest, weight in pairs]

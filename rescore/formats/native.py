@@ -36,7 +36,10 @@ def sniff(source: Source) -> bool:
         return False
     if any(_HYPOTHESIS.fullmatch(key) for key in peek.inner):
         return True
-    if not peek.keys or COLUMNS in peek.keys or ("hyps" in peek.keys and "hyps" not in peek.plain_lists):
+    if not peek.keys or COLUMNS in peek.keys:
+        return True
+    hyps = peek.first.get("hyps")
+    if "hyps" in peek.keys and not (isinstance(hyps, list) and hyps and isinstance(hyps[0], str | list)):
         return True
     return bool({"ref", "src"} & set(peek.inner)) and not OTHERS & set(peek.inner)
 

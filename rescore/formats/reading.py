@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import glob
-import hashlib
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source
 from rescore.nbest import (
     FIRST_PASS,
@@ -35,41 +32,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-RECENT = 1 << 16
-"""Ids that are kept in a Python set before they join the array."""
-
-
-class IdSet:
-    """A set of texts, kept as 64-bit hashes: the newest in a Python set, all others in a sorted array.
-
-    Two of a million different texts have the same hash with a probability of 3e-8.
-    """
-
-    def __init__(self) -> None:
-        self._recent: set[int] = set()
-        self._older = np.empty(0, dtype=np.uint64)
-
-    def __len__(self) -> int:
-        return len(self._recent) + len(self._older)
-
-    def add(self, text: str) -> bool:
-        """Whether the text is new; it no longer is."""
-        key = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-        at = int(np.searchsorted(self._older, np.uint64(key)))
-        if key in self._recent or (at < len(self._older) and int(self._older[at]) == key):
-            return False
-        self._recent.add(key)
-        if len(self._recent) >= RECENT:
-            self._older = np.union1d(self._older, np.array(list(self._recent), dtype=np.uint64))
-            self._recent = set()
-        return True
-
-
 class Format(Protocol):
     """A module (or object) that reads N-best lists of one toolkit.
 
-    It may have further methods: `write(lists, path)`; and, for lattices, `fewest_errors`: the word
-    errors of the best path of each lattice.
+    It may have a further method, `write(lists, path)`.
     """
 
     def sniff(self, source: Source) -> bool:
@@ -99,23 +65,22 @@ def iterate(
         strict: oddities that can be repaired (`rescore.formats.source.InputProblem`) are errors instead of warnings.
         options: settings of single formats. quiet: nothing is reported, for a second reading of the same files.
     """
-    seen, warnings, renamed = IdSet(), InputWarnings(strict), dict[str, str]()
-    backwards: list[bool] = []
+    seen, warnings, renamed = set[str](), InputWarnings(strict), dict[str, str]()
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
             place = f"{source.name}: utterance {nbest.id}"
-            if not seen.add(nbest.id):
+            if nbest.id in seen:
                 raise UserError(f"{place}: is duplicated; give each utterance once")
+            seen.add(nbest.id)
             check_scores(nbest, place)
-            if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
-                if s2s != RANK:
-                    warnings.add("list", NO_SCORES, place)
-                _rank(nbest)
-            elif s2s == RANK:
+            without_scores = not any(hypothesis.scores for hypothesis in nbest.hypotheses)
+            if without_scores and s2s != RANK:
+                warnings.add("list", NO_SCORES, place)
+            if without_scores or s2s == RANK:
                 _rank(nbest)
             elif s2s != FIRST_PASS:
-                _with_first_pass(nbest, s2s, place, backwards)
+                _with_first_pass(nbest, s2s, place)
             _rename_reserved(nbest, renamed)
             _check_first_pass(nbest, place)
             scored = any(not column.is_component for column in nbest.provenance.values())
@@ -125,14 +90,6 @@ def iterate(
             yield nbest
     if not quiet:
         warnings.report()
-    if backwards and not quiet and 10 * sum(backwards) > 9 * len(backwards):
-        log.warning(
-            "--s2s %s reverses the order of the hypotheses in %s of %s; if lower is better, give --field score=-%s",
-            s2s,
-            f"{sum(backwards):,}",
-            counted(len(backwards), "list"),
-            s2s,
-        )
     if not seen:
         raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
 
@@ -177,33 +134,14 @@ def read_output(path: str, references: str | References | None = None, **options
 
     warnings = InputWarnings(bool(options.get("strict")))
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
-    in_parts = source.is_folder and list(expanded([path])) != [path]
     files = None if references is None else open_references(references, warnings)
-    if files is not None and not in_parts and _is_best(source, files[0].size, options):
+    is_text = not source.is_folder and (options.get("format_name") or sniff(source)) in (None, "text")
+    if files is not None and is_text:
         lists = read_best(source, files)
     else:
-        lists = read([path] if in_parts else [source], references=files, need_references=True, **options)
+        lists = read([path] if source.is_folder else [source], references=files, need_references=True, **options)
     warnings.report()
     return lists
-
-
-LIKE_TEXT = {"csv", "tsv", "nemo-beams", "lattice", "srilm"}
-"""Formats that are told by the look of their lines: by commas, tabs or numbers, which texts may have, too."""
-
-
-def _is_best(source: Source, size: int, options: Mapping[str, Any]) -> bool:
-    """Whether a file is a 1-best text. Some texts look like a format without marks of its own; with as many lines as
-    there are references (`size`), they are texts."""
-    name = options.get("format_name") or sniff(source)
-    if name in (None, "text"):
-        return True
-    sized = options.get("options") is not None and options["options"].values.get("size")
-    looks = options.get("format_name") is None and name in LIKE_TEXT and not source.is_folder and not sized
-    if not looks:
-        return False
-    from rescore.formats.references import all_lines
-
-    return len(all_lines(source)) == size
 
 
 def from_json(value: Any, place: str) -> NbestList:
@@ -341,17 +279,14 @@ def _check_first_pass(nbest: NbestList, place: str) -> None:
             raise UserError(f"{what}; {how}")
 
 
-def _with_first_pass(nbest: NbestList, column: str, place: str, backwards: list[bool]) -> None:
-    """Make another column the first pass; `backwards` learns whether it ranks the file backwards."""
+def _with_first_pass(nbest: NbestList, column: str, place: str) -> None:
+    """Make another column the first pass."""
     if column == WORDS and not all(WORDS in hypothesis.scores for hypothesis in nbest.hypotheses):
         raise UserError(f"{place}: no score {column!r} in the file; choose another --s2s")
     try:
         values = nbest.column(column)
     except UserError as error:
         raise UserError(f"{place}: {str(error).partition(': ')[2].partition(';')[0]}; choose another --s2s") from None
-    finite = [value for value in values if math.isfinite(value)]
-    if len(set(finite)) > 1:
-        backwards.append(finite == sorted(finite))
     for hypothesis, value in zip(nbest.hypotheses, values, strict=True):
         del hypothesis.scores[column]
         _set_first_pass(hypothesis, value)

@@ -14,12 +14,12 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, cast
+from types import MappingProxyType
+from typing import IO, Any, NamedTuple, cast
 
 from rescore.errors import UserError, counted
 from rescore.options import OptionValues
@@ -27,8 +27,7 @@ from rescore.options import OptionValues
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class InputProblem:
+class InputProblem(NamedTuple):
     """A reported problem of inputs. It never changes the set of utterances or hypotheses."""
 
     single: str
@@ -41,11 +40,8 @@ class InputProblem:
 UTF8 = InputProblem("is not UTF-8", "are not UTF-8", "; undecodable bytes were read as \ufffd")
 CRLF = InputProblem("ends in a carriage return", "end in a carriage return", ", a Windows line end, which was removed")
 BOM = InputProblem("begins with a byte order mark", "begin with a byte order mark", ", which was removed")
-NO_SCORES = InputProblem(
-    "has no scores",
-    "have no scores",
-    "; the order of the hypotheses is the first pass (--s2s rank): minus the log of the rank",
-)
+RANKED = "; the order of the hypotheses is the first pass (--s2s rank): minus the log of the rank"
+NO_SCORES = InputProblem("has no scores", "have no scores", RANKED)
 TWICE = InputProblem("has a hypothesis twice", "have a hypothesis twice", "; both were kept", logging.DEBUG)
 """A decision by posteriors counts both, and warns; for the best score nothing follows."""
 
@@ -57,13 +53,13 @@ class InputWarnings:
         """`strict`: every problem is an error. `refused`: this problem is an error in any case."""
         self._strict, self._refused = strict, refused
         self._found: dict[tuple[str, InputProblem], tuple[int, str]] = {}
+        """The number and the first place of each problem."""
 
     def add(self, unit: str, problem: InputProblem, place: str) -> None:
         """Count a problem at a place (file and line); `unit` is line, file or list."""
-        if problem == self._refused:
-            raise UserError(f"{place}: {problem.single}; convert the file with iconv")
-        if self._strict:
-            raise UserError(f"{place}: {problem.single} (--strict)")
+        if self._strict or problem == self._refused:
+            hint = "; convert the file with iconv" if problem == self._refused else " (--strict)"
+            raise UserError(f"{place}: {problem.single}{hint}")
         number, first = self._found.get((unit, problem), (0, place))
         self._found[unit, problem] = number + 1, first
 
@@ -78,8 +74,6 @@ class InputWarnings:
 HEAD = 1 << 16
 """Number of bytes read to detect the format."""
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
-UNPACKED_FREELY, LARGEST_RATIO = 1 << 20, 100
-"""Beyond this many unpacked bytes, their ratio to the packed bytes is limited; for text, the ratio is 3 to 30."""
 
 
 @contextmanager
@@ -93,149 +87,91 @@ def as_user_errors(name: str) -> Iterator[None]:
         raise UserError(f"{name}: cannot be read ({error.strerror or error})") from None
 
 
-def unpacked_head(start: bytes) -> bytes:
-    """The beginning of the text whose file begins with `start`."""
-    if start.startswith(GZIP):
-        return zlib.decompressobj(31).decompress(start, HEAD)
-    if start.startswith(XZ):
-        return lzma.LZMADecompressor().decompress(start, HEAD)
-    return start
-
-
-class _Bytes(io.RawIOBase):
-    """A stream of bytes read ahead, then of another stream; counts the bytes that it gave."""
+class _Rejoined(io.RawIOBase):
+    """The bytes that were read ahead of a stream, then the stream."""
 
     def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head, self._rest, self.given = head, rest, 0
+        self._head, self._rest = head, rest
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        size = len(buffer)
-        part, self._head = self._head[:size], self._head[size:]
-        part = part or self._rest.read(size)
+        part = self._head[: len(buffer)] or self._rest.read(len(buffer))
+        self._head = self._head[len(part) :]
         buffer[: len(part)] = part
-        self.given += len(part)
         return len(part)
 
 
-class _Unpacked(io.RawIOBase):
-    """The bytes of a packed stream. Too many for the packed bytes are an error, before they fill the memory."""
-
-    def __init__(self, file: gzip.GzipFile | lzma.LZMAFile, packed: _Bytes, name: str) -> None:
-        self._file, self._packed, self._name, self._given = file, packed, name, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        number = self._file.readinto(buffer)
-        self._given += number
-        if self._given > max(UNPACKED_FREELY, LARGEST_RATIO * self._packed.given):
-            raise UserError(
-                f"{self._name}: unpacks to more than {LARGEST_RATIO} times its size, unlike text; "
-                "if the file is right, unpack it first"
-            )
-        return number
-
-
-def unpacked(head: bytes, rest: IO[bytes], name: str) -> io.BufferedReader:
-    """The bytes of `head` and `rest`, unpacked if they begin as gzip or xz; `name` is for errors."""
-    raw = _Bytes(head, rest)
-    stream: io.RawIOBase = raw
-    if head.startswith(GZIP):
-        stream = _Unpacked(gzip.GzipFile(fileobj=cast(IO[bytes], raw)), raw, name)
-    elif head.startswith(XZ):
-        stream = _Unpacked(lzma.LZMAFile(cast(IO[bytes], raw)), raw, name)  # noqa: SIM115 (its reader closes it)
-    return io.BufferedReader(stream, HEAD)
+def _unpacked(start: bytes, stream: IO[bytes]) -> IO[bytes]:
+    """A stream that begins with `start`, unpacked if these bytes are of gzip or xz."""
+    if start.startswith(GZIP):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=stream))
+    return lzma.LZMAFile(stream) if start.startswith(XZ) else stream
 
 
 _ESCAPED = re.compile("[\udc80-\udcff]+")
 LONGEST_LINE = 1 << 26
 LONGEST_FIRST_LINE = 1 << 22
 LARGEST_DOCUMENT = 1 << 28
-"""Limits in characters. Only damaged files, or files made to fill the memory, exceed them."""
+"""Limits in characters, of packed files, too. Only damaged files, or files made to fill the memory, exceed them."""
 
 
 _JSON = re.compile(r"""\{(?:\S|\s*(?:["}]|$))|\[\s*(?:["\[{\]\d-]|$)""")
 """The beginning of JSON, unlike texts of sclite with alternatives such as `{ uh / @ }` or a `[noise]`."""
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],"]', re.DOTALL)
+"""A string or a mark of JSON; a quotation mark alone is a string that is cut."""
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPeek:
-    """The first object of a JSON text."""
+class JsonPeek(NamedTuple):
+    """The beginning of a JSON text: what its first 64 KiB or so show."""
 
-    root: str
+    root: str = ""
     """`{` or `[`, the first character of the text; empty if it is not JSON."""
-    keys: tuple[str, ...]
-    """Of the root object, or of the first object in the root list."""
-    inner: tuple[str, ...]
-    """Of the first object within that object."""
-    plain_lists: tuple[str, ...]
-    """The keys whose value is a list that begins with a text or a list, not with an object."""
-    lines: bool
+    first: Mapping[str, Any] = MappingProxyType({})
+    """The root object, or the first object in the root list; empty if it is damaged."""
+    lines: bool = False
     """Whether further documents follow, or the first is whole on the first line."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self.first)
+
+    @property
+    def inner(self) -> tuple[str, ...]:
+        """The keys of the first object within the first object."""
+        return tuple(next((value for value in self.first.values() if isinstance(value, dict)), {}))
 
     @classmethod
     def of(cls, head: str) -> JsonPeek:
-        """The peek of the first 64 KiB or so of a text; the rest is not seen."""
-        start = head.lstrip()
-        if not _JSON.match(start):
-            return cls("", (), (), (), False)
-        root = start[0]
-        keys, inner, plain_lists, end = _scan(start, root)
-        first_line, newline, _ = start.partition("\n")
-        if end is None:  # cut: a line that goes on beyond the head is one record, and not an indented document
-            return cls(root, keys, inner, plain_lists, not newline and root == "{")
-        return cls(root, keys, inner, plain_lists, end == len(first_line.rstrip()) and root == "{")
-
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:"]', re.DOTALL)
-"""A string or a mark of JSON; a quotation mark alone is a string that is cut. No token is read twice."""
-
-
-def _scan(text: str, root: str) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], int | None]:
-    """Keys of the first object, of the first within it, of plain lists, and where the first document ends, if seen.
-
-    Strict parsers would not do: the text may be cut, damaged, or hold `-Infinity`.
-    """
-    depth, level = 0, 1 if root == "{" else 2
-    list_at: int = 0
-    keys: list[str] = []
-    inner: list[str] = []
-    plain_lists: list[str] = []
-    outer_open = inner_open = True
-    last = ""
-    for match in _TOKEN.finditer(text):
-        token, before, last = match[0], last, match[0]
-        if token == '"':
-            break
-        begins = before == "[" and not text[list_at : match.start()].strip()
-        if begins and depth == level + 1 and outer_open and keys and token[0] in '"[':
-            plain_lists.append(keys[-1])
-        if token in ("{", "["):
-            depth += 1
-            list_at = match.end()
-        elif token in ("}", "]"):
-            outer_open &= token != "}" or depth != level
-            inner_open &= token != "}" or depth != level + 1 or not inner
-            depth -= 1
-            if depth == 0:
-                return tuple(keys), tuple(inner), tuple(plain_lists), match.end()
-        elif token == ":" and before[:1] == '"' and outer_open:
-            if depth == level:
-                keys.append(_unquoted(before))
-            elif depth == level + 1 and inner_open:
-                inner.append(_unquoted(before))
-    return tuple(keys), tuple(inner), tuple(plain_lists), None
-
-
-def _unquoted(token: str) -> str:
-    try:
-        return str(json.loads(token))
-    except ValueError:
-        return token.strip('"')
+        """The peek of the beginning of a text. A document that is cut there is closed behind its last whole value."""
+        text = head.lstrip()
+        if not _JSON.match(text):
+            return cls()
+        open_brackets: list[str] = []
+        end = 0
+        for token in _TOKEN.finditer(text):
+            if token[0] == '"':  # a string that is cut: an empty one, where it is a value
+                if text[: token.start()].rstrip().endswith(":"):
+                    text = text[: token.start()] + '""'
+                    end = len(text)
+                break
+            if token[0] in ("{", "["):
+                open_brackets.append("}" if token[0] == "{" else "]")
+            elif token[0] in ("}", "]"):
+                open_brackets.pop()
+            if len(token[0]) == 1:
+                end = token.start() if token[0] == "," else token.end()
+            if not open_brackets:
+                break
+        try:
+            value = json.loads(text[:end] + "".join(reversed(open_brackets)))
+        except (ValueError, RecursionError):
+            value = {}
+        first = next(iter(value), {}) if isinstance(value, list) else value
+        first_line, newline, _ = text.partition("\n")
+        on_one_line = not newline if open_brackets else end == len(first_line.rstrip())
+        return cls(text[0], first if isinstance(first, dict) else {}, on_one_line and text[0] == "{")
 
 
 class ReadOptions(OptionValues):
@@ -313,14 +249,18 @@ class Source:
                     start = file.read(HEAD)
             else:
                 start = self._once[0]
-            # A character may be cut at the end; invalid UTF-8 is reported when the whole is read.
-            return unpacked_head(start).decode("utf-8-sig", errors="ignore")
+            if start.startswith(GZIP):
+                start = zlib.decompressobj(31).decompress(start, HEAD)
+            elif start.startswith(XZ):
+                start = lzma.LZMADecompressor().decompress(start, HEAD)
+        # A character may be cut at the end; invalid UTF-8 is reported when the whole is read.
+        return start.decode("utf-8-sig", errors="ignore")
 
     @cached_property
     def peek(self) -> JsonPeek:
         """The beginning of a JSON text; of a file, the first line is read if 64 KiB are not enough."""
         peek = JsonPeek.of(self.head)
-        if peek.root == "{" and peek.lines and not peek.inner and len(self.head) >= HEAD // 4 and self.is_regular:
+        if peek.lines and not peek.inner and len(self.head) >= HEAD // 4 and self.is_regular:
             with self._open(silent=True) as file:
                 peek = JsonPeek.of(file.readline(LONGEST_FIRST_LINE).removeprefix("\ufeff"))
         return peek
@@ -333,9 +273,14 @@ class Source:
     def _open(self, silent: bool = False) -> Iterator[IO[str]]:
         """The text, decompressed and decoded; lines end where a newline is, nowhere else."""
         with as_user_errors(self.name), open(self.path, "rb") if self.is_regular else nullcontext() as file:
-            head, rest = self._once if file is None else (file.read(len(XZ)), file)
+            if file is None:
+                start, rest = self._once
+                file = cast(IO[bytes], io.BufferedReader(_Rejoined(start, rest), HEAD))
+            else:
+                start = file.read(len(XZ))
+                file.seek(0)
+            stream = _unpacked(start, file)
             # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
-            stream = unpacked(head, rest, self.name)
             with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:
                 yield text
         if self._alone and not silent:

@@ -19,7 +19,6 @@ from tqdm import tqdm
 from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.formats.source import read_lines
-from rescore.lms.sketch import SENTENCES, Sketch
 from rescore.lms.tokenizer import Tokenizer
 
 NAME = "lexicon.txt.xz"
@@ -131,12 +130,10 @@ CHUNK = 10_000
 
 
 def write(sentences: Iterable[list[str]], out: Path) -> None:
-    """Write the lexicon and the `Sketch` of sentences, each given as its words, into a model's folder."""
-    sketch = Sketch()
+    """Write the lexicon of sentences, each given as its words, into a model's folder."""
     lower = ([word.lower() for word in words] for words in sentences)
     with tqdm(lower, desc="lexicon", unit="sent", leave=False, disable=not sys.stderr.isatty()) as watched:
-        Lexicon.count(sketch.watching(watched)).save(out / NAME)
-    sketch.save(out / SENTENCES)
+        Lexicon.count(watched).save(out / NAME)
 
 
 def words_of(texts: Sequence[Path], tokenizer: Tokenizer) -> Iterator[list[str]]:

@@ -26,7 +26,6 @@ from rescore.lms.arpa import END, LOG_10, UNKNOWN_LOG_10, ArpaModel
 from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
 from rescore.lms.folders import card_head, card_value
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
-from rescore.lms.sketch import SENTENCES
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import word_tokenizer
 from rescore.options import option
@@ -263,8 +262,7 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
         if options.arpa or not build_binary:
             arpa.replace(out / arpa.name)
         tokenizer.save(out / "tokenizer.json")
-        for name in (lexicon.NAME, SENTENCES):
-            (Path(folder) / name).replace(out / name)
+        (Path(folder) / lexicon.NAME).replace(out / lexicon.NAME)
     write_text(out / "README.md", _card(options, sentences, counts, "KenLM's lmplz" if lmplz else "rescore"))
 
 

@@ -1,50 +1,40 @@
-"""Where reranking changed things: by depth of the lists, place in the sentence, length, word."""
+"""What reranking changed on lists with references, what it gains, and the next step."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO
 
 import numpy as np
 
+from rescore.decision.rules import candidates
 from rescore.metrics import Metric, Normaliser, value
 from rescore.metrics.alignment import align
-from rescore.metrics.significance import ScoredText
-from rescore.nbest import NbestList
-from rescore.reports.figures import Figures, sign
-from rescore.reports.outlook import Depth, Outlook, by_depth, outlook
-from rescore.reports.outlook import render as outlook_lines
-from rescore.styles import as_json, text
-from rescore.tuning.weights import Weights
+from rescore.metrics.base import Counts
+from rescore.metrics.significance import Choice, paired_interval
+from rescore.nbest import FIRST_PASS, NbestList, content_hash, first_pass_indices, ranking
+from rescore.reports.figures import SIGNIFICANT, Figures, sign
+from rescore.styles import as_json, p_phrase
+from rescore.tuning.weights import FORCED, Weights
 
-LENGTHS = (5, 10, 15, 20, 25, 30, 40, 60)
-"""Upper ends of the classes of reference lengths, in words."""
-POSITIONS = 40
-"""Places beyond count with this one."""
 PAIRS = 20
 """How many word pairs are listed."""
-
-References = Sequence[Sequence[str]]
-"""Of each utterance one or more."""
+LOW_SHARE = 1 / 3
+"""The share of the possible gain below which another LM is the next step."""
+SHOWN_DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100)
+"""The depths that the text shows, beside the greatest depth."""
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
-    """The metric over utterances whose references have more words than `above`, and at most `to` (None: any); words as
-    the metric counts them.
+class Depth:
+    """The best possible value with lists of `n` hypotheses."""
 
-    Of several references, the closest to the first pass counts.
-    """
-
-    above: int
-    to: int | None
-    utterances: int
-    first_pass: float
-    """The metric in percent."""
-    reranked: float
-    """The metric in percent."""
+    n: int
+    """The number of hypotheses of each list, the best by first-pass score."""
+    oracle: float
+    """The metric of the best of them, in percent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +52,6 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """Word errors at one place of the reference (from 1; insertions count with the word before), and how many words."""
-
-    position: int
-    words: int
-    """References that have a word there; of two references the longer."""
-    first_pass: int
-    """Its errors there."""
-    reranked: int
-    """Its errors there."""
-
-
-@dataclass(frozen=True, slots=True)
 class Confusion:
     """A word of the reference, its replacement in the wrong output (empty for a deletion), and the count."""
 
@@ -83,72 +60,131 @@ class Confusion:
     count: int
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The actual and the possible gain of rescoring on lists with references. Values are percentages."""
+
+    metric: str
+    has_lm: bool
+    """Whether a language model's scores have a weight."""
+    first_pass: float
+    reranked: float
+    """Of the texts chosen."""
+    flatters: bool
+    """Whether the weights were tuned on these very lists."""
+    gain: float
+    """The improvement of the reranked output over the first pass, in points; below 0 if it is worse."""
+    interval: tuple[float, float]
+    """95 % confidence interval of the gain, by bootstrap over utterances."""
+    p_value: float
+    """Two-sided, of the gain, by paired approximate randomisation."""
+    oracle: float
+    """The value that a language model with perfect choices would reach."""
+    next: str = ""
+    """The next step."""
+
+    @property
+    def possible(self) -> float:
+        """The gain of perfect choices, in points."""
+        return abs(self.oracle - self.first_pass)
+
+    @property
+    def share(self) -> float:
+        """How much of the possible gain is realised; 0 where nothing is possible."""
+        return self.gain / self.possible if self.possible else 0.0
+
+    @property
+    def certain(self) -> bool:
+        """Whether the gain is more than chance."""
+        return self.gain > 0 and self.p_value < SIGNIFICANT
+
+
 @dataclass(slots=True)
 class Analysis:
-    """All of it. Values are percentages; word pairs and places are for WER only."""
+    """All of it. Values are percentages; word pairs are for WER only."""
 
     metric: str
     signature: str
     by_depth: list[Depth]
-    by_length: list[Length]
     moves: Changes
     outlook: Outlook
     """Whether it is worth it."""
-    by_position: list[Position] = field(default_factory=list)
     corrected: list[Confusion] = field(default_factory=list)
     broken: list[Confusion] = field(default_factory=list)
-    lattice_oracle: float | None = None
-    """WER of the path nearest to the reference in each lattice; None where lists do not come from lattices."""
 
 
-def analyse(
-    metric: Metric,
-    lists: Sequence[NbestList],
-    weights: Weights,
-    texts: Sequence[str] | None = None,
-) -> Analysis:
-    """Compare the first pass with the texts chosen under weights, on lists with references.
-
-    Args:
-        texts: what was chosen, one per list; None to choose as the weights were tuned for.
-    """
-    if texts is None:
-        texts = weights.decision.texts(metric, lists, weights.of)
+def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Analysis:
+    """Compare the first pass with the texts chosen under weights, on lists with references."""
+    texts = weights.decision.texts(metric, lists, weights.of)
     figures = Figures(metric, lists)
     first, reranked = figures.first, figures.of(texts)
     result = Analysis(
         metric.name,
         str(sign(metric, lists, weights)),
         by_depth(metric, figures.statistics, lists),
-        _by_length(metric, lists, first, reranked),
         _moves(metric, first, reranked),
         outlook(metric, lists, weights),
     )
     if metric.words is not None and metric.unit == "word":
-        references = [nbest.references for nbest in lists]
-        outputs = [output.text for output in first], [output.text for output in reranked]
-        result.by_position = _by_position(metric.words, references, *outputs)
-        result.corrected = _pairs_of(metric.words, references, wrong=outputs[0], right=outputs[1])
-        result.broken = _pairs_of(metric.words, references, wrong=outputs[1], right=outputs[0])
+        before, after = [output.text for output in first], [output.text for output in reranked]
+        result.corrected = _pairs_of(metric.words, lists, wrong=before, right=after)
+        result.broken = _pairs_of(metric.words, lists, wrong=after, right=before)
     return result
 
 
-def _by_length(
-    metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], reranked: Sequence[ScoredText]
-) -> list[Length]:
-    words = metric.words or Normaliser()
-    references = [words.closest(nbest.references, output.text) for nbest, output in zip(lists, first, strict=True)]
-    lengths = np.array([len(words(reference)) for reference in references])
-    classes = []
-    for above, to in zip((0, *LENGTHS), (*LENGTHS, None), strict=True):
-        mine = np.flatnonzero((lengths > above) & (lengths <= (to or np.inf))).tolist()
-        if mine:
-            sums = (np.sum([choice[index].counts for index in mine], axis=0) for choice in (first, reranked))
-            classes.append(Length(above, to, len(mine), *(value(metric, counts) for counts in sums)))
-    return classes
+def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Outlook:
+    """What the texts chosen under weights gain, and what perfect choices would gain."""
+    # The signature of weights ends with the number and the content hash of the lists that they were tuned on.
+    flatters = weights.tuned.removesuffix(FORCED).split(",")[-1] == f"{len(lists)}@{content_hash(lists)}"
+    if weights.exclusions:  # excluded hypotheses are no possible gain
+        lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
+    figures = Figures(metric, lists)
+    first, chosen = figures.first, figures.of(weights.decision.texts(metric, lists, weights.of))
+    before, after = figures.value(first), figures.value(chosen)
+    direction = 1.0 if metric.higher_is_better else -1.0
+    ends = paired_interval(metric, [text.counts for text in first], [text.counts for text in chosen])
+    low, high = sorted(direction * end + 0.0 for end in ends)  # + 0.0: never minus nothing
+    result = Outlook(
+        metric=metric.name,
+        has_lm=bool(weights.language_models),
+        first_pass=before,
+        reranked=after,
+        flatters=flatters,
+        gain=direction * (after - before) + 0.0,
+        interval=(low, high),
+        p_value=figures.p_value(first, chosen),
+        oracle=figures.oracle,
+    )
+    return replace(result, next=_next_step(result))
 
 
-def _moves(metric: Metric, first: Sequence[ScoredText], reranked: Sequence[ScoredText]) -> Changes:
+def _next_step(outlook: Outlook) -> str:
+    if not outlook.has_lm:
+        return f"score the lists with a language model: the largest possible gain is {outlook.possible:.2f} points"
+    if outlook.gain <= 0:
+        return "another LM: this LM does not help here"
+    if not outlook.certain:
+        return "more lists to tune on, then another LM: the gain may be due to chance"
+    if outlook.share < LOW_SHARE:
+        return f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of the possible gain is left"
+    return "nothing stands out: this LM reaches most of the possible gain"
+
+
+def by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]) -> list[Depth]:
+    """The oracle of the toolkit's first N hypotheses by first-pass score, not by place in the file."""
+    ranked = []
+    for rows, nbest in zip(statistics, lists, strict=True):
+        own = set(first_pass_indices(nbest))
+        ranked.append(rows[[place for place in ranking(nbest, nbest.column(FIRST_PASS)) if place in own]])
+    changes = np.zeros((max(map(len, ranked)), statistics[0].shape[1]), dtype=np.int64)
+    for rows in ranked:
+        values = metric.sentence_values(rows) * (-1.0 if metric.higher_is_better else 1.0)
+        better = np.append(True, values[1:] < np.minimum.accumulate(values)[:-1])
+        changes[: len(rows)][better] += np.diff(rows[better], axis=0, prepend=np.zeros_like(rows[:1]))
+    return [Depth(n, value(metric, sums)) for n, sums in enumerate(changes.cumsum(axis=0), 1)]
+
+
+def _moves(metric: Metric, first: Choice, reranked: Choice) -> Changes:
     changes = []
     for old, new in zip(first, reranked, strict=True):
         if old.text != new.text:
@@ -157,33 +193,16 @@ def _moves(metric: Metric, first: Sequence[ScoredText], reranked: Sequence[Score
     return Changes(len(changes), changes.count(1), changes.count(-1), changes.count(0))
 
 
-def _by_position(
-    normaliser: Normaliser, references: References, first: Sequence[str], reranked: Sequence[str]
-) -> list[Position]:
-    words, errors = Counter[int](), (Counter[int](), Counter[int]())
-    for texts, *outputs in zip(references, first, reranked, strict=True):
-        pairs = [normaliser.pair(texts, output) for output in outputs]
-        longest = max(len(expected) for expected, _ in pairs)
-        words.update(min(place, POSITIONS) for place in range(1, longest + 1))
-        for counter, pair in zip(errors, pairs, strict=True):
-            place = 0
-            for word, hypothesis_word in align(*pair):
-                place += word is not None
-                if word != hypothesis_word:
-                    counter[min(max(place, 1), POSITIONS)] += 1
-    return [Position(place, words[place], errors[0][place], errors[1][place]) for place in sorted(words)]
-
-
 def _pairs_of(
-    normaliser: Normaliser, references: References, wrong: Sequence[str], right: Sequence[str]
+    normaliser: Normaliser, lists: Sequence[NbestList], wrong: Sequence[str], right: Sequence[str]
 ) -> list[Confusion]:
     """The most frequent errors of an output at words that the other output has right."""
     counts: Counter[tuple[str, str]] = Counter()
-    for texts, *outputs in zip(references, wrong, right, strict=True):
+    for nbest, *outputs in zip(lists, wrong, right, strict=True):
         if outputs[0] == outputs[1]:
             continue
         # Both outputs are compared with the reference in which the wrong output has the fewest errors.
-        expected = normaliser(normaliser.closest(texts, outputs[0]))
+        expected = normaliser(normaliser.closest(nbest.references, outputs[0]))
         bad, good = (
             [pair for pair in align(expected, normaliser(output)) if pair[0] is not None] for output in outputs
         )
@@ -194,19 +213,6 @@ def _pairs_of(
     return [Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]]
 
 
-def _pairs_line(name: str, pairs: list[Confusion], broken: bool = False) -> str:
-    """The most frequent pairs: the word of the first pass, the word after reranking, and how often.
-
-    Args:
-        broken: the word of the first pass is the reference; else the word after reranking is.
-    """
-    shown = []
-    for pair in pairs[:8]:
-        wrong, right = pair.hypothesis or "(nothing)", pair.reference or "(nothing)"
-        shown.append(f"{right if broken else wrong} -> {wrong if broken else right} {pair.count}")
-    return f"{name}: {', '.join(shown)}"
-
-
 def write(analysis: Analysis, file: IO[str]) -> None:
     """Write one JSON object."""
     file.write(as_json(analysis) + "\n")
@@ -215,19 +221,34 @@ def write(analysis: Analysis, file: IO[str]) -> None:
 def render(analysis: Analysis) -> str:
     """What a person wants to know first."""
     moves = analysis.moves
-    rows = [["words", "utterances", "first pass", "reranked"]]
-    for group in analysis.by_length:
-        name = f"{group.above + 1}-{group.to}" if group.to else f"over {group.above}"
-        rows.append([name, f"{group.utterances:,}", f"{group.first_pass:.2f}", f"{group.reranked:.2f}"])
-    depths = [depth for depth in analysis.by_depth if depth.n in (1, 2, 3, 5, 10, 20, 50, 100, len(analysis.by_depth))]
+    depths = [depth for depth in analysis.by_depth if depth.n in (*SHOWN_DEPTHS, len(analysis.by_depth))]
+    corrected = [f"{pair.hypothesis or '(nothing)'} -> {pair.reference} {pair.count}" for pair in analysis.corrected]
+    broken = [f"{pair.reference} -> {pair.hypothesis or '(nothing)'} {pair.count}" for pair in analysis.broken]
     lines = [
         f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
         f"as many errors {moves.same:,}",
         "oracle by depth: " + ", ".join(f"{depth.n}: {depth.oracle:.2f}" for depth in depths),
-        *([f"oracle of the lattices: {oracle:.2f}"] if (oracle := analysis.lattice_oracle) is not None else []),
         "",
-        text(rows),
     ]
-    if analysis.corrected or analysis.broken:
-        lines += ["", _pairs_line("corrected", analysis.corrected), _pairs_line("broken", analysis.broken, True)]
-    return "\n".join([*lines, "", outlook_lines(analysis.outlook), "", analysis.signature])
+    if corrected or broken:
+        lines += [f"corrected: {', '.join(corrected[:8])}", f"broken: {', '.join(broken[:8])}", ""]
+    lines += ["Is it worth it?", *(f"{name:<14}{line}" for name, line in _rows(analysis.outlook))]
+    return "\n".join([*lines, "", analysis.signature])
+
+
+def _rows(outlook: Outlook) -> list[tuple[str, str]]:
+    """The title of each line of the outlook, and its text."""
+    points = f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f}, {outlook.possible:.2f} points"
+    if not outlook.has_lm:
+        return [("perfect LM", points), ("next", outlook.next)]
+    relative = f" ({100 * outlook.gain / outlook.first_pass:.1f} %)" if outlook.first_pass else ""
+    change = f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.reranked:.2f}"
+    flatters = "the weights were tuned on these very lists, so the gain on other lists is smaller; see `run --folds`"
+    sure = "{}: 95 % CI {:.2f} to {:.2f} points".format("yes" if outlook.certain else "no", *outlook.interval)
+    return [
+        ("gain", f"{change}, {outlook.gain:.2f} points{relative}"),
+        *([("", flatters)] if outlook.flatters else []),
+        ("certain", f"{sure}, {p_phrase(outlook.p_value)}"),
+        ("perfect LM", f"{points}; this LM takes {100 * outlook.share:.0f} % of them"),
+        ("next", outlook.next),
+    ]

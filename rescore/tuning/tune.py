@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rescore.decision import Decision
-from rescore.decision.rules import ListWeights, Search, WeightsOf, candidates, combine
+from rescore.decision.rules import ListWeights, Search, WeightsOf, candidates, combine, rule_of
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, remembered
 from rescore.nbest import (
@@ -26,7 +26,6 @@ from rescore.nbest import (
     ranking,
     without_copies,
 )
-from rescore.parts import DECISIONS
 from rescore.signature import origins
 from rescore.tuning.objective import Objective, by_content
 from rescore.tuning.scale import text_statistics, text_value, tune_scale
@@ -101,7 +100,7 @@ def tune(
         UserError: a list has no reference, or lacks a column.
     """
     options, metric = options or TuningOptions(), remembered(metric)
-    if search := DECISIONS[options.decide.name]().own_search(lists):
+    if search := rule_of(options.decide.name).own_search(lists):
         if LISTED in options.bonuses or options.boost:
             raise UserError("--boost adds to the scores of hypotheses, but here systems vote; leave out one of them")
         return _by_rule(search, metric, lists, columns, source, options)

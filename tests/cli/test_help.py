@@ -110,7 +110,7 @@ def test_models_tell_what_they_are(rescore: Run) -> None:
 
 def test_every_shipped_model_has_its_name(rescore: Run) -> None:
     table = rescore("models").stdout
-    assert {path.name for path in (ROOT / "models").iterdir()} <= set(table.split())
+    assert {path.parent.name for path in (ROOT / "models").glob("*/config.json")} <= set(table.split())
     assert "kind: tta" in rescore("models", "tta-small").stdout
     by_name, by_path = backends.parse("tta-small"), backends.parse(f"tta:{ROOT / 'models' / 'tta-small'}")
     assert (by_name.kind, by_name.path.resolve()) == ("tta", by_path.path)

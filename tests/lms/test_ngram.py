@@ -156,7 +156,6 @@ def test_training_and_query_agree(
     assert {path.name for path in (tmp_path / "lm").iterdir()} == {
         "lm.binary",
         "tokenizer.json",
-        "sentences.npy",
         "lexicon.txt.xz",
         "README.md",
     }

@@ -236,8 +236,8 @@ def test_a_packed_file_has_an_end(rescore: Run, tmp_path: Path, monkeypatch: pyt
         text = start + (b" " if start == b"{" else b"a") * 1_100_000
         (tmp_path / "long").write_bytes(text)
         assert_one_line_error(rescore("convert", "long"), *told)
-        (tmp_path / "bomb.gz").write_bytes(gzip.compress(text * 30))
-        assert_one_line_error(rescore("convert", "bomb.gz"), "bomb.gz: ", " more than 1")
+        (tmp_path / "long.gz").write_bytes(gzip.compress(text))
+        assert_one_line_error(rescore("convert", "long.gz"), *told)
 
 
 def test_a_network_too_large(rescore: Run, model: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""An analysis of lists small enough to count by hand, and as a command."""
+"""An analysis of lists small enough to count by hand, on curves that are known, and as a command."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rescore.decision import Decision
+from rescore.metrics import list_statistics, oracle, total, value
 from rescore.metrics.mt import Bleu
-from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList
-from rescore.reports.analysis import Changes, Confusion, Length, Position, analyse
-from rescore.reports.outlook import Depth
+from rescore.nbest import Hypothesis, NbestList, ranking
+from rescore.reports.analysis import Changes, Confusion, Depth, analyse, by_depth, outlook
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from tests.conftest import Run, write_json
 
@@ -42,42 +42,12 @@ def test_counts_by_hand() -> None:
     found = analyse(ErrorRate(), LISTS, HALF)
     assert found.moves == Changes(moved=3, better=1, worse=1, same=1)
     assert found.by_depth == [Depth(1, pytest.approx(100 * 2 / 12)), Depth(2, pytest.approx(100 * 1 / 12))]
-    assert found.by_length == [
-        Length(0, 5, 3, pytest.approx(100 * 2 / 6), pytest.approx(100 * 2 / 6)),
-        Length(5, 10, 1, 0.0, 0.0),
-    ]
-    assert found.by_position[:3] == [Position(1, 4, 1, 1), Position(2, 3, 1, 1), Position(3, 2, 0, 0)]
     assert found.corrected == [Confusion("b", "x", 1)] and found.broken == [Confusion("b", "", 1)]
 
 
-def test_lengths_are_in_words_as_the_metric_counts_them() -> None:
-    lists = [NbestList("u", [hypothesis("ab-cd ef", -1, -1)], ("ab-cd eg",))]
-    for options, to in (
-        (Normaliser(), 5),
-        (Normaliser(split_hyphens=True, drop_unknown=True), 5),
-        (Normaliser(split_characters=True), 10),
-    ):
-        (length,) = analyse(ErrorRate(normaliser=options), lists, FIRST_PASS_ALONE).by_length
-        assert length.to == to
-    fillers = [NbestList("u", [hypothesis("a", -1, -1)], ("a " + "<unk> " * 9,))]
-    (length,) = analyse(ErrorRate(normaliser=Normaliser(drop_unknown=True)), fillers, FIRST_PASS_ALONE).by_length
-    assert (length.above, length.to) == (0, 5)
-
-
-def test_all_references_count() -> None:
-    """Each report compares with the reference that is closest, as WER does."""
-    references = ("x y z w v u", "a b c")
-    lists = [NbestList("u", [hypothesis("a b c", -1, -1), hypothesis("a b", -2, -2)], references)]
-    found = analyse(ErrorRate(), lists, FIRST_PASS_ALONE)
-    assert [(one.words, one.first_pass) for one in found.by_position] == [(1, 0)] * 3
-    assert found.by_length[0].to == 5 and found.by_length[0].first_pass == 0
-    assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE, texts=["a b"]).broken == [Confusion("c", "", 1)]
-
-
-def test_insertions_count_with_the_word_before() -> None:
-    lists = [NbestList("u", [hypothesis("x a y b", -1, -1)], ("a b",))]
-    found = analyse(ErrorRate(), lists, FIRST_PASS_ALONE)
-    assert [(one.position, one.first_pass) for one in found.by_position] == [(1, 2), (2, 0)]
+def test_the_closest_reference_counts() -> None:
+    lists = [NbestList("u", [hypothesis("a b c", -1, -9), hypothesis("a b", -2, -1)], ("x y z w v u", "a b c"))]
+    assert analyse(ErrorRate(), lists, HALF).broken == [Confusion("c", "", 1)]
 
 
 def test_the_texts_of_the_decision_count() -> None:
@@ -88,13 +58,11 @@ def test_the_texts_of_the_decision_count() -> None:
     assert analyse(ErrorRate(), lists, mbr).moves == Changes(moved=1, better=1, worse=0, same=0)
     assert "|decide:mbr,1|" in analyse(ErrorRate(), lists, mbr).signature
     assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE).moves.moved == 0
-    assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE, ["x y q"]).broken == []  # a text of no hypothesis
-    assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE, ["x y"]).moves.better == 1
 
 
 def test_other_metrics_have_no_words() -> None:
     found = analyse(Bleu("none"), LISTS, HALF)
-    assert found.moves.moved == 3 and not found.by_position and not found.corrected
+    assert found.moves.moved == 3 and not found.corrected
 
 
 def test_command(rescore: Run, tmp_path: Path) -> None:
@@ -115,3 +83,84 @@ def test_command(rescore: Run, tmp_path: Path) -> None:
     written = json.loads((tmp_path / "a.json").read_text())
     assert written == json.loads(json.dumps(asdict(analyse(ErrorRate(), LISTS, HALF))))
     assert "better 1, worse 1, as many errors 1" in done.stdout and "corrected: x -> b 1" in done.stdout
+
+
+def nbest(name: str, reference: str, *texts: str, lm: tuple[float, ...] = ()) -> NbestList:
+    scores = lm or (0.0,) * len(texts)
+    return NbestList(
+        name,
+        [
+            Hypothesis(text, {"s2s": -rank, "lm": one})
+            for rank, (text, one) in enumerate(zip(texts, scores, strict=True))
+        ],
+        (reference,),
+    )
+
+
+def test_gains_by_hand() -> None:
+    lists = [
+        nbest("mended", "a b c", "a x c", "a b c", lm=(0.0, 9.0)),
+        nbest("absent", "d e f", "d y f", "d z f"),
+        nbest("right", "g h", "g h", "g i"),
+        nbest("apart", "j k", "x k", "j y"),
+        nbest("deleted", "l m", "l", "q"),
+    ]
+    found = outlook(ErrorRate(), lists, HALF)
+    assert found.first_pass == pytest.approx(100 * 4 / 12) and found.oracle == pytest.approx(100 * 3 / 12)
+    assert found.gain == found.possible == pytest.approx(100 / 12) and found.share == pytest.approx(1.0)
+    assert not found.certain and found.interval[0] == 0.0 and found.next.startswith("more lists to tune on")
+    assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next.startswith("score the lists with a language model: ")
+
+
+def test_what_is_certain_is_called_so() -> None:
+    lists = [nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0)) for index in range(40)]
+    found = outlook(ErrorRate(), lists, HALF)
+    assert found.certain and found.interval == (pytest.approx(100 / 3), pytest.approx(100 / 3))
+    assert found.next == "nothing stands out: this LM reaches most of the possible gain"
+    worse = [nbest(str(index), "a b c", "a b c", "a x c", lm=(0.0, 9.0)) for index in range(40)]
+    found = outlook(ErrorRate(), worse, HALF)
+    assert not found.certain and found.gain < 0 and found.interval[1] < 0
+
+
+def test_depth_is_by_score_not_by_place() -> None:
+    lists = [NbestList("u", [Hypothesis("a", {"s2s": -2.0}), Hypothesis("b", {"s2s": -1.0})], ("a",))]
+    statistics = [ErrorRate().statistics(["a", "b"], [("a",), ("a",)])]
+    assert by_depth(ErrorRate(), statistics, lists) == [Depth(1, 100.0), Depth(2, 0.0)]
+
+
+def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
+    table = {
+        f"u{index}": {"ref": "a b c", **{f"hyp_{rank}": {"score": -rank, "text": text} for rank, text in enumerate(
+            ["a x c", "a b", "b c", "a b c"], 1)}} for index in range(12)
+    }  # fmt: skip
+    write_json(tmp_path / "l.json", table)
+    done = rescore("analyse", "l.json", "-o", "a.json")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    start = lines.index("Is it worth it?")
+    assert lines[start + 1] == "perfect LM    WER 33.33 -> 0.00, 33.33 points"  # there is none yet
+    found = json.loads((tmp_path / "a.json").read_text())["outlook"]
+    assert found["next"].startswith("score the lists")
+
+
+def test_depth_by_depth_as_by_the_oracle_of_each() -> None:
+    random = np.random.default_rng(2)
+    lists = [
+        NbestList(
+            f"{n}",
+            [
+                Hypothesis("a b c d"[: 2 * size + 1], {"s2s": float(random.normal())})
+                for size in random.integers(0, 4, 9)
+            ],
+            ("a b c d",),
+        )
+        for n in range(20)
+    ]
+    for nbest in lists[::3]:
+        del nbest.hypotheses[5:]
+    for metric in (ErrorRate(), Bleu()):
+        statistics = list_statistics(metric, lists)
+        ranked = [rows[ranking(nbest, nbest.column("s2s"))] for rows, nbest in zip(statistics, lists, strict=True)]
+        cuts = [[rows[:n] for rows in ranked] for n in range(1, 10)]
+        expected = [Depth(n, value(metric, total(cut, oracle(metric, cut)))) for n, cut in enumerate(cuts, 1)]
+        assert by_depth(metric, statistics, lists) == expected

@@ -86,7 +86,7 @@ def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: 
     known = pairs(80)
     for side, name in enumerate(("a.txt", "b.txt")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
-    train((tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "lm", pieces=0, phrases=3)
+    train((tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "lm", pieces=0)
     lists = {
         f"u{number}": {
             "src": source if number % 9 else ["?", "obama 🙂", "haus " * 500][number // 9 % 3],
@@ -97,7 +97,7 @@ def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: 
         for number, (source, target) in enumerate(known)
     }
     write_json(tmp_path / "l.json", lists)
-    readings = ("", ":channel", ":coverage", ":channel:coverage", ":length", ":phrases")
+    readings = ("", ":channel", ":coverage", ":channel:coverage", ":length")
     lms = [part for reading in readings for part in ("--lm", f"lexical{reading}:lm")]
     assert rescore("score", "l.json", *lms, "-o", "local.jsonl").returncode == 0
     done = rescore("score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, Report, Spec
 from rescore.lms.options import PairOptions, TokenizerOptions, TrainingOptions
-from rescore.mt.lexical.model import LONGEST_PHRASE
 from rescore.options import option
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ class LexicalKind(Kind):
     """p(target | source) or p(source | target), word by word; estimated by EM."""
 
     capabilities = Capabilities(source=True)
-    options = ("channel", "coverage", "length", "phrases")
+    options = ("channel", "coverage", "length")
     readings = ("", "channel", "coverage", "channel:coverage", "length")
 
     @dataclass(frozen=True, kw_only=True)
@@ -43,26 +42,13 @@ class LexicalKind(Kind):
             low=0,
             high=1_000_000,
         )
-        phrases: int = option(
-            0,
-            "Longest phrase in subwords, for --lm lexical:phrases:DIR; 6 is a good length, 0 writes no phrases.",
-            metavar="N",
-            low=0,
-            high=LONGEST_PHRASE,
-        )
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LexicalLM:
-        """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`, `lexical:phrases:DIR`."""
+        """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`."""
         from rescore.mt.lexical.model import LexicalLM
 
         if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
             raise UserError(f"--lm {spec.name}: length cannot be combined with channel or coverage")
-        if "phrases" in spec.options:
-            if len(set(spec.options) & set(self.options)) > 1:
-                raise UserError(f"--lm {spec.name}: phrases cannot be combined with channel, coverage or length")
-            from rescore.mt.lexical.phrases import PhraseLM
-
-            return PhraseLM(spec.name, spec.path)
         return LexicalLM(spec.name, spec.path, spec.options)
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
@@ -77,7 +63,6 @@ class LexicalKind(Kind):
             pieces=options.pieces,
             alignment=options.alignment,
             iterations=options.iterations,
-            phrases=options.phrases,
             tokenizer=options.tokenizer,
             normalisation=options.normalisation,
             report=report,

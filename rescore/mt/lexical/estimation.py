@@ -35,7 +35,6 @@ from rescore.mt.lexical.model import (
     texts_of_words,
     union,
 )
-from rescore.mt.lexical.phrases import FILE, PhraseTable
 
 PART = 1 << 24
 """Links of the words of a part, or of one word."""
@@ -228,7 +227,6 @@ def train(
     pieces: int = 8_000,
     alignment: str = "diagonal",
     iterations: int = 5,
-    phrases: int = 0,
     tokenizer: Path | None = None,
     normalisation: str = "folded",
     report: Report = lambda line: None,
@@ -239,7 +237,6 @@ def train(
         files: sources, and their targets line by line.
         pieces: the vocabulary of subwords, where a tokenizer is trained; 0 for words.
         alignment: `none` (Model 1), or `diagonal`, which follows as many iterations of Model 1.
-        phrases: the longest phrase, in words or subwords; 0 for a dictionary without phrases.
         tokenizer: a tokenizer.json; its normalisation is used and, for subwords, its vocabulary.
     """
     if tokenizer:
@@ -270,10 +267,6 @@ def train(
     ratios = np.log(target.lengths + 1) - np.log(source.lengths + 1)
     config = LexicalConfig(unit, float(ratios.mean()), max(0.01, float(ratios.std())), alignments)
     model = LexicalModel(config, cutter, corpus.vocabulary, tables)
-    table = None
-    if phrases:
-        report("phrases")
-        table = PhraseTable.extracted(model, source, target, phrases)
     tensions = [f"{found.tension:.2f}" for found in alignments.values() if found.tension is not None]
     card = f"""{card_head("translation", {"kind": "lexical", "unit": unit, "recommended_weight": 0.1})}
 
@@ -285,17 +278,12 @@ def train(
 | alignment | {f"diagonal, tension {', '.join(tensions)}" if tensions else "none"} |
 | training data | {counted(pairs, "pair")}, {len(source.ids):,} and {counted(len(target.ids), unit)} |
 | entries | {", ".join(f"{len(counts.words):,} ({name})" for name, counts in tables.items())} |
-| phrases | {f"{len(table.entries):,} pairs, up to {phrases} {unit}s" if table else "none"} |
 | perplexity in training | {"; ".join(f"{value:.1f} ({name})" for name, value in perplexities.items())} |
 | mean ratio of lengths | {math.exp(config.length_mean):.3f} |
 | recommended weight | 0.1, for `lexical:channel` as a mean; tune it on lists of your own and write it here |
 | licence | yours to choose |
 """
-    (out / FILE).unlink(missing_ok=True)  # phrases of an earlier dictionary do not fit this one
     model.save(out, card)
-    if table:
-        table.save(out)
-        report(f"{len(table.entries):,} pairs of phrases")
 
 
 def read(chunks: Iterable[Sequence[SentencePair]], cut: Callable[[list[str]], list[list[str]]]) -> ParallelCorpus:

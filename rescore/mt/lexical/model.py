@@ -25,8 +25,6 @@ Ids = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Number = TypeVar("Number", bound=np.generic)
 
-LONGEST_PHRASE = 16
-"""The largest length of a phrase, in words or subwords."""
 NULL = 0
 """The number of the word that stands in front of every given text."""
 
