@@ -61,7 +61,7 @@ ROWS = {
 }
 
 
-HEAD = ["", "loss", "PPL a word", "rare words", "accuracy %", "WER", "hyp/s", "parameters"]
+HEAD = ["", "loss", "PPL a word", "rare words", "WER", "hyp/s", "parameters"]
 RARE = 10
 """Words that stand so often in the text, or less often, are rare; those that it does not have are left out."""
 
@@ -89,9 +89,8 @@ class Experiment:
         if not (folder / "README.md").exists():
             run("train", "--lm", row.kind, "--text", self.text, "--out", folder, *self._recipe(row))
         lm = f"{row.kind}:{row.options}{folder}"
-        accuracy = [] if row.kind == "ngram" else ["--accuracy"]
         tokens = ("--tokens", self._file(name, "tokens"))
-        run("score", "--text", self.references, "--lm", lm, *accuracy, *tokens, "-o", self._file(name, "text"))
+        run("score", "--text", self.references, "--lm", lm, *tokens, "-o", self._file(name, "text"))
         run(self.lists, "--lm", lm, "--folds", "5", "--report", self._file(name, "wer"))
         run("bench", self.lists, "--lm", lm, "--lengths", "20", "-o", self._file(name, "speed"))
 
@@ -109,10 +108,9 @@ class Experiment:
         return [name, *cells]
 
     def _of_words(self, name: str) -> list[str]:
-        """Perplexity a word, that of rare words, and the accuracy of tokens."""
+        """Perplexity per word, of all words and of rare words."""
         (text,) = json.loads(self._file(name, "text").read_text())
-        accuracy = "" if text.get("accuracy") is None else f"{100 * text['accuracy']:.1f}"
-        return [f"{text['by_word']['corpus']:,.0f}", f"{self._of_rare_words(name):,.0f}", accuracy]
+        return [f"{text['by_word']['corpus']:,.0f}", f"{self._of_rare_words(name):,.0f}"]
 
     def _of_rare_words(self, name: str) -> float:
         counts = Counter(self.text.read_text(encoding="utf-8").split())

@@ -204,8 +204,8 @@ TESTS: Registry[Any] = Registry(
     "test",
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
-        "bootstrap": ("rescore.metrics.bootstrap:Bootstrap", "paired bootstrap"),
-        "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
+        "bootstrap": ("rescore.metrics.further_tests:Bootstrap", "paired bootstrap"),
+        "mapsswe": ("rescore.metrics.further_tests:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
 """Of the difference between two systems: classes with the methods of `SignificanceTest`."""

@@ -114,16 +114,12 @@ class TtaKind(NeuralKind):
         return NetworkScorer(spec.name, network)
 
 
-MASKED = ("intact", "within-word-l2r")
-"""How a masked model can score otherwise; see `rescore.lms.scorers.masked_scorer`."""
-
-
 class BilmKind(NeuralKind):
     """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's encoder at the T-TA's size."""
 
     architecture = "rescore.lms.networks:BiLM"
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
-    options = (*MASKED, "context=", "channel")
+    options = ("intact", "context=", "channel")
     reads_source = True
     trained_with = "rescore.lms.training.options:BilmOptions"
 
