@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import zip_longest
+from itertools import pairwise, product, zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +22,10 @@ from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
 from rescore.lms import shipped_models
 from rescore.lms.base import Kind, Report
-from rescore.lms.folders import card, card_head, card_value
+from rescore.lms.folders import card_head
 from rescore.lms.options import TextOptions, TrainingOptions
 from rescore.nbest import NbestList, Origin, content_hash
 from rescore.options import option
-from rescore.styles import text as render
 
 NAME = "channel.json"
 """The file's name in a channel's folder."""
@@ -41,9 +40,9 @@ FLOOR = 1e-5
 STEPS = [(i, j) for i in range(BLOCK + 1) for j in range(BLOCK + 1) if i or j]
 """How many letters a pair of blocks has, meant and heard."""
 
-MAX_LETTERS, MAX_BLOCKS = 4096, 8192
-"""Letters, and blocks of any length, that have costs of their own: bounds the table to 256 MiB. The most frequent are
-taken; further letters are all alike."""
+MAX_BLOCKS = 8192
+"""Blocks of any length that have costs of their own: bounds the table to 256 MiB. At most half are letters; the most
+frequent are taken."""
 PAIRS = 4096
 """Pairs of texts whose probabilities are computed together."""
 BAND = 3
@@ -58,16 +57,6 @@ def framed(text: str) -> str:
     return f" {text} "
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    """The contents of a channel's file."""
-
-    block: int
-    source: str
-    totals: dict[str, float]
-    counts: dict[str, dict[str, float]]
-
-
 @dataclass(frozen=True)
 class Channel:
     """Counts of blocks, and their probabilities."""
@@ -78,12 +67,8 @@ class Channel:
     """How often a block was meant; of the empty one, the places between letters."""
     source: str = ""
     """The source of the counts, for cards and signatures."""
-
-    @cached_property
-    def letters(self) -> str:
-        """The alphabet; letters that are not in it are all alike."""
-        every = sorted({letter for block in self.totals for letter in block})
-        return "".join(sorted(sorted(every, key=lambda letter: -self.totals.get(letter, 0.0))[:MAX_LETTERS]))
+    block: int = BLOCK
+    """Letters in a block of the counts, at most."""
 
     @staticmethod
     def shipped() -> Path:
@@ -102,24 +87,11 @@ class Channel:
         content = json.dumps([BLOCK, counts, sorted((block, float(n)) for block, n in self.totals.items())])
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
-    def confusions(self, number: int) -> list[tuple[str, str, float, float]]:
-        """The blocks most often heard as others: meant, heard, count, P(heard | meant)."""
-        pairs = [
-            (meant, heard, count, count / self.totals[meant])
-            for meant, row in self.counts.items()
-            for heard, count in row.items()
-            if meant != heard
-        ]
-        return sorted(pairs, key=lambda item: (-item[2], item[:2]))[:number]
-
     def save(self, folder: Path) -> None:
         """Write the counts into a folder, as JSON."""
-        content = {
-            "block": BLOCK,
-            "source": self.source,
-            "totals": dict(sorted(self.totals.items())),
-            "counts": {meant: dict(sorted(row.items())) for meant, row in sorted(self.counts.items())},
-        }
+        totals = dict(sorted(self.totals.items()))
+        counts = {meant: dict(sorted(row.items())) for meant, row in sorted(self.counts.items())}
+        content = {"block": self.block, "source": self.source, "totals": totals, "counts": counts}
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / NAME, json.dumps(content, ensure_ascii=False) + "\n")
 
@@ -130,14 +102,14 @@ class Channel:
         Raises:
             UserError: the file is absent or damaged, or has blocks of other lengths.
         """
-        path = folder / NAME if folder.is_dir() else folder
-        record = parsed(read_json(path), _File, str(path))
-        if record.block != BLOCK:
-            raise UserError(f"{path}: has blocks of {record.block} letters, not {BLOCK}; train the channel again")
-        for meant, row in record.counts.items():
-            if meant not in record.totals or any(not 0 < n <= record.totals[meant] + 1 for n in row.values()):
+        path = folder / NAME
+        channel = parsed(read_json(path), cls, str(path))
+        if channel.block != BLOCK:
+            raise UserError(f"{path}: has blocks of {channel.block} letters, not {BLOCK}; train the channel again")
+        for meant, row in channel.counts.items():
+            if meant not in channel.totals or any(not 0 < n <= channel.totals[meant] + 1 for n in row.values()):
                 raise UserError(f"{path}: the counts of {meant!r} do not match their total; train the channel again")
-        return cls(record.counts, record.totals, record.source)
+        return channel
 
     def log_prob(self, meant: str, heard: str) -> float:
         """Natural log of P(heard | meant) of two blocks; -inf for longer ones that were never seen."""
@@ -149,100 +121,74 @@ class Channel:
             return float(np.log(min(seen + floor, 1.0)))
 
     @cached_property
-    def table(self) -> Floats:
-        """(blocks, blocks) -log P by the numbers of `_blocks`, meant and heard; the last stands for unseen blocks."""
-        size, singles = len(self._blocks) + 1, len(self.letters) + 2
-        table = np.full((size, size), np.inf, dtype=np.float32)
-        table[:singles, :singles] = -np.log(FLOOR)
-        table[0, 0] = np.inf
-        for meant, row in self.counts.items():
-            for heard in row:
-                ours, theirs = self._known(meant), self._known(heard)
-                if OTHER in ours + theirs and len(meant) <= 1 and len(heard) <= 1:
-                    continue  # all such letters are alike
-                if ours in self._blocks and theirs in self._blocks:
-                    table[self._blocks[ours], self._blocks[theirs]] = -self.log_prob(meant, heard)
-        table[singles - 1, singles - 1] = 0.0
-        return table
-
-    def _known(self, block: str) -> str:
-        """A block with `OTHER` for letters outside the alphabet."""
-        return "".join(letter if letter in self._alphabet else OTHER for letter in block)
+    def letters(self) -> list[str]:
+        """The alphabet, the most frequent letter first; letters that are not in it are all alike."""
+        letters = sorted(block for block in self.totals if len(block) == 1)
+        return sorted(letters, key=lambda letter: -self.totals[letter])[: MAX_BLOCKS // 2]
 
     @cached_property
-    def _alphabet(self) -> frozenset[str]:
-        return frozenset(self.letters)
-
-    @cached_property
-    def _blocks(self) -> dict[str, int]:
+    def _numbers(self) -> dict[str, int]:
         """The number of each block that has costs: no letter, the letters, `OTHER`, and pairs that were counted."""
-        singles = ["", *self.letters, OTHER]
         pairs: Counter[str] = Counter()
         for meant, row in self.counts.items():
             for heard, number in row.items():
-                pairs.update({self._known(block): number for block in (meant, heard) if len(block) == BLOCK})
-        often = sorted(pairs, key=lambda pair: (-pairs[pair], pair))[: MAX_BLOCKS - len(singles) - 1]
-        return {block: number for number, block in enumerate([*singles, *often])}
+                pairs.update({block: int(number) for block in (meant, heard) if len(block) == BLOCK})
+        blocks = ["", *self.letters, OTHER, *(pair for pair, _ in pairs.most_common())]
+        return {block: number for number, block in enumerate(blocks[: MAX_BLOCKS - 1])}
 
     @cached_property
-    def _numbers(self) -> npt.NDArray[np.int64]:
-        """The number of each character: 0 for no letter, the last for all that are not in the alphabet."""
-        numbers = np.full(sys.maxunicode + 1, len(self.letters) + 1)
-        numbers[0] = 0
-        numbers[list(map(ord, self.letters))] = np.arange(len(self.letters)) + 1
-        return numbers
+    def table(self) -> Floats:
+        """(blocks, blocks) -log P by `_numbers`, meant and heard; the last row and column stand for unseen blocks."""
+        numbers, singles = self._numbers, len(self.letters) + 2
+        table = np.full((len(numbers) + 1, len(numbers) + 1), np.inf, dtype=np.float32)
+        table[:singles, :singles] = -np.log(FLOOR)
+        table[0, 0] = np.inf
+        table[numbers[OTHER], numbers[OTHER]] = 0.0
+        for meant, row in self.counts.items():
+            for heard in row:
+                if meant in numbers and heard in numbers:
+                    table[numbers[meant], numbers[heard]] = -self.log_prob(meant, heard)
+        return table
 
-    @cached_property
-    def _pairs(self) -> tuple[Codes, Codes]:
-        """The sorted codes of pairs that have costs, and their numbers; the last code stands for no pair."""
-        singles = len(self.letters) + 2
-        pairs = sorted(
-            (singles * int(self._numbers[ord(block[0])]) + int(self._numbers[ord(block[1])]), number)
-            for block, number in self._blocks.items()
-            if len(block) == BLOCK
-        )
-        codes, numbers = zip(*pairs, (np.iinfo(np.int64).max, len(self._blocks)), strict=True)
-        return np.array(codes), np.array(numbers)
-
-    def _codes(self, texts: Sequence[str]) -> tuple[Codes, list[Codes]]:
-        """(texts,) lengths, and for each size of a block (longest + 1, texts) the number of the block ending there."""
+    def _codes(self, texts: Sequence[str]) -> tuple[Codes, Codes]:
+        """(texts,) lengths, and (sizes, longest + 1, texts) the number of the block of each size that ends there."""
+        numbers, other, unseen = self._numbers, self._numbers[OTHER], len(self._numbers)
         lengths = np.array([len(text) for text in texts])
-        width = int(lengths.max()) + 1
-        padded = "".join("\0" + text.ljust(width - 1, "\0") for text in texts).encode("utf-32-le")
-        letters = np.ascontiguousarray(self._numbers[np.frombuffer(padded, "<u4").reshape(-1, width)].T)
-        pairs = letters.copy()
-        pairs[1:] += (len(self.letters) + 2) * letters[:-1]
-        codes, numbers = self._pairs
-        place = np.searchsorted(codes, pairs)
-        return lengths, [
-            np.zeros_like(letters), letters, np.where(codes[place] == pairs, numbers[place], len(self._blocks))
-        ]  # fmt: skip
+        codes = np.zeros((BLOCK + 1, int(lengths.max()) + 1, len(texts)), dtype=np.int64)
+        for column, text in enumerate(texts):
+            codes[1, 1 : len(text) + 1, column] = [numbers.get(letter, other) for letter in text]
+            codes[2, 2 : len(text) + 1, column] = [numbers.get(a + b, unseen) for a, b in pairwise(text)]
+        return lengths, codes
 
     def log_probs(self, meant: Sequence[str], heard: Sequence[str]) -> npt.NDArray[np.float64]:
         """(pairs,) natural log of P(heard | meant) of texts, one or more words each."""
-        order = sorted(range(len(meant)), key=lambda index: (len(meant[index]), len(heard[index])))
         result = np.zeros(len(meant))
+        if not len(meant):
+            return result
+        texts = {text: place for place, text in enumerate(dict.fromkeys([*meant, *heard]))}
+        lengths, codes = self._codes([framed(text) for text in texts])
+        ours, theirs = np.array([texts[text] for text in meant]), np.array([texts[text] for text in heard])
+        order = np.lexsort((lengths[theirs], lengths[ours]))
         for start in range(0, len(order), PAIRS):
             batch = order[start : start + PAIRS]
-            result[batch] = self._together([framed(meant[i]) for i in batch], [framed(heard[i]) for i in batch])
+            result[batch] = self._together(lengths, codes, ours[batch], theirs[batch])
         return result
 
-    def _together(self, meant: Sequence[str], heard: Sequence[str]) -> Floats:
-        """`log_probs` of texts of like lengths."""
-        (ours, left), (theirs, right) = self._codes(meant), self._codes(heard)
+    def _together(self, lengths: Codes, codes: Codes, ours: Codes, theirs: Codes) -> Floats:
+        """(pairs,) `log_probs` of texts of like lengths; `ours` and `theirs` are their places in `codes`."""
         table, width = self.table.ravel(), len(self.table)
-        rows, columns = int(ours.max()) + 1, int(theirs.max()) + 1
-        cost = np.full((rows, columns, len(meant)), np.inf, dtype=np.float32)
+        rows, columns = int(lengths[ours].max()) + 1, int(lengths[theirs].max()) + 1
+        left, right = width * codes[:, :rows, ours], codes[:, :columns, theirs]
+        cost = np.full((rows, columns, len(ours)), np.inf, dtype=np.float32)
         cost[0, 0] = 0.0
-        left = [codes * width for codes in left]
-        band = max(int(np.abs(ours - theirs).max()), 0) + BAND
+        band = int(np.abs(lengths[ours] - lengths[theirs]).max()) + BAND
         for i in range(rows):
             for j in range(max(0, i - band), min(columns, i + band + 1)):
                 cell = cost[i, j]
                 for di, dj in STEPS:
                     if di <= i and dj <= j:
-                        np.minimum(cell, cost[i - di, j - dj] + table[left[di][i] + right[dj][j]], out=cell)
-        return -cost[ours, theirs, np.arange(len(meant))]
+                        np.minimum(cell, cost[i - di, j - dj] + table[left[di, i] + right[dj, j]], out=cell)
+        return -cost[lengths[ours], lengths[theirs], np.arange(len(ours))]
 
 
 ROUNDS = 2
@@ -258,18 +204,12 @@ Atoms = list[tuple[str, str]]
 
 def spans(meant: Sequence[str], heard: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Pairs of spans in an alignment of words: equal words, and whole spans in which the texts differ."""
-    left: list[str] = []
-    right: list[str] = []
-    for code in [*Levenshtein.opcodes(meant, heard), None]:
-        if (code is None or code.tag == "equal") and left and right:
-            yield " ".join(left), " ".join(right)
-        if code is None or code.tag == "equal":
-            left, right = [], []
-        if code is not None and code.tag == "equal":
-            yield from ((word, word) for word in meant[code.src_start : code.src_end])
-        elif code is not None:
-            left += meant[code.src_start : code.src_end]
-            right += heard[code.dest_start : code.dest_end]
+    ours = theirs = 0
+    for block in Levenshtein.editops(meant, heard).as_matching_blocks():  # the last one is empty, at both ends
+        if ours < block.a and theirs < block.b:
+            yield " ".join(meant[ours : block.a]), " ".join(heard[theirs : block.b])
+        ours, theirs = block.a + block.size, block.b + block.size
+        yield from ((word, word) for word in meant[block.a : ours])
 
 
 def collect(lists: Iterable[NbestList]) -> Pairs:
@@ -348,20 +288,16 @@ def align(meant: str, heard: str, cost: Callable[[str, str], float] | None) -> A
             ours, theirs = meant[code.src_start : code.src_end], heard[code.dest_start : code.dest_end]
             atoms += zip_longest(ours, theirs, fillvalue="")
         return atoms
-    best = np.zeros((len(meant) + 1, len(heard) + 1)).tolist()
-    steps: dict[tuple[int, int], tuple[int, int]] = {}
-    for i in range(len(meant) + 1):
-        for j in range(len(heard) + 1):
-            choices = [
-                (best[i - di][j - dj] + cost(meant[i - di : i], heard[j - dj : j]), (di, dj))
-                for di, dj in ((1, 1), (1, 0), (0, 1))
-                if di <= i and dj <= j
-            ]
-            if choices:
-                best[i][j], steps[i, j] = min(choices)
+    best: dict[tuple[int, int], tuple[float, tuple[int, int]]] = {(0, 0): (0.0, (0, 0))}
+    for i, j in list(product(range(len(meant) + 1), range(len(heard) + 1)))[1:]:
+        best[i, j] = min(
+            (best[i - di, j - dj][0] + cost(meant[i - di : i], heard[j - dj : j]), (di, dj))
+            for di, dj in ((1, 1), (1, 0), (0, 1))
+            if di <= i and dj <= j
+        )
     i, j = len(meant), len(heard)
     while i or j:
-        di, dj = steps[i, j]
+        _, (di, dj) = best[i, j]
         atoms.append((meant[i - di : i], heard[j - dj : j]))
         i, j = i - di, j - dj
     return atoms[::-1]
@@ -398,30 +334,6 @@ class ChannelKind(Kind):
         channel.save(options.out)
         report(f"channel: {counted(pairs.total(), 'word')} of {source}; {confused:,} were heard as others")
         write_text(options.out / "README.md", _card(channel, pairs.total(), confused))
-
-    @staticmethod
-    def rows() -> list[list[str]]:
-        """The shipped channels, as `rescore models` lists them."""
-        rows = []
-        for name in ("channel", "terms"):
-            folder = shipped_models() / name
-            language, source = (card_value(folder, key) or "" for key in ("language", "trained_on"))
-            rows.append([name, f"{Channel.load(folder).size:,}", "", "", language, source, "", str(folder)])
-        return rows
-
-    @staticmethod
-    def described(folder: str) -> str:
-        """The card of a channel in a folder, or of the shipped channel, and its most frequent confusions of letters."""
-        path = Path(folder) if folder else Channel.shipped()
-        channel = Channel.load(path)
-        rows = [["meant", "heard", "times", "probability"]]
-        for meant, heard, count, probability in channel.confusions(CONFUSIONS):
-            rows.append([f"[{meant}]", f"[{heard}]", f"{count:,.0f}", f"{probability:.3f}"])
-        return f"{card(path)}\n{render(rows)}"
-
-
-CONFUSIONS = 20
-"""How many confusions of a channel are shown."""
 
 
 def _card(channel: Channel, words: int, confused: int) -> str:

@@ -17,7 +17,6 @@ import click
 from rescore.cli.bridge import command
 from rescore.errors import UserError
 from rescore.options import Declared, option
-from rescore.parts import CHANNEL_KINDS
 
 DEV, TEST = re.compile("dev|valid"), re.compile("test|eval")
 """What the names of dev lists and of test lists have in them."""
@@ -246,10 +245,7 @@ def models_command(own: Models) -> int | None:
     \b
     rescore models
     rescore models tta
-    rescore models channel:DIR
     rescore models tta:DIR --check
-
-    For a channel (used by --respell), the most frequent confusions of letters are printed, too.
     """
     from rescore.lms import describe, model_card, parse, shipped, shipped_models
     from rescore.lms.folders import card_problems
@@ -257,8 +253,6 @@ def models_command(own: Models) -> int | None:
 
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
     rows += [[model, *describe(model), str(shipped_models() / model)] for model in shipped()]
-    rows += [row for kind in CHANNEL_KINDS for row in CHANNEL_KINDS[kind].rows()]
-    kind, _, folder = (own.name or "").partition(":")
     if own.check:
         folders = [parse(own.name).path] if own.name else [Path(row[-1]) for row in rows[1:]]
         problems = [problem for folder in folders for problem in card_problems(folder)]
@@ -266,8 +260,6 @@ def models_command(own: Models) -> int | None:
         return int(bool(problems))
     if not own.name:
         click.echo(text(rows))
-    elif kind in CHANNEL_KINDS:
-        click.echo(CHANNEL_KINDS[kind].described(folder))
     elif card := model_card(own.name):
         click.echo(card)
     else:
