@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
@@ -37,13 +39,15 @@ class Term:
 
     text: str
     """As it is written into a text."""
+    weight: float = 0.0
+    """Added to the log-odds of each correction to this term, natural log."""
     heard: frozenset[str] = frozenset()
     """Forms, as `spoken` has them, that are always corrected to the term."""
 
     @cached_property
     def words(self) -> tuple[str, ...]:
         """Its words, as `Word.key` has them."""
-        return tuple(word.key for word in split(self.text))
+        return words_of(self.text)
 
     @cached_property
     def sound(self) -> str:
@@ -61,8 +65,9 @@ class Word(NamedTuple):
     """In lower case without accents and apostrophes."""
 
 
-TOGETHER = 1_000
-"""Spans that are compared with all terms at once: bounds memory."""
+Numbers = npt.NDArray[np.int64]
+CELLS = 1 << 24
+"""Distances computed at once: bounds memory, a byte each."""
 
 
 class Span(NamedTuple):
@@ -88,30 +93,52 @@ def split(text: str) -> list[Word]:
     return [Word(match.start(), match.end(), match[0], spoken(match[0])) for match in _WORD.finditer(text)]
 
 
+def words_of(text: str) -> tuple[str, ...]:
+    """The words of a term, as `Word.key` has them."""
+    return tuple(spoken(match[0]) for match in _WORD.finditer(text))
+
+
 def read_terms(words: WordList) -> tuple[list[Term], dict[str, frozenset[int]]]:
     """The terms of a word list, and the numbers of the terms of each utterance if the list is by utterance.
 
-    A line is `term` or `heard => term`. A line of a list by utterance is an utterance or a recording and its words, or
-    its terms if tabs separate them.
+    A line is `term`, `heard => term`, or either of these with a tab and a weight. A line of a list by utterance is an
+    utterance or a recording and its words, or its terms if tabs separate them.
 
     Raises:
-        UserError: a side of `=>` has no word.
+        UserError: a weight is no number, or a side of `=>` has no word.
     """
+    known: dict[str, int] = {}
+    weights: dict[str, float] = {}
     heard: defaultdict[str, set[str]] = defaultdict(set)
     by_utterance = {}
+    if words.by_utterance:
+        for line in words.lines:
+            name, _, rest = line.strip().partition("\t" if "\t" in line else " ")
+            terms = [term.strip() for term in (rest.split("\t") if "\t" in line else rest.split())]
+            by_utterance[name] = frozenset(known.setdefault(term, len(known)) for term in terms if words_of(term))
+        return [Term(text) for text in known], by_utterance
     for line in words.lines:
-        if words.by_utterance:
-            name, *own = line.split("\t") if "\t" in line else line.split()
-            by_utterance[name.strip()] = [term.strip() for term in own if split(term)]
-            heard |= {term: set() for term in by_utterance[name.strip()]}
-            continue
-        left, arrow, right = line.rpartition("=>")
-        if not split(right) or (arrow and not split(left)):
+        entry, _, weight = line.strip().partition("\t")
+        left, arrow, right = entry.partition("=>")
+        meant = (right if arrow else left).strip()
+        if not words_of(meant) or (arrow and not words_of(left)):
             raise UserError(f"{words.path}: {line.strip()!r} has no word; expected `term` or `heard => term`")
-        heard[right.strip()] |= {spoken(left)} if arrow else set()
-    numbers = {term: number for number, term in enumerate(heard)}
-    terms = [Term(text, frozenset(forms)) for text, forms in heard.items()]
-    return terms, {name: frozenset(map(numbers.__getitem__, own)) for name, own in by_utterance.items()}
+        known.setdefault(meant, len(known))
+        if arrow:
+            heard[meant].add(spoken(left))
+        if weight.strip():
+            weights[meant] = _number(weight, words.path, line)
+    return [Term(text, weights.get(text, 0.0), frozenset(heard[text])) for text in known], {}
+
+
+def _number(text: str, path: str, line: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UserError(f"{path}: {line.strip()!r}: the weight {text.strip()!r} is not a number")
+    return value
 
 
 class TermIndex:
@@ -125,10 +152,11 @@ class TermIndex:
         self.terms = terms
         self._numbers = list(range(len(terms)) if numbers is None else sorted(numbers))
         own = [(number, terms[number]) for number in self._numbers]
-        forms = {(sound, number) for number, term in own for sound in (term.sound, *map(sounds, term.heard)) if sound}
-        pairs = sorted(forms, key=lambda form: (len(form[0]), form))
+        forms = {(term.sound, number) for number, term in own}
+        forms |= {(sounds(form), number) for number, term in own for form in term.heard}
+        pairs = sorted((form for form in forms if form[0]), key=lambda form: (len(form[0]), form))
         self._sounds = [sound for sound, _ in pairs]
-        self._owners = [number for _, number in pairs]
+        self._owners = np.array([number for _, number in pairs], dtype=np.int64)
         self._lengths = np.array([len(sound) for sound in self._sounds], dtype=np.int64)
         self._near: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self.exact = {term.words: number for number, term in reversed(own)}
@@ -169,18 +197,7 @@ class TermIndex:
         """
         questions = self.questions(text, words, limit)
         self.look_up(questions)
-        for first, last, possessive, question in questions:
-            keys = tuple(word.key for word in words[first:last])
-            if (number := self.heard.get(" ".join(keys))) is not None:
-                if not possessive:
-                    yield Span(first, last, number, 0, self.terms[number].sound, False, True)
-                continue
-            for number, distance in self._near[question]:
-                listed = self.terms[number].words
-                if possessive and (listed[-1].endswith("s") or (*keys[:-1], keys[-1][:-1]) == listed):
-                    continue
-                if keys != listed:
-                    yield Span(first, last, number, distance, question[0], possessive)
+        return self.matches(words, questions)
 
     def questions(
         self, text: str, words: Sequence[Word], limit: Callable[[int, int, int], float]
@@ -204,34 +221,59 @@ class TermIndex:
                     break
         return heard
 
+    def matches(
+        self, words: Sequence[Word], questions: Iterable[tuple[int, int, bool, tuple[str, int]]]
+    ) -> Iterator[Span]:
+        """The spans of a text whose sounds were looked up."""
+        for first, last, possessive, question in questions:
+            keys = tuple(word.key for word in words[first:last])
+            if self.heard and (number := self.heard.get(" ".join(keys))) is not None:
+                if not possessive:
+                    yield Span(first, last, number, 0, self.terms[number].sound, False, True)
+                continue
+            for number, distance in self._near[question]:
+                listed = self.terms[number].words
+                if possessive and (listed[-1].endswith("s") or (*keys[:-1], keys[-1][:-1]) == listed):
+                    continue
+                if keys != listed:
+                    yield Span(first, last, number, distance, question[0], possessive)
+
     def look_up(self, questions: Iterable[tuple[int, int, bool, tuple[str, int]]]) -> None:
         """Find the nearest terms of all sounds that were not looked up before; many together cost less."""
-        new = {question for *_, question in questions} - self._near.keys()
+        asked = dict.fromkeys(question for *_, question in questions)
+        new = sorted((question for question in asked if question not in self._near), key=lambda item: len(item[0]))
         self._near |= {question: [] for question in new}
-        for length, group in groupby(sorted(new, key=lambda item: len(item[0])), key=lambda item: len(item[0])):
+        for length, group in groupby(new, key=lambda item: len(item[0])):
             same = list(group)
-            for start in range(0, len(same) if length > 1 else 0, TOGETHER):
-                self._compare(same[start : start + TOGETHER], length)
+            percents = np.array([percent for _, percent in same])
+            edits = np.minimum(percents * length // (100 - percents), min(MOST_EDITS, max(1, length - 1)))
+            most = int(edits.max())
+            low, high = np.searchsorted(self._lengths, (length - most, length + most + 1)).tolist()
+            if length < 2 or low == high:
+                continue
+            step = max(1, CELLS // (high - low))
+            for start in range(0, len(same), step):
+                part = slice(start, start + step)
+                self._compare(same[part], percents[part], edits[part], low, high)
 
-    def _compare(self, questions: Sequence[tuple[str, int]], length: int) -> None:
-        """Find the nearest terms of sounds of one length."""
-        percents = np.array([percent for _, percent in questions])
-        edits = np.minimum(percents * length // (100 - percents), min(MOST_EDITS, length - 1))
-        most = int(edits.max())
-        low, high = np.searchsorted(self._lengths, (length - most, length + most + 1)).tolist()
+    def _compare(
+        self, questions: Sequence[tuple[str, int]], percents: Numbers, edits: Numbers, low: int, high: int
+    ) -> None:
+        """Find the nearest of the terms from `low` to `high` for sounds of one length."""
         distances = process.cdist(
             [sound for sound, _ in questions],
             self._sounds[low:high],
             scorer=Levenshtein.distance,
-            score_cutoff=most,
+            score_cutoff=int(edits.max()),
             dtype=np.uint8,
         )
-        longer = np.maximum(self._lengths[low:high], length)
-        rows, places = np.nonzero((distances <= edits[:, None]) & (100 * distances <= percents[:, None] * longer))
-        edited = distances[rows, places]
-        order = np.lexsort((edited / longer[places], rows))
-        for row, place, number in zip(rows[order], places[order], edited[order].tolist(), strict=True):
+        longer = np.maximum(self._lengths[low:high], len(questions[0][0]))
+        rows, places = np.nonzero(distances <= edits[:, None])
+        edited = distances[rows, places].astype(np.int64)
+        within = np.flatnonzero(100 * edited <= percents[rows] * longer[places])
+        order = within[np.lexsort((edited[within] / longer[places[within]], rows[within]))]
+        for row, place, number in zip(rows[order], places[order], edited[order], strict=True):
             near = self._near[questions[row]]
-            owner = self._owners[low + place]
+            owner = int(self._owners[low + place])
             if len(near) < PER_SPAN and all(owner != other for other, _ in near):
-                near.append((owner, number))
+                near.append((owner, int(number)))
