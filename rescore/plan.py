@@ -34,7 +34,6 @@ from rescore.lms import (
 )
 from rescore.metrics import METRICS, Metric, choose_metric
 from rescore.metrics.base import remembered
-from rescore.metrics.significance import Folds, split
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
@@ -44,12 +43,12 @@ from rescore.nbest import (
     Role,
     component_columns,
     ranked_by_means,
-    same_model,
 )
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
 
 if TYPE_CHECKING:
+    from rescore.metrics.folds import Folds
     from rescore.metrics.listed import WordList
 
 log = logging.getLogger(__name__)
@@ -253,7 +252,11 @@ class _Resolver:
         columns = list(dict.fromkeys([*self._columns(plan), *components]))
         if components:
             self._decide("components", ", ".join(components), "--components: parts of the toolkit's score")
-        folds = split([nbest.id for nbest in self._lists], config.folds, config.speaker) if config.folds else None
+        folds = None
+        if config.folds:
+            from rescore.metrics.folds import split  # here: most runs have no folds
+
+            folds = split([nbest.id for nbest in self._lists], config.folds, config.speaker)
         name = config.dev or "dev"
         if folds:
             name = f"{folds.number} folds by {folds.unit}"
@@ -361,7 +364,7 @@ class _Resolver:
             wanted = bool(config.token_bonus)
         known = self._tuned.columns.get(TOKENS) if self._tuned else None
         if wanted is None and known is not None:
-            counted = [lm for lm in models if same_model(lm.fingerprint, known.fingerprint)]
+            counted = [lm for lm in models if lm.fingerprint == known.fingerprint]
             why = "the weights were tuned with its tokens"
         elif wanted is None:
             counted = [] if any(TOKENS in nbest.provenance for nbest in self._heads[:1]) else pseudo
@@ -472,7 +475,7 @@ def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | 
     if weights is None:
         return None
     for column in weights.columns.values():
-        if any(same_model(lm.fingerprint, column.fingerprint) for lm in models):
+        if any(lm.fingerprint == column.fingerprint for lm in models):
             return column.norm
     return None
 

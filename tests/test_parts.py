@@ -28,7 +28,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, Origin, Role
 from rescore.options import Declared, as_json, option
 from rescore.parts import Registry
-from rescore.signature import Signature
+from rescore.reports.check import parse
 from rescore.tuning import Weights
 from rescore.tuning.weights import TunedFor
 from rescore.version import VERSION
@@ -189,8 +189,8 @@ def test_a_metric(rescore: Run, register: object, lists: Path, tmp_path: Path) -
     register(parts.METRICS, "ser", Sentences, "sentence error rate")
     found = rescore("eval", lists, "--metric", "ser").stdout
     (line,) = (line for line in found.splitlines() if line.startswith("SER|"))
-    assert Signature.parse(line).versions == {"rescore": VERSION, "counter": "1.2", "comet": "3"}
-    assert str(Signature.parse(line)) == line
+    assert parse(line).versions == {"rescore": VERSION, "counter": "1.2", "comet": "3"}
+    assert str(parse(line)) == line
     assert "100.00" in rescore("eval", lists, "--metric", "SER").stdout
     (tmp_path / "lm.arpa").write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1\t<unk>\n\n\\end\\\n")
     assert_one_line_error(rescore("eval", lists, "--metric", "serr"), "did you mean ser?")

@@ -15,7 +15,6 @@ from rescore.errors import UserError
 from rescore.files import read_json
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Question, Spec, Wrapped
 from rescore.lms.config import LIMITS
-from rescore.lms.kinds import MASKED
 
 if TYPE_CHECKING:
     from rescore.large.ctc import CtcModel
@@ -53,7 +52,7 @@ class MaskedKind(HubKind):
     """The pseudo-log-likelihood."""
 
     capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
-    options = MASKED
+    options = ("intact",)
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
         from rescore.large.network import masked

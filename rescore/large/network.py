@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError, counted
-from rescore.large.hub import LOGITS, load_model
-from rescore.large.hub import Template
+from rescore.large.hub import LOGITS, Template, load_model
 from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.causal import CausalScorer
 from rescore.lms.devices import DTYPES, choose_device, choose_precision
@@ -257,9 +256,6 @@ class HuggingFaceNetwork:
         logits = self._logits(batch)
         rows, targets = rows.to(self._device), targets.to(self._device)
         return logits[rows, targets] - logits.logsumexp(-1)[rows]
-
-    def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
-        return self._logits(batch).argmax(-1)[rows.to(self._device)]
 
     def _logits(self, batch: Batch) -> Tensor:
         """(k, vocabulary) logits at the positions that are asked for, in float32.

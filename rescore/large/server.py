@@ -26,16 +26,7 @@ from urllib3.util import Retry, Url, parse_url
 from rescore.errors import UserError, counted
 from rescore.files import parsed
 from rescore.large.hub import Template
-from rescore.lms.base import (
-    Capabilities,
-    ComputeOptions,
-    Kind,
-    Question,
-    Spec,
-    Streamed,
-    TokenScores,
-    report,
-)
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores, report
 
 log = logging.getLogger(__name__)
 logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each request that it repeats

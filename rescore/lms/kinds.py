@@ -5,15 +5,14 @@ This module needs no PyTorch; the networks and objectives are in the modules bes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rescore.errors import UserError
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, LanguageModel, Report, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.options import TrainingOptions
-from rescore.parts import EXPERIMENTS, KINDS, resolve
+from rescore.parts import KINDS, resolve
 
 if TYPE_CHECKING:
     from rescore.lms.networks import Network
@@ -72,12 +71,7 @@ class NeuralKind(Kind):
 
     @classmethod
     def training_options(cls) -> type[TrainingOptions] | None:
-        """The class `Options`, and the options of the experiments that suit the kind."""
-        options = cls.Options or (resolve(cls.trained_with) if cls.trained_with else None)
-        if options is None:
-            return None
-        names = (name for name in EXPERIMENTS.names if EXPERIMENTS[name].suits(cls.capabilities))
-        return _with_experiments(options, cls.__module__, *names)  # type: ignore[arg-type]  # classes have hashes
+        return cls.Options or cast("type[TrainingOptions]", resolve(cls.trained_with))
 
     def tasks(self, data: TrainingData) -> list[Task]:
         """The tasks of the batches in turn, repeated."""
@@ -97,13 +91,6 @@ class NeuralKind(Kind):
 
     def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
         resolve("rescore.lms.training.train:train")(self, options, report=report)
-
-
-@cache
-def _with_experiments(options: type[TrainingOptions], module: str, *names: str) -> type[TrainingOptions]:
-    """The options of a kind in a module and of experiments, in a class; the same class at each call."""
-    bases = (*(EXPERIMENTS[name] for name in reversed(names)), options)
-    return dataclass(frozen=True, kw_only=True)(type("Options", bases, {"__module__": module}))
 
 
 class TtaKind(NeuralKind):
@@ -127,16 +114,12 @@ class TtaKind(NeuralKind):
         return NetworkScorer(spec.name, network)
 
 
-MASKED = ("intact", "within-word-l2r")
-"""How a masked model can score otherwise; see `rescore.lms.scorers.masked_scorer`."""
-
-
 class BilmKind(NeuralKind):
     """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's encoder at the T-TA's size."""
 
     architecture = "rescore.lms.networks:BiLM"
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
-    options = (*MASKED, "context=", "channel")
+    options = ("intact", "context=", "channel")
     reads_source = True
     trained_with = "rescore.lms.training.options:BilmOptions"
 

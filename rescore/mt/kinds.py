@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Spec
-from rescore.lms.kinds import MASKED, NeuralKind
+from rescore.lms.kinds import NeuralKind
 from rescore.lms.training.options import MaskingOptions, TrainingData, TranslationOptions
 from rescore.options import option
 
@@ -30,7 +30,7 @@ class UnifiedKind(NeuralKind):
 
     architecture = "rescore.mt.unified:Unified"
     capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
-    options = ("bi", "l2r", "r2l", "seq2seq", "channel", *MASKED)
+    options = ("bi", "l2r", "r2l", "seq2seq", "channel", "intact")
 
     @dataclass(frozen=True, kw_only=True)
     class Options(MaskingOptions, TranslationOptions):

@@ -13,7 +13,7 @@ import click
 from rescore.cli import options
 from rescore.options import Declared, option
 from rescore.parts import Registry
-from rescore.research.options import VectorOptions
+from rescore.research.kinds import VectorOptions
 
 if TYPE_CHECKING:
     from rescore.research.vectors import Embedder, Vectors

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.backends import parse, shipped
-from rescore.lms.base import Capabilities
 from rescore.lms.config import NAMED, NetworkConfig
 from rescore.lms.options import PairOptions, TextOptions, TokenizerOptions
 from rescore.options import option
@@ -349,15 +348,3 @@ class TtaOptions(SourceOptions, ContextOptions):
 @dataclass(frozen=True, kw_only=True)
 class BilmOptions(MaskingOptions, SourceOptions, ContextOptions):
     """Options of a biLM."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Experiment(NeuralOptions):
-    """Options that a part of `rescore.parts.EXPERIMENTS` adds to the trainings of all kinds that it suits."""
-
-    title: ClassVar[str] = "Experiments"
-
-    @staticmethod
-    def suits(capabilities: Capabilities) -> bool:
-        """Whether kinds of networks with these capabilities have the options."""
-        raise NotImplementedError
