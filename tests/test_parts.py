@@ -97,7 +97,7 @@ class Semicolons:
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
-        base: float = option(math.e, "semicolons: base of the logarithms.", "--log-base", low=1, open_low=True)
+        base: float = option(math.e, "semicolons: base of the logarithms.", "--log-base", low=1.1)
 
     def sniff(self, source: Source) -> bool:
         return source.head.startswith("u0;")
@@ -259,6 +259,8 @@ def test_a_decision(rescore: Run, register: object, lists: Path, tmp_path: Path)
     done = rescore("rerank", lists, "--weights", "w.json", "--decide", "last", "--report", "r.json", "--best", "-")
     assert done.stdout.splitlines() == [f"u{index} short" for index in range(4)], done.stderr
     assert "|decide:last|" in json.loads((tmp_path / "r.json").read_text())["signature"]
+    write_json(tmp_path / "last.json", {"weights": {"s2s": 1}, "decision": {"name": "last"}})
+    assert rescore("rerank", lists, "--weights", "last.json", "--best", "-").stdout == done.stdout
 
 
 class LeastLoss(DecisionRule):

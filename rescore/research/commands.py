@@ -177,9 +177,8 @@ class Probing(FiguresFile):
     learning_rate: float | None = option(
         None,
         "--fine-tune: highest learning rate of AdamW.  [default: 0.0005]",
-        low=0,
+        low=1e-9,
         high=1,
-        open_low=True,
     )
 
 

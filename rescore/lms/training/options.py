@@ -66,9 +66,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     minutes: float | None = option(
         None,
         f"Training time in minutes, instead of --steps.  [default with --init: {MINUTES:g}]",
-        low=0,
+        low=0.001,
         high=10_000_000,
-        open_low=True,
         common=True,
     )
     init: str | None = option(
@@ -95,7 +94,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         low=0,
         high=1,
     )
-    dropout: float = option(0.1, "Dropout probability.", low=0, high=1, open_high=True)
+    dropout: float = option(0.1, "Dropout probability.", low=0, high=0.99)
     weight_decay: float = option(0.01, "Weight decay of the optimizer.", low=0, high=10)
     held_out: int | None = option(
         None,
@@ -243,10 +242,8 @@ class MaskingOptions(NeuralOptions):
     mask_rate: float = option(
         0.15,
         "Share of the tokens of a sentence that training masks or replaces; at least one token.",
-        low=0,
-        high=1,
-        open_low=True,
-        open_high=True,
+        low=1e-6,
+        high=0.99,
     )
     mask_cap: int | None = option(
         None,
