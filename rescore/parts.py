@@ -133,12 +133,12 @@ KINDS: Registry[Any] = Registry(
         ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": ("rescore.mt.lexical:LexicalKind", "word translation model (IBM Model 1, Brown et al. 1993)"),
-        "hf-masked": ("rescore.large.hub:MaskedKind", "masked language model of Hugging Face transformers"),
-        "hf-causal": ("rescore.large.hub:CausalKind", "causal language model of Hugging Face transformers"),
-        "hf-seq2seq": ("rescore.large.hub:Seq2SeqKind", "translation model of Hugging Face transformers"),
-        "hf-ctc": ("rescore.large.hub:CtcKind", "CTC speech model of Hugging Face transformers; listens to --audio"),
+        "hf-masked": ("rescore.large.kinds:MaskedKind", "masked language model of Hugging Face transformers"),
+        "hf-causal": ("rescore.large.kinds:CausalKind", "causal language model of Hugging Face transformers"),
+        "hf-seq2seq": ("rescore.large.kinds:Seq2SeqKind", "translation model of Hugging Face transformers"),
+        "hf-ctc": ("rescore.large.kinds:CtcKind", "CTC speech model of Hugging Face transformers; listens to --audio"),
         "hf-speech": (
-            "rescore.large.hub:SpeechKind",
+            "rescore.large.kinds:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
         ),
         "qe": (

@@ -1,5 +1,4 @@
-"""Models of Hugging Face's transformers: their kinds, their prompt, names on the hub, and folders that are read without
-executing anything."""
+"""Models in Hugging Face's layout: names on its hub, folders that are read without executing anything, and prompts."""
 
 from __future__ import annotations
 
@@ -7,20 +6,13 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import read_json
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Question, Spec, Wrapped
+from rescore.lms.base import Question
 from rescore.lms.config import LIMITS
-
-if TYPE_CHECKING:
-    from rescore.large.ctc import CtcModel
-    from rescore.large.seq2seq import Seq2SeqLM
-    from rescore.large.speech import SpeechModel
-    from rescore.lms.scorers import NetworkScorer
 
 log = logging.getLogger(__name__)
 
@@ -31,91 +23,6 @@ NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", 
 FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 """Files to download: configuration, tokenizer and weights; neither pickled weights nor code."""
 SOURCE, TEXT = "{src}", "{text}"
-
-
-class HubKind(Kind):
-    """A kind whose models are folders in Hugging Face's layout, or names on its hub."""
-
-    on_hub = uses_torch = True
-
-    def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
-        folder, revision = find(spec.path)
-        lm = self.load_folder(replace(spec, path=folder), computing)
-        return Wrapped(lm, model=f"{lm.model}:{revision}") if revision else lm
-
-    def load_folder(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
-        """The model of a local folder."""
-        raise NotImplementedError
-
-
-class MaskedKind(HubKind):
-    """The pseudo-log-likelihood."""
-
-    capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
-    options = ("intact",)
-
-    def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
-        from rescore.large.network import masked
-
-        return masked(spec, computing)
-
-
-class CausalKind(HubKind):
-    """log p of each token given [BOS] and those before."""
-
-    capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
-    prompted = True
-
-    def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
-        from rescore.large.network import causal
-
-        return causal(spec, computing)
-
-
-class Seq2SeqKind(HubKind):
-    """log p of each token of the target, its end with them, given the other side."""
-
-    capabilities = Capabilities(source=True)
-    options = ("channel", "src=", "tgt=")
-
-    def load_folder(self, spec: Spec, computing: ComputeOptions) -> Seq2SeqLM:
-        """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes name languages of the tokenizer."""
-        from rescore.large.seq2seq import Seq2SeqLM
-
-        codes, channel = _named(spec), "channel" in spec.options
-        return Seq2SeqLM(spec.name, spec.path, computing, channel, codes.get("src"), codes.get("tgt"))
-
-
-class CtcKind(HubKind):
-    """log p of the hypothesis given its recording, of a CTC model."""
-
-    capabilities = Capabilities(audio=True)
-    options = ("language=",)
-
-    def load_folder(self, spec: Spec, computing: ComputeOptions) -> CtcModel:
-        """`hf-ctc[:language=CODE]:DIR`; the code names an adapter of MMS."""
-        from rescore.large.ctc import CtcModel
-
-        return CtcModel(spec.name, spec.path, computing, _named(spec).get("language"))
-
-
-class SpeechKind(HubKind):
-    """log p of the hypothesis given its recording, of a sequence-to-sequence model."""
-
-    capabilities = Capabilities(audio=True)
-    options = ("language=", "task=")
-
-    def load_folder(self, spec: Spec, computing: ComputeOptions) -> SpeechModel:
-        """`hf-speech[:language=CODE][:task=transcribe|translate]:DIR`."""
-        from rescore.large.speech import SpeechModel
-
-        values = _named(spec)
-        return SpeechModel(spec.name, spec.path, computing, values.get("language"), values.get("task"))
-
-
-def _named(spec: Spec) -> dict[str, str]:
-    """The options of a model that have a value."""
-    return dict(option.split("=", 1) for option in spec.options if "=" in option)
 
 
 class Template:
