@@ -44,7 +44,7 @@ class Row:
     """Whether it learns from the pairs, or from the target side alone."""
 
 
-SEQ2SEQ, BOTH = ("--reading", "seq2seq"), ("--reading", "bi:source")
+SEQ2SEQ = ("--reading", "seq2seq")
 ROWS = {
     "lexical": Row("lexical", "lexical"),
     "lexical:channel": Row("lexical", "lexical", "channel:"),
@@ -55,8 +55,6 @@ ROWS = {
     "bilm:channel": Row("bilm", "bilm", "channel:"),
     "unified:seq2seq": Row("unified", "unified", "seq2seq:", SEQ2SEQ),
     "unified:channel": Row("unified", "unified", "channel:", SEQ2SEQ),
-    "unified:bi:source": Row("unified", "unified-both", "bi:source:", BOTH),
-    "unified:bi:channel": Row("unified", "unified-both", "bi:channel:", BOTH),
 }
 HEAD = ["", "loss", "PPL a word", "BLEU alone", "BLEU", "chrF", "p", "hyp/s", "parameters"]
 

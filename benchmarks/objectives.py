@@ -39,15 +39,13 @@ RECIPE = ["--config", "small", "--batch-tokens", str(BATCH), "--learning-rate", 
 class Row:
     kind: str
     train: tuple[str, ...] = ()
-    """Options of `rescore train`; OUT is the folder of all rows."""
+    """Options of `rescore train`."""
     of: str | None = None
     """The row whose network it is."""
     options: str = ""
     """How else it scores, as in --lm."""
     vocabulary: tuple[str, ...] = ()
     """Options of a tokenizer of its own."""
-    predicts: bool = True
-    """Whether it gives words probabilities; a discriminator judges those that are there."""
 
 
 ROWS = {
@@ -59,14 +57,11 @@ ROWS = {
     "bilm": Row("bilm"),
     "bilm, intact": Row("bilm", of="bilm", options="intact:"),
     "tta": Row("tta"),
-    "permutation": Row("permutation"),
-    "electra": Row("electra", ("--generator", "OUT/tta"), predicts=False),
     "tta, words": Row("tta", (), vocabulary=("--vocabulary", "words", "--size", "20000")),
-    "unilm, hypernyms": Row("unilm", ("--hypernyms", "/usr/share/wordnet")),
 }
 
 
-HEAD = ["", "loss", "PPL a word", "rare words", "accuracy %", "WER", "hyp/s", "parameters"]
+HEAD = ["", "loss", "PPL a word", "rare words", "WER", "hyp/s", "parameters"]
 RARE = 10
 """Words that stand so often in the text, or less often, are rare; those that it does not have are left out."""
 
@@ -94,10 +89,8 @@ class Experiment:
         if not (folder / "README.md").exists():
             run("train", "--lm", row.kind, "--text", self.text, "--out", folder, *self._recipe(row))
         lm = f"{row.kind}:{row.options}{folder}"
-        accuracy = [] if row.kind == "ngram" else ["--accuracy"]
         tokens = ("--tokens", self._file(name, "tokens"))
-        if row.predicts:
-            run("score", "--text", self.references, "--lm", lm, *accuracy, *tokens, "-o", self._file(name, "text"))
+        run("score", "--text", self.references, "--lm", lm, *tokens, "-o", self._file(name, "text"))
         run(self.lists, "--lm", lm, "--folds", "5", "--report", self._file(name, "wer"))
         run("bench", self.lists, "--lm", lm, "--lengths", "20", "-o", self._file(name, "speed"))
 
@@ -109,16 +102,15 @@ class Experiment:
         if not self._file(name, "speed").exists():
             return None
         wer, speed = (json.loads(self._file(name, what).read_text()) for what in ("wer", "speed"))
-        cells = ["", *(self._of_words(name) if ROWS[name].predicts else ["", "", ""])]
+        cells = ["", *self._of_words(name)]
         cells += [f"{wer['metrics'][0]['reranked']:.2f}", f"{speed['models'][0]['rate']:,.0f}", ""]
         cells[0], cells[-1] = loss_and_parameters(self.out / self._folder(name))
         return [name, *cells]
 
     def _of_words(self, name: str) -> list[str]:
-        """Perplexity a word, that of rare words, and the accuracy of tokens."""
+        """Perplexity per word, of all words and of rare words."""
         (text,) = json.loads(self._file(name, "text").read_text())
-        accuracy = "" if text.get("accuracy") is None else f"{100 * text['accuracy']:.1f}"
-        return [f"{text['by_word']['corpus']:,.0f}", f"{self._of_rare_words(name):,.0f}", accuracy]
+        return [f"{text['by_word']['corpus']:,.0f}", f"{self._of_rare_words(name):,.0f}"]
 
     def _of_rare_words(self, name: str) -> float:
         counts = Counter(self.text.read_text(encoding="utf-8").split())
@@ -132,15 +124,14 @@ class Experiment:
         return (ROWS[name].of or name).replace(", ", "-").replace(" ", "-")
 
     def _recipe(self, row: Row) -> list[str]:
-        own = [option.replace("OUT", str(self.out)) for option in row.train]
         if row.kind == "ngram":
-            return own
+            return list(row.train)
         tokenizer = TOKENIZER
         if row.vocabulary:
             tokenizer = self.out / "vocabulary" / "tokenizer.json"
             made = ["--out", tokenizer.parent, "--steps", "0", "--config", "small"]
             run("train", "--lm", row.kind, "--text", self.text, *row.vocabulary, *made)
-        return [*RECIPE, "--tokenizer", str(tokenizer), "--steps", str(self._epoch(tokenizer)), *own]
+        return [*RECIPE, "--tokenizer", str(tokenizer), "--steps", str(self._epoch(tokenizer)), *row.train]
 
     def _epoch(self, path: Path) -> int:
         """How many batches the text is."""

@@ -122,7 +122,7 @@ class RunConfig(Declared):
     scale: float | None = option(
         None,
         "Scale of the posteriors exp(scale * score), used by mbr and rover.  [default: tuned on --dev]",
-        group=DECISION, low=0, high=1e6, open_low=True,
+        group=DECISION, low=1e-9, high=1e6,
     )  # fmt: skip
 
     metrics: tuple[str, ...] = option(

@@ -13,7 +13,6 @@ Example:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
@@ -41,9 +40,7 @@ class Option:
     """A table whose parts the help describes."""
     low: float | None = None
     high: float | None = None
-    open_low: bool = False
-    open_high: bool = False
-    """Bounds of a number; open bounds are not allowed values."""
+    """The least and the largest number."""
     required: bool = False
     argument: bool = False
     """Whether the command line has it as an argument, which its place names, and not as an option."""
@@ -76,22 +73,16 @@ class Option:
         table = self.choices if isinstance(self.choices, Registry | tuple) else self.choices()
         return table if isinstance(table, Registry) else None
 
-    def allows(self, number: float) -> bool:
-        """Whether a number is within the bounds; NaN never is."""
-        low = self.low is None or (number > self.low if self.open_low else number >= self.low)
-        high = self.high is None or (number < self.high if self.open_high else number <= self.high)
-        return low and high and not math.isnan(number)
-
     def check(self, name: str, value: Any) -> None:
-        """Refuse a value that the option does not take; `name` is the field's."""
+        """Refuse a value that the option does not take; `name` is the field's. NaN is in no range."""
         if isinstance(self.choices, Registry):
             self.choices.check(value)
         elif isinstance(self.choices, tuple) and self.choices and value not in self.choices:
             raise UserError(f"{self.flag(name)} {value}: expected one of {', '.join(self.choices)}")
-        bounds = [f"{bound:g}" for bound in (self.low, self.high) if bound is not None]
-        if bounds and not self.allows(value):
-            expected = " to ".join(bounds) + " on" * (len(bounds) < 2)
-            raise UserError(f"{self.flag(name)} {value}: expected a number from {expected}")
+        low, high = self.low, self.high
+        if not ((low is None or value >= low) and (high is None or value <= high)):
+            numbers = f"{low:g} on" if high is None else f"{low:g} to {high:g}"
+            raise UserError(f"{self.flag(name)} {value}: expected a number from {numbers}")
 
     def flag(self, name: str) -> str:
         """The option as users type it, for a field of this name."""
@@ -119,6 +110,17 @@ class Field(NamedTuple):
     """Its type."""
     default: Any
 
+    def check(self, value: Any) -> None:
+        """Refuse a value, or one of several, that the option does not take."""
+        for element in value if type(value) is tuple else () if value is None else (value,):
+            self.about.check(self.name, element)
+
+    @property
+    def parameter(self) -> str:
+        """The name of the command line's parameter: several fields with a `value` share one."""
+        flag = self.about.flag(self.name)
+        return flag.removeprefix("--").replace("-", "_") if self.about.value else self.name
+
 
 class Declared:
     """The base of dataclasses whose fields are options."""
@@ -131,9 +133,7 @@ class Declared:
     def __post_init__(self) -> None:
         """Check each value. Subclasses check how their fields fit together, and call this method."""
         for declared_field in type(self).declared():
-            value = getattr(self, declared_field.name)
-            for element in value if type(value) is tuple else () if value is None else (value,):
-                declared_field.about.check(declared_field.name, element)
+            declared_field.check(getattr(self, declared_field.name))
 
     @classmethod
     def declared(cls) -> tuple[Field, ...]:
@@ -165,9 +165,8 @@ def _inner(entry: Field) -> list[Field]:
     """The options that stand in the place of a field: those of a nested class, or those of the parts of a table."""
     if entry.about.nested:
         return list(entry.about.nested.declared())
-    table = entry.about.parts
-    every: list[type[Declared] | None] = [getattr(table[name], "Options", None) for name in table or ()]
-    return [inner for options in every if options is not None for inner in options.declared()]
+    parts = map(entry.about.parts.__getitem__, entry.about.parts) if entry.about.parts else ()
+    return [inner for part in parts if hasattr(part, "Options") for inner in part.Options.declared()]
 
 
 def flattened(declared: Iterable[Field]) -> Iterator[Field]:
@@ -185,8 +184,11 @@ def flattened(declared: Iterable[Field]) -> Iterator[Field]:
                 yield option_field
 
 
+@dataclass(init=False)
 class OptionValues:
     """The options of parts that are set, by name. Each part takes the options that its class `Options` declares."""
+
+    values: dict[str, Any]
 
     def __init__(self, **values: Any) -> None:
         self.values = {name: value for name, value in values.items() if value is not None}
@@ -196,42 +198,33 @@ class OptionValues:
         names = [entry.name for entry in fields(options)]  # type: ignore[arg-type]
         return options(**{name: self.values[name] for name in names if name in self.values})
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(other) == vars(self)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.values.items())})"
-
 
 def made(group: type[Group], declared: Iterable[Field], typed: Mapping[str, Any]) -> Group:
-    """An object of the values that were typed, under the names of `parameter_name`."""
+    """An object of the values that were typed, under the names of `Field.parameter`."""
     return group(**dict(_values(declared, typed)))
 
 
 def _values(declared: Iterable[Field], typed: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for entry in declared:
-        name, about = entry.name, entry.about
+        about = entry.about
         if about.nested:
-            yield name, made(about.nested, about.nested.declared(), typed)
+            yield entry.name, made(about.nested, about.nested.declared(), typed)
         elif about.parts:
-            values = [(inner, value) for inner in _inner(entry) for _, value in _values([inner], typed)]
-            kind: type[OptionValues] = entry.hint
-            yield name, kind(**{inner.name: value for inner, value in values if value not in ((), inner.default)})
-        elif (key := parameter_name(entry)) in typed:
-            value = typed[key]
+            values: dict[str, Any] = {}
+            for inner in _inner(entry):
+                for name, value in _values([inner], typed):
+                    if value not in ((), inner.default):
+                        inner.check(value)
+                        values[name] = value
+            yield entry.name, entry.hint(**values)
+        elif entry.parameter in typed:
+            value = typed[entry.parameter]
             if about.value:
                 value = about.value in value if isinstance(value, tuple) else about.value == value
             if not about.read:
-                yield name, value
+                yield entry.name, value
             elif value not in (None, ()):
-                yield name, about.read(value)
-
-
-def parameter_name(entry: Field) -> str:
-    """The name of the command line's parameter for a field: several fields with a `value` share one."""
-    return entry.about.flag(entry.name).removeprefix("--").replace("-", "_") if entry.about.value else entry.name
+                yield entry.name, about.read(value)
 
 
 def as_json(options: Declared) -> dict[str, Any]:

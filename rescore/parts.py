@@ -92,7 +92,7 @@ FORMATS: Registry[Any] = Registry(
         "espnet1": ("rescore.formats.espnet:ESPNET1", "ESPnet1 data.json"),
         "espnet2": ("rescore.formats.espnet:ESPNET2", "ESPnet2 decode folder"),
         "kaldi": ("rescore.asr.formats.acoustic:KALDI", "Kaldi N-best folder"),
-        "lattice": ("rescore.asr.formats.lattices", "lattices: HTK or SRILM SLF, Kaldi or OpenFst text"),
+        "lattice": ("rescore.asr.formats.lattices", "word lattices of HTK or SRILM (SLF)"),
         "srilm": ("rescore.asr.formats.acoustic:SRILM", "SRILM N-best files"),
         "icefall": ("rescore.asr.formats.speech:ICEFALL", "icefall (k2) recogs"),
         "sherpa": ("rescore.asr.formats.speech:SHERPA", "sherpa-onnx results"),
@@ -127,11 +127,6 @@ KINDS: Registry[Any] = Registry(
         "unilm-bw": ("rescore.lms.kinds:BackwardUnilmKind", "causal language model of reversed sentences"),
         "lstm": ("rescore.research.kinds:LstmKind", "LSTM language model"),
         "lstm-bw": ("rescore.research.kinds:BackwardLstmKind", "LSTM language model of reversed sentences"),
-        "permutation": (
-            "rescore.research.kinds:PermutationKind",
-            "permutation language model (as XLNet, with T-TA layers)",
-        ),
-        "electra": ("rescore.research.kinds:ElectraKind", "ELECTRA discriminator, which detects replaced tokens"),
         "unified": (
             "rescore.mt.kinds:UnifiedKind",
             "one network that reads in several directions (UniLM), with or without a source text",
@@ -146,7 +141,6 @@ KINDS: Registry[Any] = Registry(
             "rescore.large.kinds:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
         ),
-        "a3t": ("rescore.research.kinds:A3tKind", "alignment-aware acoustic and text model; listens to --audio"),
         "qe": (
             "rescore.mt.quality_estimation:QualityKind",
             "translation quality estimate without references (COMET-QE, CometKiwi)",
@@ -155,15 +149,6 @@ KINDS: Registry[Any] = Registry(
     },
 )
 """The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
-
-EXPERIMENTS: Registry[Any] = Registry(
-    "experiment",
-    {
-        "hypernyms": ("rescore.research.kinds:HypernymOptions", "classes of rare nouns as targets"),
-        "sentence-order": ("rescore.research.kinds:OrderOptions", "the order of two lines as a further target"),
-    },
-)
-"""Options that are added to the trainings of several kinds: subclasses of `rescore.lms.training.options.Experiment`."""
 
 CHANNEL_KINDS: Registry[Any] = Registry(
     "kind of channel",
@@ -219,8 +204,8 @@ TESTS: Registry[Any] = Registry(
     "test",
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
-        "bootstrap": ("rescore.metrics.bootstrap:Bootstrap", "paired bootstrap"),
-        "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
+        "bootstrap": ("rescore.metrics.further_tests:Bootstrap", "paired bootstrap"),
+        "mapsswe": ("rescore.metrics.further_tests:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
 """Of the difference between two systems: classes with the methods of `SignificanceTest`."""

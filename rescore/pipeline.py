@@ -20,19 +20,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from pathlib import Path
 
 from rescore import decision
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.errors import UserError
-from rescore.formats import ReadOptions, sniff
-from rescore.formats.source import Source
 from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
 from rescore.nbest import EMPTY, NbestList, split_fingerprint, without_copies
-from rescore.parts import FORMATS
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -326,27 +322,3 @@ class _Clock:
         began = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - began
-
-
-def lattice_oracle(
-    metric: Metric, lists: Sequence[NbestList], paths: Sequence[str], options: ReadOptions
-) -> float | None:
-    """The WER of the path nearest to the reference in each lattice, in percent; the files are read once more.
-
-    None for other metrics, for normalisation beyond single words, and for lists that no file of word lattices has.
-    """
-    normaliser = metric.words
-    if metric.name != "WER" or normaliser is None or normaliser.whisper_english:
-        return None
-    references = {nbest.id: nbest.references for nbest in lists}
-    errors: dict[str, tuple[int, int]] = {}
-    for path in paths:
-        name = sniff(source := Source(path)) if Path(path).exists() else None
-        fewest_errors = getattr(FORMATS[name], "fewest_errors", None) if name else None
-        if fewest_errors is None:
-            return None
-        errors |= fewest_errors(source, options, references, normaliser)
-    if errors.keys() != references.keys():
-        return None
-    words = sum(words for _, words in errors.values())
-    return 100.0 * sum(wrong for wrong, _ in errors.values()) / words if words else None

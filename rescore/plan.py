@@ -34,7 +34,6 @@ from rescore.lms import (
 )
 from rescore.metrics import METRICS, Metric, choose_metric
 from rescore.metrics.base import remembered
-from rescore.metrics.significance import Folds, split
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
@@ -50,6 +49,7 @@ from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
 
 if TYPE_CHECKING:
+    from rescore.metrics.folds import Folds
     from rescore.metrics.listed import WordList
 
 log = logging.getLogger(__name__)
@@ -253,7 +253,11 @@ class _Resolver:
         columns = list(dict.fromkeys([*self._columns(plan), *components]))
         if components:
             self._decide("components", ", ".join(components), "--components: parts of the toolkit's score")
-        folds = split([nbest.id for nbest in self._lists], config.folds, config.speaker) if config.folds else None
+        folds = None
+        if config.folds:
+            from rescore.metrics.folds import split  # here: most runs have no folds
+
+            folds = split([nbest.id for nbest in self._lists], config.folds, config.speaker)
         name = config.dev or "dev"
         if folds:
             name = f"{folds.number} folds by {folds.unit}"

@@ -26,16 +26,15 @@ from rescore.lms import backends, checkpoint
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import Hypothesis
+from rescore.reports.check import parse
 from rescore.reports.files import read as read_results
 from rescore.reports.overview import render_overview
-from rescore.signature import Signature
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
 from tests.large.speech_models import build_ctc, build_speech, sound
 from tests.large.test_huggingface import build as causal_model
 from tests.large.test_seq2seq import build as translation_model
 from tests.lms.test_ngram import ARPA
-from tests.research.test_hypernyms import wordnet
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = {"--null", "--train", "--write-compact"}
@@ -101,7 +100,6 @@ def short(line: str) -> list[str]:
     line = line.replace("--config small", "--config tiny.json")
     line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
-    line = line.replace("--lm a3t ", "--lm a3t --steps 2 --d-model 16 ") if "train" in line else line
     if "--lm ngram" in line and line.startswith("rescore train"):
         line += " --discount-fallback"
     return shlex.split(line)[1:]
@@ -156,8 +154,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "test_wsj_score.json").write_text(json.dumps(entries), encoding="utf-8")
     (folder / "corpus.txt.xz").write_bytes(lzma.compress("\n".join(SENTENCES).encode()))
     (folder / "tiny.json").write_text(json.dumps(TINY), encoding="utf-8")
-    (folder / "wordnet").mkdir()
-    wordnet(folder / "wordnet")
     shutil.copytree(ROOT / "models", folder / "models")
     shutil.copy(ROOT / "data" / "two.json", folder / "data" / "two.json")
     shutil.copy(ROOT / "data" / "golden.json", folder / "data" / "golden.json")
@@ -197,10 +193,11 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "data" / "segments").write_text(places, encoding="utf-8")
     for name in ("dev", "test"):
         (folder / "lats" / name).mkdir(parents=True)
-        with open(folder / "lats" / name / "lat.1.txt", "w", encoding="utf-8") as file:
-            for nbest in formats.read([folder / "exp" / "asr" / f"decode_{name}"]):
-                arcs = [f"{at} {at + 1} {word} 0.5,1" for at, word in enumerate(nbest.hypotheses[0].text.split())]
-                file.write("\n".join([nbest.id, *arcs, str(len(arcs)), "", ""]))
+        for nbest in formats.read([folder / "exp" / "asr" / f"decode_{name}"]):
+            words = nbest.hypotheses[0].text.split()
+            links = [f"J={at} S={at} E={at + 1} W={word} a=-1 l=-0.5" for at, word in enumerate(words)]
+            lattice = "\n".join(["start=0", *links, ""])
+            (folder / "lats" / name / f"{nbest.id}.slf").write_text(lattice, encoding="utf-8")
     (folder / "lm").mkdir()
     (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
     run = [
@@ -227,21 +224,16 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _speech(folder: Path) -> None:
-    """A sound for each list, its words with times, and speech models under the names that the docs use."""
+    """A sound for each list, and speech models under the names that the docs use."""
     for name, build in ("facebook/wav2vec2-base-960h", build_ctc), ("openai/whisper-small", build_speech):
         (folder / name).mkdir(parents=True)
         build("hubert" if build is build_ctc else "whisper", folder / name)
-    shutil.copytree(folder / "facebook" / "wav2vec2-base-960h", folder / "DIR")
     (folder / "wav").mkdir()
-    lines: dict[str, list[str]] = {"wav.scp": [], "text": [], "words.ctm": []}
+    lines = []
     for number, nbest in enumerate(formats.read([folder / f"{name}.json" for name in ("dev", "test")])):
-        path, words = sound(folder / "wav" / f"{nbest.id}.wav", 1.5, number), nbest.references[0].split()
-        lines["wav.scp"].append(f"{nbest.id} {path}\n")
-        lines["text"].append(f"{nbest.id} {' '.join(words)}\n")
-        step = 1.5 / len(words)
-        lines["words.ctm"] += [f"{nbest.id} 1 {at * step:.3f} {step:.3f} {word}\n" for at, word in enumerate(words)]
-    for name, content in lines.items():
-        (folder / name).write_text("".join(content), encoding="utf-8")
+        path = sound(folder / "wav" / f"{nbest.id}.wav", 1.5, number)
+        lines.append(f"{nbest.id} {path}\n")
+    (folder / "wav.scp").write_text("".join(lines), encoding="utf-8")
 
 
 def _recordings(folder: Path) -> None:
@@ -337,7 +329,7 @@ def test_signatures_beside_the_results_are_whole() -> None:
         for row, signature in json.loads(path.read_text(encoding="utf-8"))["signatures"].items():
             if "|w:" not in signature:  # the form before weights of columns had fields of their own
                 continue
-            read = Signature.parse(signature)
+            read = parse(signature)
             assert read.metric in ("WER", "BLEU") and read.versions["rescore"], (path.name, row)
             assert read.tuned and read.weights, (path.name, row)
     for page in (ROOT / "docs" / "results").glob("*.md"):

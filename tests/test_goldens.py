@@ -550,11 +550,10 @@ TINY = (
 TEXT = ("--text", "data/sentences.txt", "--size", "400")
 PAIRS = ("--pairs", "source.txt", "data/sentences.txt", "--size", "400")
 TRAINED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    **dict.fromkeys(("tta", "bilm", "unilm", "unilm-bw", "lstm", "lstm-bw", "permutation"), (TEXT, ())),
+    **dict.fromkeys(("tta", "bilm", "unilm", "unilm-bw", "lstm", "lstm-bw"), (TEXT, ())),
     "tta-pairs": (PAIRS, ()),
     "bilm-pairs": (PAIRS, ()),
-    "electra": ((*TEXT[:2], "--generator", "generator"), ()),
-    "unified": (PAIRS, ("bi", "l2r", "r2l", "seq2seq", "channel", "bi:source")),
+    "unified": (PAIRS, ("bi", "l2r", "r2l", "seq2seq", "channel")),
 }
 """Options of a training, and the readings of its network."""
 
@@ -569,8 +568,6 @@ def test_train(golden: Golden, name: str) -> None:
     golden.hide(r"(validation loss \d+\.\d{3})\d", r"\1")
     golden.hide(r"(?m)(perplexity.*) \d\S+$", r"\1 OF THE LOSS")
     golden.hide(r"@\w{12}", "@TRAINED")
-    if kind == "electra":
-        golden.quietly("train", "--lm", "tta", *TEXT, *TINY[:-1], "generator")
     golden.run("train", "--lm", kind, *options, *TINY)
     lists = {name: {**one, "src": backwards(one["ref"])} for name, one in first("test", 3).items()}
     write_json(golden.folder / "few.json", lists)

@@ -28,7 +28,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, Origin, Role
 from rescore.options import Declared, as_json, option
 from rescore.parts import Registry
-from rescore.signature import Signature
+from rescore.reports.check import parse
 from rescore.tuning import Weights
 from rescore.tuning.weights import TunedFor
 from rescore.version import VERSION
@@ -97,7 +97,7 @@ class Semicolons:
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
-        base: float = option(math.e, "semicolons: base of the logarithms.", "--log-base", low=1, open_low=True)
+        base: float = option(math.e, "semicolons: base of the logarithms.", "--log-base", low=1.1)
 
     def sniff(self, source: Source) -> bool:
         return source.head.startswith("u0;")
@@ -189,8 +189,8 @@ def test_a_metric(rescore: Run, register: object, lists: Path, tmp_path: Path) -
     register(parts.METRICS, "ser", Sentences, "sentence error rate")
     found = rescore("eval", lists, "--metric", "ser").stdout
     (line,) = (line for line in found.splitlines() if line.startswith("SER|"))
-    assert Signature.parse(line).versions == {"rescore": VERSION, "counter": "1.2", "comet": "3"}
-    assert str(Signature.parse(line)) == line
+    assert parse(line).versions == {"rescore": VERSION, "counter": "1.2", "comet": "3"}
+    assert str(parse(line)) == line
     assert "100.00" in rescore("eval", lists, "--metric", "SER").stdout
     (tmp_path / "lm.arpa").write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1\t<unk>\n\n\\end\\\n")
     assert_one_line_error(rescore("eval", lists, "--metric", "serr"), "did you mean ser?")
@@ -259,6 +259,8 @@ def test_a_decision(rescore: Run, register: object, lists: Path, tmp_path: Path)
     done = rescore("rerank", lists, "--weights", "w.json", "--decide", "last", "--report", "r.json", "--best", "-")
     assert done.stdout.splitlines() == [f"u{index} short" for index in range(4)], done.stderr
     assert "|decide:last|" in json.loads((tmp_path / "r.json").read_text())["signature"]
+    write_json(tmp_path / "last.json", {"weights": {"s2s": 1}, "decision": {"name": "last"}})
+    assert rescore("rerank", lists, "--weights", "last.json", "--best", "-").stdout == done.stdout
 
 
 class LeastLoss(DecisionRule):

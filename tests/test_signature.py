@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import rescore
 from rescore.errors import UserError
 from rescore.nbest import Column
+from rescore.reports.check import differences, parse
 from rescore.signature import Signature
 from tests.cli.test_recipe import make
 from tests.conftest import ROOT, Run, assert_one_line_error, write_json
@@ -39,14 +40,14 @@ COLUMNS = st.builds(Column, NAMES, st.from_regex(r"[0-9a-f]{12}", fullmatch=True
 )
 def test_what_is_printed_is_read_again(signature: Signature) -> None:
     line = str(signature)
-    assert line.isprintable() and Signature.parse(line) == signature
-    assert signature.differences(signature) == {}
+    assert line.isprintable() and parse(line) == signature
+    assert differences(signature, signature) == {}
 
 
 def test_differences_are_by_field() -> None:
     one = Signature("WER", {"case": "lc"}, {"s2s": 0.5, "tta": 0.5}, tuned="10@aaaaaaaa")
     other = Signature("WER", {"case": "mixed"}, {"s2s": 0.4, "tta": 0.6}, tuned="10@aaaaaaaa")
-    assert one.differences(other) == {
+    assert differences(one, other) == {
         "settings": ("case lc", "case mixed"),
         "weights": ("s2s 0.5, tta 0.5", "s2s 0.4, tta 0.6"),
     }
@@ -55,7 +56,7 @@ def test_differences_are_by_field() -> None:
 @pytest.mark.parametrize("line", ["", "WER|case", "WER|w:s2s=x", "WER|lm:tta=tta@12"])
 def test_what_is_no_signature(line: str) -> None:
     with pytest.raises(UserError, match="signature"):
-        Signature.parse(line)
+        parse(line)
 
 
 def test_one_experiment_has_one_signature(rescore: Run, tmp_path: Path) -> None:
@@ -140,7 +141,7 @@ def test_every_figure_is_signed(rescore: Run, tmp_path: Path) -> None:
         rescore("score", "--text", "text", *lm).stdout.splitlines()[-1],
         rescore("eval", "l.json").stdout.splitlines()[-1],
     ):
-        assert Signature.parse(line).versions["rescore"]
+        assert parse(line).versions["rescore"]
     rescore("rerank", "s.jsonl", "--weights", "w.json", "--report", "r.json", "--dataset", "set")
     assert (
         f"- set, ngram: `{json.loads((tmp_path / 'r.json').read_text())['signature']}`"

@@ -1,9 +1,9 @@
-"""Join recordings of single digits into strings of three to seven, as Kaldi data folders with word times.
+"""Join recordings of single digits into strings of three to seven, as Kaldi data folders.
 
     python strings.py recordings.tar.xz data
 
-Each of train, dev and test gets wav.scp, text, words.ctm and wav/ID.wav. Recordings 0 to 4 of each digit and speaker
-are the test set, 5 to 9 the dev set, the rest is for training. A string has one speaker. Digits follow each other as a
+Each of train, dev and test gets wav.scp, text and wav/ID.wav. Recordings 0 to 4 of each digit and speaker are the test
+set, 5 to 9 the dev set, the rest is for training. A string has one speaker. Digits follow each other as a
 random bigram model says, so that a language model has something to learn.
 """
 
@@ -60,15 +60,12 @@ def string(randomness: random.Random, follows: npt.NDArray[np.float64]) -> list[
     return digits
 
 
-def joined(recordings: Sequence[Samples], randomness: random.Random) -> tuple[Samples, list[tuple[float, float]]]:
-    """The samples of a string, and start and duration of each digit in seconds."""
-    parts, times, at = [], [], 0
+def joined(recordings: Sequence[Samples], randomness: random.Random) -> Samples:
+    """The samples of a string, with a pause before each digit."""
+    parts = []
     for samples in recordings:
-        pause = np.zeros(int(randomness.uniform(0, PAUSE) * RATE), np.int16)
-        parts += [pause, samples]
-        times.append(((at + len(pause)) / RATE, len(samples) / RATE))
-        at += len(pause) + len(samples)
-    return np.concatenate(parts), times
+        parts += [np.zeros(int(randomness.uniform(0, PAUSE) * RATE), np.int16), samples]
+    return np.concatenate(parts)
 
 
 def main() -> None:
@@ -82,12 +79,12 @@ def main() -> None:
         randomness = random.Random(seed)
         folder = arguments.out / part
         (folder / "wav").mkdir(parents=True, exist_ok=True)
-        scp, text, ctm = [], [], []
+        scp, text = [], []
         for count in range(number):
             speaker = speakers[count % len(speakers)]
             numbers = string(randomness, follows)
             name = f"{speaker}-{part}-{count:04d}"
-            samples, times = joined([randomness.choice(digits[part, speaker, digit]) for digit in numbers], randomness)
+            samples = joined([randomness.choice(digits[part, speaker, digit]) for digit in numbers], randomness)
             path = folder / "wav" / f"{name}.wav"
             with wave.open(str(path), "wb") as sound:
                 sound.setnchannels(1)
@@ -95,16 +92,9 @@ def main() -> None:
                 sound.setframerate(RATE)
                 sound.writeframes(samples.tobytes())
             scp.append(f"{name} {path}\n")
-            words = [str(digit) for digit in numbers]
-            text.append(f"{name} {' '.join(words)}\n")
-            ctm += [f"{name} 1 {at:.3f} {size:.3f} {word}\n" for word, (at, size) in zip(words, times, strict=True)]
-        for file, lines in ("wav.scp", sorted(scp)), ("text", sorted(text)), ("words.ctm", sorted(ctm, key=_by_time)):
-            (folder / file).write_text("".join(lines), encoding="utf-8")
-
-
-def _by_time(line: str) -> tuple[str, float]:
-    cells = line.split()
-    return cells[0], float(cells[2])
+            text.append(f"{name} {' '.join(map(str, numbers))}\n")
+        for file, lines in ("wav.scp", scp), ("text", text):
+            (folder / file).write_text("".join(sorted(lines)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ from rescore.errors import UserError, counted
 from rescore.formats.audio import RecordingSegment
 from rescore.metrics import Metric
 from rescore.metrics.alignment import align
+from rescore.metrics.folds import Folds, split
 from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.metrics.significance import Folds, split
 from rescore.nbest import NbestList, without_copies
 from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap

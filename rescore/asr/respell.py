@@ -28,8 +28,8 @@ from rescore.errors import UserError, counted
 from rescore.expansion import Expansion
 from rescore.lms import parse, shipped_models
 from rescore.lms.lexicon import NAME, Lexicon, spelled
+from rescore.metrics.folds import split
 from rescore.metrics.listed import WordList
-from rescore.metrics.significance import split
 from rescore.nbest import (
     CHANNEL,
     EDITS,

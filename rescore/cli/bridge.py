@@ -6,57 +6,47 @@ def convert(conversion: Conversion, inputs: InputOptions) -> None: ...
 
 from __future__ import annotations
 
+import fnmatch
 import inspect
 import logging
-import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
-from rescore.cli import clashes
 from rescore.errors import UserError
-from rescore.options import Declared, Field, Option, flattened, made, parameter_name
-from rescore.parts import Registry
+from rescore.options import Declared, Field, Option, flattened, made
 
 LONG = 50
 """Columns that a list of names may take in the help before it goes into the text, which is wrapped."""
-SCREEN = 45
-"""Lines of a help text that is shown in full. Longer texts show the common options; `--help-all` shows all."""
+FEW = 12
+"""Options that the help always shows. Of more options it shows the common ones; `--help-all` shows all."""
 WHOLE = "rescore.help.whole"
 """Key of a context: whether the whole help is shown."""
 PARTS = "rescore.options.parts"
-"""Key of a context: whether the options of parts (metrics, formats, decisions) are read."""
+"""Key of a context: whether the options of parts (metrics, formats) are read."""
 _ENTRY = "entry"
 
 
-class Text(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """A text, or what a function makes of it. A shell completes the words and the paths that the metavar names."""
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """What a function makes of a text."""
 
-    def __init__(
-        self, metavar: str, parse: Callable[[str], Any] | None = None, names: Iterable[str] = (), name: str = "text"
-    ) -> None:
-        """metavar: such as FILE, or `tune|off|NUMBER`. names: further words. name: is shown where metavar is empty."""
-        self.name, self._parse = name, parse
-        self._files = re.search(r"\b(FILE|DIR|NBEST|PATH|RESULTS|LISTS)\b", metavar) is not None
-        self._names = [*names, *re.findall(r"(?:^|\|)([a-z][a-z0-9-]*)(?=$|\||\[)", metavar)]
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self._parse = parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         try:
-            return self._parse(value) if self._parse and isinstance(value, str) else value
-        except ValueError as error:
+            return self._parse(value) if isinstance(value, str) else value
+        except (ValueError, UserError) as error:
             self.fail(str(error), param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        matching = [CompletionItem(name) for name in self._names if name.startswith(incomplete)]
-        return [*matching, CompletionItem(incomplete, type="file")] if self._files else matching
 
 
 @dataclass(frozen=True)
@@ -69,8 +59,6 @@ class Offer:
     names: tuple[str, ...] = ()
     """Fields that are offered besides."""
     required: tuple[str, ...] = ()
-    helps: Mapping[str, str] = field(default_factory=dict)
-    """Help texts of the command's own, by field."""
 
     def _declared(self) -> list[Field]:
         """The fields of the class; those with options of parts only if the command line may hold such options."""
@@ -81,19 +69,15 @@ class Offer:
         """The offered options."""
         every = not (self.groups or self.names)
         return [
-            entry._replace(about=self._about(entry))
+            entry._replace(about=replace(entry.about, required=entry.about.required or entry.name in self.required))
             for entry in flattened(self._declared())
             if every or entry.title in self.groups or entry.name in self.names
         ]
 
-    def _about(self, entry: Field) -> Option:
-        required = entry.about.required or entry.name in self.required
-        return replace(entry.about, required=required, help=self.helps.get(entry.name, entry.about.help))
-
     def parameters(self) -> Iterator[click.Parameter]:
         shared = dict[str, list[Field]]()
         for entry in self.fields:
-            shared.setdefault(parameter_name(entry), []).append(entry)
+            shared.setdefault(entry.parameter, []).append(entry)
         for name, entries in shared.items():
             parameter = _argument(name, entries[0]) if entries[0].about.argument else _option(name, entries)
             setattr(parameter, _ENTRY, entries[0])
@@ -107,7 +91,7 @@ class Offer:
             if needed and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE and not ctx.params[needed.name]:
                 flag = f"{needed.about.flag(needed.name)} {needed.about.metavar or ''}".strip()
                 raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
-        offered = {name: ctx.params[name] for name in map(parameter_name, entries.values())}
+        offered = {entry.parameter: ctx.params[entry.parameter] for entry in entries.values()}
         return made(self.declared, self._declared(), offered)
 
 
@@ -135,8 +119,9 @@ def _argument(name: str, entry: Field) -> click.Argument:
     about = entry.about
     kind, _, several = _kind(entry.hint)
     number: dict[str, Any] = {"nargs": -1} if several else {"default": entry.default}
-    metavar = about.metavar or _metavar(about)
-    return click.Argument([name], metavar=metavar, required=about.required, type=_type(kind, about), **number)
+    return click.Argument(
+        [name], metavar=_metavar(about, kind), required=about.required, type=_type(kind, about), **number
+    )
 
 
 def _option(name: str, entries: Sequence[Field]) -> click.Option:
@@ -145,8 +130,7 @@ def _option(name: str, entries: Sequence[Field]) -> click.Option:
     about = entry.about
     kind, optional, several = _kind(entry.hint)
     names = about.names or (f"--{name.replace('_', '-')}",)
-    metavar = about.metavar or _metavar(about) or ("N" if kind is int else None)
-    shown: dict[str, Any] = {"help": about.help or None, "metavar": metavar, "required": about.required}
+    shown: dict[str, Any] = {"help": about.help or None, "required": about.required}
     if about.value:
         shown |= {"type": click.Choice([value.about.value for value in entries]), "multiple": about.repeated}
     elif kind is bool and not about.parse:
@@ -158,10 +142,10 @@ def _option(name: str, entries: Sequence[Field]) -> click.Option:
     else:
         if not (optional or several or about.required):
             shown |= {"default": entry.default, "show_default": True}
-        shown |= {"multiple": several}
-        if get_origin(kind) is tuple and not about.parse:
-            shown |= {"nargs": 2} if several else {"nargs": 2, "multiple": True, "callback": _single}
+        shown |= {"multiple": several, "metavar": _metavar(about, kind)}
+        if get_origin(kind) is tuple:
             kind = get_args(kind)[0]
+            shown |= {"nargs": 2, "multiple": True, "callback": _single}
         shown |= {"type": _type(kind, about)}
     return click.Option([name, *names], **shown)
 
@@ -169,51 +153,36 @@ def _option(name: str, entries: Sequence[Field]) -> click.Option:
 def _single(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
     """The only value of an option that is not for several; click itself would silently take the last."""
     if len(value) > 1:
-        lm = f"--lm {ctx.params['lm']} takes {param.opts[0]}" if "lm" in ctx.params else f"give {param.opts[0]}"
-        raise click.UsageError(f"{lm} once; put the texts into one file for each language", ctx)
+        raise click.UsageError(f"give {param.opts[0]} once; put the texts into one file for each language", ctx)
     return value[0] if value else None
 
 
-def _metavar(about: Option) -> str | None:
-    """The names of the option's table, if they are few."""
-    table = about.table
-    names = f"[{'|'.join(table or ())}]"
-    return None if table is None else names if len(names) < LONG else "NAME"
+def _metavar(about: Option, kind: Any) -> str | None:
+    """What stands for a value in the help: of a table, its names if they are few."""
+    if about.metavar or about.table is None:
+        return about.metavar or {int: "N", float: "NUMBER"}.get(kind)
+    names = f"[{'|'.join(about.table)}]"
+    return names if len(names) < LONG else "NAME"
 
 
 def _type(kind: Any, about: Option) -> Any:
-    """click's type of values of a kind."""
-    metavar = about.metavar or ""
-    if about.parse:
-        return Text(metavar, about.parse)
-    if (table := about.table) is not None:
-        return Text(metavar, partial(_name, table), table)
+    """click's type of values of a kind. `Option.check` holds numbers to their range."""
+    if parse := about.parse or (about.table and about.table.check):
+        return Parsed(parse)
     if isinstance(about.choices, tuple) and about.choices:
         return click.Choice(list(about.choices))
     if kind is int:
-        low, high = (None if bound is None else int(bound) for bound in (about.low, about.high))
-        return click.IntRange(low, high)
-    if kind is float:
-        return Text(metavar, partial(_number, about), name="number")
-    return Text(metavar, Path if kind is Path else None, about.describes or ())
+        return click.IntRange(about.low and int(about.low), about.high and int(about.high))
+    return Parsed(Path) if kind is Path else float if kind is float else str
 
 
-def _name(table: Registry[Any], text: str) -> str:
-    try:
-        return table.check(text)
-    except UserError as error:
-        raise ValueError(str(error)) from None
+class Given(NamedTuple):
+    """A value of an option or an argument."""
 
-
-def _number(about: Option, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
-    if not about.allows(number):
-        low, high = (-math.inf if about.low is None else about.low), (math.inf if about.high is None else about.high)
-        raise ValueError(f"{text} is not between {low:g} and {high:g}")
-    return number
+    shown: str
+    """The option as it is typed, or the argument as the help names it."""
+    value: str
+    about: Option
 
 
 class Command(click.Command):
@@ -244,11 +213,10 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        clashes.check(list(self._given(ctx)))
+        _check_files(list(self._given(ctx)))
         return self.function(**{key: offer.make(ctx) for key, offer in self.offers(ctx).items()})
 
-    def _given(self, ctx: click.Context) -> Iterator[clashes.Given]:
-        """Options as they are typed, or arguments as the help names them, with each of their values."""
+    def _given(self, ctx: click.Context) -> Iterator[Given]:
         for parameter in self.get_params(ctx):
             entry, value = entry_of(parameter), ctx.params.get(parameter.name or "")
             if entry is None or value is None or isinstance(value, bool):
@@ -256,25 +224,53 @@ class Command(click.Command):
             named = isinstance(parameter, click.Option)
             shown = max(parameter.opts, key=len) if named else (parameter.metavar or parameter.name or "").strip(".[]")
             for item in value if isinstance(value, tuple) else [value]:
-                yield clashes.Given(shown, str(item), entry.about)
-
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """All options where they fit on a screen, or `--help-all` asks for them; else the common options."""
-        if not ctx.meta.get(WHOLE):
-            ctx.meta[WHOLE] = True
-            trial = ctx.make_formatter()
-            super().format_help(ctx, trial)
-            ctx.meta[WHOLE] = trial.getvalue().count("\n") <= SCREEN
-        super().format_help(ctx, formatter)
+                yield Given(shown, str(item), entry.about)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from rescore.cli.help import groups
 
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
         shown = [(entry_of(option), record) for option in options if (record := option.get_help_record(ctx))]
-        for title, records in groups(shown, whole=ctx.meta[WHOLE]).items():
+        for title, records in groups(shown, whole=ctx.meta.get(WHOLE) or len(shown) <= FEW).items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def _check_files(given: Sequence[Given]) -> None:
+    """Refuse, before anything is computed: lists that are not there, because a typing error is the most frequent error;
+    two outputs to one file; and an output that takes the place of a file that is read.
+
+    Links count as what they lead to. What is no file, such as /dev/null, may be given as often as one likes.
+
+    Raises:
+        UsageError: there are such outputs.
+        UserError: a path of lists leads nowhere, and is neither standard input nor a pattern.
+    """
+    written: dict[str, str] = {}
+    for shown, value, about in given:
+        path = Path(value)
+        if "NBEST" in (about.metavar or "") and not (value == "-" or set(value) & set("*?[") or path.exists()):
+            raise UserError(f"{value}: no such file or folder")
+        if not about.writes or (value == "-" and about.writes != "stdout"):
+            continue
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            continue
+        place = value if value == "-" else os.path.realpath(value)
+        if place in written:
+            where = "cannot both go to stdout" if value == "-" else f"both write to {value}"
+            raise click.UsageError(f"{written[place]} and {shown} {where}; give each a file of its own")
+        if about.metavar == "FILE" and path.is_dir():
+            raise click.UsageError(f"{shown} {path}: is a folder; give a file")
+        if about.metavar == "FILE" and not path.parent.is_dir():
+            raise click.UsageError(f"{shown} {path}: there is no folder {path.parent} to write it in; make it first")
+        written[place] = shown
+    for shown, value, about in given:
+        # A language model's path stands behind its kind and options.
+        for name in {value, value.rpartition(":")[2]} - {"-"} if about.reads else ():
+            read = os.path.realpath(name)
+            for place, writer in written.items():
+                if place == read or (not os.path.lexists(name) and fnmatch.fnmatch(place, read)):
+                    raise click.UsageError(f"{writer} would write over {value}, which {shown} reads; give another file")
 
 
 def command(name: str, kind: type[Command] = Command, /, **offers: Offer) -> Callable[[Callable[..., Any]], Command]:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 from rescore.options import Declared, Field
 
-SHORT = 20
-"""Columns of a default that the screen of common options shows."""
 _SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
 """The end of the first sentence of a help text."""
 
@@ -16,17 +14,16 @@ _SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
 def described(entry: Field, record: tuple[str, str], whole: bool) -> tuple[str, str]:
     """An option and its help: with all parts of its table, or on the screen of common options one sentence if it is no
     option of the command's own."""
-    about, brackets, rest = record[1].partition("  [")
+    name, text = record
     if not whole and entry.title != Declared.title:
-        sentence, default = _SENTENCE.split(record[1])[0], rest.removeprefix("default: ")
-        short = len(default) < SHORT and default != rest
-        return record[0], f"{sentence.rstrip('.')}." + (f"{brackets}{rest}" if short else "")
+        return name, _SENTENCE.split(text)[0].rstrip(".") + "."
     more = ""
     if table := entry.about.describes:
-        more = "; ".join(f"{name}: {table.about(name)}" for name in table) + "."
-    elif (table := entry.about.table) and "|".join(table) not in record[0]:
-        more = f"One of: {', '.join(table)}."
-    return record[0], f"{about} {more}{brackets}{rest}" if more else record[1]
+        more = "; ".join(f"{part}: {table.about(part)}" for part in table)
+    elif (table := entry.about.table) and "|".join(table) not in name:
+        more = f"One of: {', '.join(table)}"
+    about, brackets, rest = text.partition("  [")
+    return name, f"{about} {more}.{brackets}{rest}" if more else text
 
 
 def groups(records: Iterable[tuple[Field | None, tuple[str, str]]], whole: bool) -> dict[str, list[tuple[str, str]]]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import difflib
-import errno
 import importlib.metadata
 import io
 import logging
@@ -13,70 +11,14 @@ import os
 import platform
 import signal
 import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from rescore.errors import UserError
 from rescore.parts import Registry
 from rescore.version import VERSION
-
-
-class _Closed(io.RawIOBase):
-    """Where nothing can be written."""
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: object) -> int:
-        raise OSError(errno.EBADF, "is closed", "<stdout>")
-
-
-def prepare() -> None:
-    """Make the streams what the commands take them for."""
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # Outputs may name files whose names are not UTF-8.
-            errors = {sys.stdin: "strict", sys.stdout: "replace"}.get(stream, "backslashreplace")
-            stream.reconfigure(encoding="utf-8", errors=errors)
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if stream is None:  # the next file that is opened would get its number, and what is meant for it
-            os.open(os.devnull, os.O_RDWR)
-    if sys.stdout is None:
-        sys.stdout = io.TextIOWrapper(io.BufferedWriter(_Closed()), encoding="utf-8")
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (as long as the program runs)
-
-
-def forget_output() -> None:
-    """What is still to be written to stdout has nowhere to go."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError, AttributeError):  # it is closed, or no file
-        sys.stdout = None
-
-
-class ReaderGoneError(Exception):
-    """Who reads the output (head, less) went away. It is no OSError: of such a one click makes exit status 1."""
-
-
-@contextmanager
-def reader_may_go() -> Iterator[None]:
-    """
-    Raises:
-        ReaderGoneError: what is written within has no reader.
-    """
-    try:
-        yield
-    except BrokenPipeError:
-        raise ReaderGoneError from None
-
 
 COMMANDS: Registry[click.Command] = Registry(
     "command",
@@ -135,21 +77,6 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS.about(name)) for name in COMMANDS])
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Commands, and files: lists that `run` is to read may stand first."""
-        commands = [CompletionItem(name, help=COMMANDS.about(name)) for name in COMMANDS if name.startswith(incomplete)]
-        return [*commands, CompletionItem(incomplete, type="file")]
-
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        with reader_may_go():  # of a help text
-            return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with reader_may_go():
-            return super().invoke(ctx)
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
             name = args[0].lower()
@@ -164,27 +91,12 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
 
-def _has_gpu() -> bool:
-    """Whether CUDA's driver has a GPU, asked without PyTorch, whose import takes seconds."""
-    try:
-        cuda = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
-    except OSError:
-        return False
-    number = ctypes.c_int()
-    return cuda.cuInit(0) == 0 and cuda.cuDeviceGetCount(ctypes.byref(number)) == 0 and number.value > 0
-
-
 def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
-    """Print the versions of rescore, Python and PyTorch, and the default --device; PyTorch is not imported."""
-    if not asked or ctx.resilient_parsing:
-        return
-    try:
+    """Print the versions of rescore, Python and PyTorch, which is not imported."""
+    if asked and not ctx.resilient_parsing:
         torch = importlib.metadata.version("torch")
-    except importlib.metadata.PackageNotFoundError:
-        torch = "absent"
-    device = "cuda" if "+cpu" not in torch and torch != "absent" and _has_gpu() else "cpu"
-    click.echo(f"rescore {VERSION}, Python {platform.python_version()}, torch {torch}, device {device}")
-    ctx.exit()
+        click.echo(f"rescore {VERSION}, Python {platform.python_version()}, torch {torch}")
+        ctx.exit()
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -213,7 +125,8 @@ class _ToStderr(logging.Handler):
         self.shown.add(said)
         if record.levelno >= logging.WARNING:
             said = styled(said, "yellow")
-        with _cleared_bars():
+        tqdm = sys.modules.get("tqdm")  # progress bars go away for a message, if there may be any
+        with tqdm.tqdm.external_write_mode(file=sys.stderr) if tqdm else contextlib.nullcontext():
             click.echo(f"rescore: {said}", err=True)
 
 
@@ -222,26 +135,35 @@ def styled(text: str, colour: str) -> str:
     return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)  # click drops it where nobody looks
 
 
-def _cleared_bars() -> contextlib.AbstractContextManager[None]:
-    """Takes progress bars away for a message, if there may be any."""
-    tqdm = sys.modules.get("tqdm")
-    return tqdm.tqdm.external_write_mode(file=sys.stderr) if tqdm else contextlib.nullcontext()
+COMPLETE = "_RESCORE_COMPLETE"
+"""Environment variable in which a shell asks click for what may follow on a command line."""
 
 
 def main() -> None:
     """Entry point: exit status 0 fine, 1 a check failed, 2 bad usage or input, in one line on stderr."""
+    if sys.stdout is None or sys.stderr is None:  # the next file that is opened would get what is printed
+        _fail("<stdout>: is closed" if sys.stdout is None else "<stderr>: is closed")
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Outputs may name files whose names are not UTF-8.
+            errors = {sys.stdin: "strict", sys.stdout: "replace"}.get(stream, "backslashreplace")
+            stream.reconfigure(encoding="utf-8", errors=errors)
     log = logging.getLogger("rescore")
     log.handlers = [*(handler for handler in log.handlers if not isinstance(handler, _ToStderr)), _ToStderr()]
     log.setLevel(logging.INFO)
-    prepare()
-    end = _End()
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, end)
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, end)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
     try:
-        status = cli(standalone_mode=False)
+        if shell := os.environ.get(COMPLETE):
+            from click.shell_completion import shell_complete
+
+            sys.exit(shell_complete(cli, {}, "rescore", COMPLETE, shell))
+        with cli.make_context("rescore", sys.argv[1:]) as context:
+            status = cli.invoke(context)
         sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        status = end.exit_code
     except UserError as error:
         _fail(str(error))
     except click.exceptions.NoArgsIsHelpError as error:
@@ -249,14 +171,9 @@ def main() -> None:
         sys.exit(2)
     except click.ClickException as error:
         _fail(f"{error.format_message()} (see --help)")
-    except (click.Abort, KeyboardInterrupt) as error:
-        if isinstance(error.__cause__, EOFError):  # click takes it for the end of a dialogue, but there is no dialogue
-            raise error.__cause__ from None
+    except KeyboardInterrupt:
         click.echo("rescore: interrupted", err=True)
         sys.exit(130)
-    except (ReaderGoneError, BrokenPipeError):
-        forget_output()
-        sys.exit(141)
     except UnicodeDecodeError as error:
         _fail(f"<stdin>: not UTF-8 (byte 0x{error.object[error.start]:02x}); convert it with iconv")
     except UnicodeEncodeError as error:
@@ -264,40 +181,26 @@ def main() -> None:
     except MemoryError:
         _fail("out of memory; give fewer or smaller lists, or a smaller --batch-tokens")
     except OSError as error:  # a full disk, a folder that cannot be read: nothing that a traceback would explain
-        forget_output()
+        sys.stdout = None  # Python would write the rest of the output when it ends, and fail again
+        if isinstance(error, BrokenPipeError):  # the reader (head, less) went away
+            sys.exit(128 + signal.SIGPIPE)
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}")
-    finally:
-        end.finish()
     sys.exit(status if isinstance(status, int) else 0)
 
 
-class _End:
-    """Ends the program at a signal as an exception, so that scores are stored and half-written files are removed.
+def _end(number: int, frame: object) -> None:
+    """End the program at a signal as an exception, so that scores are stored and half-written files are removed.
 
-    A job scheduler sends SIGINT and then SIGTERM: signals within `SECONDS` after the first are ignored.
+    A job scheduler sends SIGINT and then SIGTERM: signals after the first are ignored.
     """
-
-    SECONDS = 10.0
-
-    def __init__(self) -> None:
-        self._until = 0.0
-
-    def __call__(self, number: int, frame: object) -> None:
-        if (now := time.monotonic()) < self._until:
-            return
-        self._until = now + self.SECONDS
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        sys.exit(128 + number)
-
-    def finish(self) -> None:
-        """After a signal, ignore further signals while Python ends, so that the exit status tells the first signal."""
-        if self._until > 0:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    sys.exit(128 + number)
 
 
-def _fail(message: str) -> None:
+def _fail(message: str) -> NoReturn:
     click.echo(f"rescore: {styled('error:', 'red')} {' '.join(message.split())}", err=True)
     sys.exit(2)

@@ -67,8 +67,6 @@ def command(
         outcome = pipeline.run(
             lists, config, dev, lms.load, bar.update, _explain if outputs.explain else lambda plan: None
         )
-    if main := outcome.results.main:
-        main.lattice_oracle = pipeline.lattice_oracle(outcome.metric, outcome.lists, nbest, inputs.read_options)
     reporting.write(outcome.results, nbest[0])
     outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, reporting.report)

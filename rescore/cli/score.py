@@ -50,11 +50,6 @@ class Scoring(Declared):
         metavar="FILE",
         reads=True,
     )
-    accuracy: bool = option(
-        False,
-        "With --text: also print how often the most probable token of a network is the token of the text.",
-        needs="text",
-    )
     tokens: str | None = option(
         None, "Write the log-probability of each token as JSON Lines (also .gz).", metavar="FILE", writes="stdout"
     )
@@ -165,7 +160,7 @@ def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str]
     text_scores = []
     for model in lms.load():
         with options.progress_bar(len(lines), f"score {model.name}") as bar:
-            text_score, scores = perplexity.measure(model, lines, own.accuracy, bar.update)
+            text_score, scores = perplexity.measure(model, lines, bar.update)
         text_scores.append(text_score)
         for number, (line, token_scores) in enumerate(zip(lines, scores, strict=True), 1):
             if tokens:

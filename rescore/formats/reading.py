@@ -35,8 +35,7 @@ log = logging.getLogger(__name__)
 class Format(Protocol):
     """A module (or object) that reads N-best lists of one toolkit.
 
-    It may have further methods: `write(lists, path)`; and, for lattices, `fewest_errors`: the word
-    errors of the best path of each lattice.
+    It may have a further method, `write(lists, path)`.
     """
 
     def sniff(self, source: Source) -> bool:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from rescore.large import hub
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Spec, Wrapped
-from rescore.lms.kinds import MASKED
 
 if TYPE_CHECKING:
     from rescore.large.ctc import CtcModel
@@ -35,7 +34,7 @@ class MaskedKind(HubKind):
     """The pseudo-log-likelihood."""
 
     capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
-    options = MASKED
+    options = ("intact",)
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
         from rescore.large.network import masked

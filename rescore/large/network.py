@@ -258,9 +258,6 @@ class HuggingFaceNetwork:
         rows, targets = rows.to(self._device), targets.to(self._device)
         return logits[rows, targets] - logits.logsumexp(-1)[rows]
 
-    def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
-        return self._logits(batch).argmax(-1)[rows.to(self._device)]
-
     def _logits(self, batch: Batch) -> Tensor:
         """(k, vocabulary) logits at the positions that are asked for, in float32.
 

@@ -23,7 +23,7 @@ LIMITS = {
     "sentences": 1_000,
 }
 """Beyond these a file is damaged, or made to fill the memory."""
-REMOVED = ("phrases",)
+REMOVED = ("bi_source", "cloze", "phrases")
 """Fields of earlier versions; files still have them, switched off."""
 FIRST_QUERIES = ("position", "mask")
 
@@ -65,9 +65,6 @@ class NetworkConfig:
     through the same LayerNorm, as in the authors' code."""
     source: bool = False
     """Whether the network reads two sentences and predicts the second, a translation of the first."""
-    bi_source: bool = False
-    """Whether a `unified` network reads a sentence and its translation from both sides, too; the second of them has a
-    segment of its own."""
     scaled_embeddings: bool = False
     """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et al. 2017, section 3.4). Papers'
     networks have none of this; an encoder's file without this field means it."""
@@ -123,9 +120,9 @@ class NetworkConfig:
             raise UserError(
                 f"{path}: is a model of Hugging Face's transformers, not of rescore; name it {kind}:{path.parent}"
             )
-        if values.pop("cloze", False):
-            raise UserError(f"{path}: predicts masked tokens in all readings; train the network again, without --cloze")
-        values = {name: value for name, value in values.items() if value or name not in REMOVED}
+        for name in REMOVED:
+            if values.pop(name, False):
+                raise UserError(f"{path}: {name} belongs to an earlier version; train the network again")
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
             raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")

@@ -256,11 +256,6 @@ class TiedSoftmax:
             chosen = chosen + self._bias[targets].float()
         return chosen - total[rows]
 
-    def most_probable(self, hidden: Tensor) -> Tensor:
-        """The token with the largest logit for each hidden vector of (m, d): (m,)."""
-        chunks = hidden.split(ROWS // 16)  # each with its logits for the whole vocabulary
-        return torch.cat([torch.cat([part(c) for part in self._slices], dim=-1).argmax(-1) for c in chunks])
-
 
 def log_sum_exp(logits: Tensor) -> Tensor:
     """Of each row, in float32; the logits are overwritten."""
@@ -279,7 +274,7 @@ def convert(network: Network, precision: str) -> TiedSoftmax:
     Keys and values are not converted: most of them are computed for distinct tokens only.
     """
     network.to(DTYPES[precision])
-    weight = network.output_weight.detach()
+    weight = network.token_embedding.weight.detach()
     bias = None if network.output_bias is None else network.output_bias.detach()
     kind = {"int8": torch.qint8, "float32": torch.float16}.get(precision)
     if kind is None or (precision == "float32" and not _fits_float16(network)):

@@ -5,16 +5,14 @@ This module needs no PyTorch; the networks and objectives are in the modules bes
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rescore.errors import UserError
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, LanguageModel, Report, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.options import TrainingOptions
-from rescore.parts import EXPERIMENTS, KINDS, resolve
+from rescore.parts import KINDS, resolve
 
 if TYPE_CHECKING:
     from rescore.lms.networks import Network
@@ -46,8 +44,8 @@ class NeuralKind(Kind):
     trained_with: ClassVar[str] = ""
     """The class of its training options, as "module:class", where it is not the attribute `Options`; scoring does not
     load it."""
-    shape: ClassVar[tuple[str, ...]] = ()
-    """Fields of `NetworkConfig` that only some kinds have, and this one has."""
+    reads_source: ClassVar[bool] = False
+    """Whether its networks may have `NetworkConfig.source`."""
 
     def check(self, config: NetworkConfig) -> None:
         """See that a network of this kind can be made so."""
@@ -55,11 +53,9 @@ class NeuralKind(Kind):
             raise UserError(f"d_model {config.d_model} cannot be divided among {config.heads} heads")
         if config.sentences > 1 and not any(self.capabilities.context):
             raise UserError(f"sentences is {config.sentences}; a {self.name} reads one sentence at a time")
-        for name in ("source", "bi_source"):
-            value = getattr(config, name)
-            if value and name not in self.shape:
-                able = [kind for kind in KINDS.names if KINDS[kind].is_network and name in KINDS[kind].shape]
-                raise UserError(f"{name} is {json.dumps(value)}; a {self.name} has none, {' or '.join(able)} may")
+        if config.source and not self.reads_source:
+            able = [kind for kind in KINDS.names if KINDS[kind].is_network and KINDS[kind].reads_source]
+            raise UserError(f"source is true; a {self.name} has none, {' or '.join(able)} may")
 
     def network(self, config: NetworkConfig) -> Network:
         """A network with fresh random weights."""
@@ -75,12 +71,7 @@ class NeuralKind(Kind):
 
     @classmethod
     def training_options(cls) -> type[TrainingOptions] | None:
-        """The class `Options`, and the options of the experiments that suit the kind."""
-        options = cls.Options or (resolve(cls.trained_with) if cls.trained_with else None)
-        if options is None:
-            return None
-        names = (name for name in EXPERIMENTS.names if EXPERIMENTS[name].suits(cls.capabilities))
-        return _with_experiments(options, cls.__module__, *names)  # type: ignore[arg-type]  # classes have hashes
+        return cls.Options or cast("type[TrainingOptions]", resolve(cls.trained_with))
 
     def tasks(self, data: TrainingData) -> list[Task]:
         """The tasks of the batches in turn, repeated."""
@@ -102,13 +93,6 @@ class NeuralKind(Kind):
         resolve("rescore.lms.training.train:train")(self, options, report=report)
 
 
-@cache
-def _with_experiments(options: type[TrainingOptions], module: str, *names: str) -> type[TrainingOptions]:
-    """The options of a kind in a module and of experiments, in a class; the same class at each call."""
-    bases = (*(EXPERIMENTS[name] for name in reversed(names)), options)
-    return dataclass(frozen=True, kw_only=True)(type("Options", bases, {"__module__": module}))
-
-
 class TtaKind(NeuralKind):
     """The Transformer-based Text Autoencoder (Shin et al. 2020): predicts every token from all others, in one pass."""
 
@@ -116,7 +100,7 @@ class TtaKind(NeuralKind):
     scaled_embeddings = False
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
     options = ("context=", "channel")
-    shape = ("source",)
+    reads_source = True
     trained_with = "rescore.lms.training.options:TtaOptions"
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> LanguageAutoencoding:
@@ -130,17 +114,13 @@ class TtaKind(NeuralKind):
         return NetworkScorer(spec.name, network)
 
 
-MASKED = ("intact", "within-word-l2r")
-"""How a masked model can score otherwise; see `rescore.lms.scorers.masked_scorer`."""
-
-
 class BilmKind(NeuralKind):
     """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's encoder at the T-TA's size."""
 
     architecture = "rescore.lms.networks:BiLM"
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
-    options = (*MASKED, "context=", "channel")
-    shape = ("source",)
+    options = ("intact", "context=", "channel")
+    reads_source = True
     trained_with = "rescore.lms.training.options:BilmOptions"
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> MaskedLanguageModelling:

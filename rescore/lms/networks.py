@@ -16,7 +16,7 @@ from rescore.lms.tokenizer import MASK_ID
 
 
 class Network(nn.Module):
-    """Reads tokens, and predicts tokens, or something of them, by a softmax.
+    """Reads tokens, and predicts tokens by a softmax whose matrix is the embeddings.
 
     Dropout is a habit of training, not a property of the network: `set_dropout` sets it, checkpoints do not know it.
     """
@@ -24,11 +24,6 @@ class Network(nn.Module):
     config: NetworkConfig
     token_embedding: nn.Embedding
     output_bias: nn.Parameter | None
-
-    @property
-    def output_weight(self) -> Tensor:
-        """(classes, d): the matrix of the softmax, usually the embeddings."""
-        return self.token_embedding.weight
 
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens (batch, n) -> the input of the first layer (batch, n, d)."""

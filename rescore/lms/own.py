@@ -96,10 +96,6 @@ class OwnNetwork:
         hidden = predict(self.network, batch.to(self._device))
         return self._softmax.log_probs(hidden, rows.to(self._device), targets.to(self._device) % self.vocabulary)
 
-    def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
-        hidden = predict(self.network, batch.to(self._device))
-        return self._softmax.most_probable(hidden)[rows.to(self._device)]
-
     @property
     def layers(self) -> int:
         return self.network.config.layers

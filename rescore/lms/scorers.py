@@ -1,4 +1,4 @@
-"""Scores of networks: in one pass, and of one masked token at a time; token accuracy."""
+"""Scores of networks: in one pass, and of one masked token at a time."""
 
 from __future__ import annotations
 
@@ -8,27 +8,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from rescore.errors import UserError
 from rescore.lms import base
 from rescore.lms.base import (
     Capabilities,
-    LanguageModel,
     Question,
     Spec,
     Streamed,
     TokenScores,
     Values,
-    capabilities_of,
 )
 from rescore.lms.fast import Batch
-from rescore.parts import KINDS
 
 log = logging.getLogger(__name__)
 
@@ -92,10 +87,6 @@ class Network(Protocol):
 
     def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
         """Natural-log probabilities of targets (k,), each predicted by the hidden vector at `batch.at[rows]`."""
-        ...
-
-    def most_probable(self, batch: Batch, rows: Tensor) -> Tensor:
-        """The tokens (k,) that are most probable given the hidden vectors at `batch.at[rows]`."""
         ...
 
     def digest(self) -> bytes:
@@ -325,23 +316,16 @@ def masked_scorer(spec: Spec, network: Network) -> NetworkScorer:
         scorer = NetworkScorer(spec.name, network)
         scorer.capabilities = replace(scorer.capabilities, intact=True)
         return scorer
-    return MaskedScorer(spec.name, network, within_word="within-word-l2r" in spec.options)
+    return MaskedScorer(spec.name, network)
 
 
 class MaskedScorer(NetworkScorer):
     """The pseudo-log-likelihood: log p of each token, which is masked, given all other tokens (Salazar et al. 2020).
 
-    With `within_word` the later tokens of its word are masked as well (Kauf and Ivanova 2023, "within-word l2r"), so
-    that the rest of a rare word does not give its pieces away.
-
     Hypotheses that differ in one token are equal when this token is masked, so their context is computed once.
     """
 
     masks = True
-
-    def __init__(self, name: str, network: Network, within_word: bool = False) -> None:
-        super().__init__(name, network)
-        self._within_word = within_word
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         contexts: Contexts = {}
@@ -349,8 +333,7 @@ class MaskedScorer(NetworkScorer):
         for window in self.windows(sentences):
             for at in range(window.scored.start, window.scored.stop):
                 token = window.first + at - window.scored.start
-                end = self._end(window, at, token, sentences[window.sentence].words) if self._within_word else at + 1
-                context = at, self._masked(window.tokens, at, end)
+                context = at, self._masked(window.tokens, at)
                 contexts.setdefault(context, []).append((window.sentence, token, window.tokens[at]))
                 size += len(window.tokens)
             if size > TOKENS_TOGETHER:
@@ -358,16 +341,9 @@ class MaskedScorer(NetworkScorer):
                 contexts, size = {}, 0
         yield from self._ask(contexts)
 
-    def _end(self, window: Window, at: int, token: int, words: Sequence[int]) -> int:
-        """Where the word of a token ends in the window."""
-        end = at + 1
-        while end < len(window.tokens) - len(self.frame[1]) and words[token + end - at] == words[token]:
-            end += 1
-        return end
-
-    def _masked(self, tokens: tuple[int, ...], start: int, end: int) -> tuple[int, ...]:
-        shift = tokens[start] // self.network.vocabulary * self.network.vocabulary
-        return (*tokens[:start], *(self.network.mask + shift,) * (end - start), *tokens[end:])
+    def _masked(self, tokens: tuple[int, ...], at: int) -> tuple[int, ...]:
+        shift = tokens[at] // self.network.vocabulary * self.network.vocabulary
+        return (*tokens[:at], self.network.mask + shift, *tokens[at + 1 :])
 
     def _ask(self, contexts: Contexts) -> Iterator[Request]:
         # The sort is stable: copies of a sentence stay together and share computations.
@@ -385,25 +361,3 @@ class MaskedScorer(NetworkScorer):
                     for number, (_, sentence, token, _) in enumerate(predictions)
                 ],
             )
-
-
-@torch.inference_mode()
-def right_tokens(lm: LanguageModel, questions: Sequence[Question]) -> list[npt.NDArray[np.bool_]]:
-    """For each question (tokens,): whether each scored token is the most probable token in its context."""
-    if not capabilities_of(lm).predicts_tokens:
-        able = ", ".join(
-            name for name in KINDS.names if KINDS[name].is_network and KINDS[name].capabilities.predicts_tokens
-        )
-        raise UserError(
-            f"--accuracy: not for {lm.name}; give {able} or a folder of hf-masked or hf-causal, without --cache, "
-            "case, context=N and --engine"
-        )
-    scorer = cast(NetworkScorer, lm)
-    sentences = scorer.encoded(questions)
-    marks = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
-    for batch, rows, targets, spans in scorer.requests(sentences):
-        right = (scorer.network.most_probable(batch, rows).cpu() == targets % scorer.network.vocabulary).numpy()
-        for sentence, first, which in spans:
-            values = right[which]
-            marks[sentence][first : first + len(values)] = values
-    return [right[scorer.scored(sentence)] for right, sentence in zip(marks, sentences, strict=True)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
-from rescore.files import finder
 from rescore.metrics.base import Counts, Metric, Values
-from rescore.nbest import NbestList, content_hash
+from rescore.nbest import NbestList
 from rescore.parts import TESTS
 
 log = logging.getLogger(__name__)
@@ -23,86 +21,12 @@ SEED = 12345
 """sacreBLEU has the same seed, so both draw the same samples."""
 SAMPLES = 1_000
 """Samples of a bootstrap."""
-SPEAKER = r"^(.+?)[-_]"
-"""The speaker in an utterance id, as in sclite and Kaldi: the part before the first hyphen or underscore."""
 BY_SPEAKER = "by=speaker"
 """What signatures say where tests and intervals exchange or draw speakers."""
 FEWEST = 6
 """Units from which on a p-value can be below 0.05: of the 2^n exchanges of n units, two are as extreme as a set where
 all units prefer the same system."""
 _CELLS = 1 << 20  # of a matrix of samples: bounds memory
-
-
-def by_group(rows: Sequence[Counts], groups: Sequence[str]) -> Counts:
-    """(groups, k) statistics summed over the rows of each group."""
-    names = {name: index for index, name in enumerate(dict.fromkeys(groups))}
-    result = np.zeros((len(names), len(rows[0])), dtype=np.int64)
-    np.add.at(result, [names[name] for name in groups], np.asarray(rows, dtype=np.int64))
-    return result
-
-
-def speakers(ids: Sequence[str], pattern: str = SPEAKER) -> list[str]:
-    """The speaker (or document) of each utterance id: the first group of a regular expression.
-
-    Raises:
-        UserError: the expression is invalid, or does not match an id.
-    """
-    find = finder(pattern, "--speaker")
-    labels = []
-    for name in ids:
-        speaker = find(name)
-        if speaker is None:
-            raise UserError(f"utterance {name}: --speaker {pattern} does not match it; give another expression")
-        labels.append(speaker)
-    return labels
-
-
-@dataclass(frozen=True, slots=True)
-class Folds:
-    """How a set is cut into parts."""
-
-    number: int
-    """How many."""
-    unit: str
-    """The unit that is kept in a fold: `speaker` or `utterance`."""
-    fold: list[int]
-    """The part of each utterance."""
-
-    def signature(self, lists: Sequence[NbestList]) -> str:
-        """Where weights tuned in folds come from, for signatures."""
-        return f"{self.number}folds,by={self.unit},{len(lists)}@{content_hash(lists)}"
-
-
-def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
-    """Cut a set into parts of about equal size; equal ids give equal parts.
-
-    Args:
-        number: of parts. pattern: expression for the speaker or document in an id; None for the usual pattern, or for
-            single utterances if ids show no speakers or fewer speakers than parts.
-
-    Raises:
-        UserError: there are fewer units than parts, or a given pattern does not match.
-    """
-    if number < 2:
-        raise UserError(f"--folds {number}: at least 2 are needed")
-    groups, unit = list(ids), "utterance"
-    try:
-        speaker_of_each = speakers(ids, pattern or SPEAKER)
-    except UserError:
-        if pattern:
-            raise
-        speaker_of_each = []
-    if speaker_of_each and (pattern or number <= len(set(speaker_of_each)) < len(ids)):
-        groups, unit = speaker_of_each, "speaker"
-    sizes = Counter(groups)
-    if len(sizes) < number:
-        raise UserError(f"--folds {number}: only {counted(len(sizes), unit)}; give fewer folds")
-    loads = [0] * number
-    place: dict[str, int] = {}
-    for group, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):  # the largest first
-        place[group] = loads.index(min(loads))
-        loads[place[group]] += size
-    return Folds(number, unit, [place[group] for group in groups])
 
 
 def paired_randomisation(
@@ -225,7 +149,8 @@ class PairedTest:
 
     name: str = "randomisation"
     by_speaker: bool = False
-    pattern: str = SPEAKER
+    pattern: str | None = None
+    """None for the usual pattern (`rescore.metrics.folds.SPEAKER`)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", TESTS.check(self.name))
@@ -254,26 +179,20 @@ class PairedTest:
         """The statistics of each unit that is exchanged or drawn: a speaker, or an utterance."""
         if not self.by_speaker:
             return rows
+        from rescore.metrics.folds import by_group, speakers  # here: most runs have no speakers
+
         return list(by_group(rows, speakers([nbest.id for nbest in lists], self.pattern)))
 
     def warn_of_few(self, metric: Metric, lists: Sequence[NbestList]) -> None:
         """Say so where there are too few units for a low p-value."""
-        if not TESTS[self.name].by_units:
+        number = len(self.by_unit(lists, [np.zeros(1, dtype=np.int64)] * len(lists)))
+        if number >= FEWEST or not TESTS[self.name].by_units:
             return
         whole = all(nbest.recording == nbest.id for nbest in lists)
         unit = "speaker" if self.by_speaker else "recording" if whole else "utterance"
-        number = len(set(speakers([nbest.id for nbest in lists], self.pattern))) if self.by_speaker else len(lists)
-        if number >= FEWEST:
-            return
-        if number == 1 and self.by_speaker:
-            log.warning(
-                "all %s are of one speaker, so tests and intervals by speaker say nothing (p is 1); leave out "
-                "--by-speaker, or give --speaker REGEX",
-                counted(len(lists), "utterance"),
-            )
-            return
-        instead = "; give --test mapsswe, which compares segments" if metric.unit == "word" and metric.words else ""
+        words = metric.unit == "word" and not self.by_speaker
         log.warning(
             "only %s: randomisation gives no p-value below about %g, and the p-value of the bootstrap is too small%s",
-            *(counted(number, unit), 2.0 ** (1 - number), "" if self.by_speaker else instead),
+            *(counted(number, unit), 2.0 ** (1 - number)),
+            "; give --test mapsswe, which compares segments" if words else "",
         )

@@ -6,25 +6,23 @@ This module needs no PyTorch; the network and its objectives are in `rescore.mt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Spec
-from rescore.lms.config import NetworkConfig
-from rescore.lms.kinds import MASKED, NeuralKind
+from rescore.lms.kinds import NeuralKind
 from rescore.lms.training.options import MaskingOptions, TrainingData, TranslationOptions
 from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.lms.training.objectives import Task
 
-MIXTURE = ("bi", "l2r", "seq2seq", "bi:source", "r2l", "seq2seq")
+MIXTURE = ("bi", "l2r", "seq2seq", "bi", "r2l", "seq2seq")
 """The readings of the batches in turn: a third from both sides, a third with a source, a sixth in each
-direction (Dong et al. 2019, section 2.3). There, every input read from both sides has two sentences; here, every second
-input."""
-PAIRED = ("bi:source", "seq2seq")
-"""Readings that are learned from pairs."""
+direction (Dong et al. 2019, section 2.3). There, an input read from both sides has two sentences."""
+PAIRED = "seq2seq"
+"""The reading that is learned from pairs."""
 
 
 class UnifiedKind(NeuralKind):
@@ -32,8 +30,7 @@ class UnifiedKind(NeuralKind):
 
     architecture = "rescore.mt.unified:Unified"
     capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
-    options = ("bi", "l2r", "r2l", "seq2seq", "source", "channel", *MASKED)
-    shape = ("bi_source",)
+    options = ("bi", "l2r", "r2l", "seq2seq", "channel", "intact")
 
     @dataclass(frozen=True, kw_only=True)
     class Options(MaskingOptions, TranslationOptions):
@@ -42,12 +39,12 @@ class UnifiedKind(NeuralKind):
         reading: tuple[str, ...] = option(
             (),
             "Train only this reading, for example after --init. May be repeated.  [default: all]",
-            choices=("bi", "bi:source", "l2r", "r2l", "seq2seq"),
+            choices=("bi", "l2r", "r2l", "seq2seq"),
         )
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            paired = any(name in PAIRED for name in self.readings)
+            paired = PAIRED in self.readings
             if self.pairs is not None and not paired:
                 raise UserError(f"--reading {self.readings[0]}: learns from single sentences; leave out --pairs")
             if self.pairs is None and paired and self.steps != 0:
@@ -62,10 +59,6 @@ class UnifiedKind(NeuralKind):
         def apart(self) -> bool:
             return False
 
-        def shaped(self, config: NetworkConfig) -> NetworkConfig:
-            second = config.bi_source or "bi:source" in self.readings
-            return replace(super().shaped(config), bi_source=second)
-
     def is_pseudo(self, options: Sequence[str]) -> bool:
         return "bi" in options
 
@@ -77,7 +70,7 @@ class UnifiedKind(NeuralKind):
         options = data.options
         assert isinstance(options, UnifiedKind.Options)
         named_objectives = objectives(data.tokenizer, options.mask_rate, options.mask_cap)
-        corpora = {name: data.pairs if name in PAIRED else data.text for name in MIXTURE}
+        corpora = {name: data.pairs if name == PAIRED else data.text for name in MIXTURE}
         tasks = {
             name: Task(name, corpus, named_objectives[name]) for name, corpus in corpora.items() if corpus is not None
         }
@@ -87,10 +80,8 @@ class UnifiedKind(NeuralKind):
         """`unified:READING:DIR`."""
         from rescore.mt.unified import READINGS
 
-        known = {option for name in READINGS for option in name.split(":")}
-        named = sorted(option for option in spec.options if option in known)
-        make = next((make for name, make in READINGS.items() if sorted(name.split(":")) == named), None)
-        if make is None:
+        named = sorted(option for option in spec.options if option in READINGS)
+        if len(named) != 1:
             listed = " and ".join(named) or "nothing"
             raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {listed}")
-        return make(spec, computing)
+        return READINGS[named[0]](spec, computing)

@@ -14,9 +14,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
 from rescore.lms.causal import (
     BackwardScorer,
@@ -41,7 +39,6 @@ from rescore.lms.training.objectives import (
     Example,
     MaskedLanguageModelling,
     Objective,
-    inner_positions,
 )
 
 
@@ -58,36 +55,28 @@ class Segment(IntEnum):
     """[BOS] source [EOS], which sees itself from both sides."""
     TARGET = 4
     """target [EOS] behind it, which sees the source and its own past; the source's [EOS] predicts its first token."""
-    SECOND = 5
-    """A second sentence and its [EOS], behind a BOTH sentence; each sees all of both, and predicted tokens are
-    masked."""
 
 
 class Unified(Transformer):
-    """A position sees all of a BOTH, SECOND or SOURCE segment, and in other segments itself and the positions before
-    it.
+    """A position sees all of a BOTH or SOURCE segment, and in other segments itself and the positions before it.
 
-    The paper predicts masked tokens under all masks. Here only BOTH and SECOND do so; other segments predict the next
-    token, as uniLM does, and learn from all tokens instead of 15 %.
+    The paper predicts masked tokens under all masks. Here only BOTH does so; other segments predict the next token, as
+    uniLM does, and learn from all tokens instead of 15 %.
     """
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__(config)
-        self.segment_embedding = nn.Embedding(Segment.SECOND, config.d_model)
+        self.segment_embedding = nn.Embedding(len(Segment), config.d_model)
         nn.init.normal_(self.segment_embedding.weight, std=config.d_model**-0.5)
-        # The difference of SECOND to BOTH: zero at first, so that weights trained without it fit.
-        self.second = nn.Parameter(torch.zeros(config.d_model)) if config.bi_source else None
 
     def embed_tokens(self, tokens: Tensor) -> Tensor:
-        size, segments = self.config.vocab_size, self.segment_embedding.weight
-        if self.second is not None:
-            segments = torch.cat([segments, segments[:1] + self.second])
-        return self.token_embedding(tokens % size) + F.embedding(tokens // size, segments)
+        size = self.config.vocab_size
+        return self.token_embedding(tokens % size) + self.segment_embedding(tokens // size)
 
     def visible(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         size = tokens.shape[1]
         segments = tokens // self.config.vocab_size
-        open_to_all = (segments == Segment.BOTH) | (segments == Segment.SECOND) | (segments == Segment.SOURCE)
+        open_to_all = (segments == Segment.BOTH) | (segments == Segment.SOURCE)
         before = torch.ones(size, size, dtype=torch.bool, device=tokens.device).tril()
         return padding_mask(lengths, size)[:, None, :] & (before | open_to_all[:, None, :])
 
@@ -106,36 +95,13 @@ class UnifiedNetwork(OwnNetwork):
     def encode_texts(self, texts: Sequence[str]) -> list[Encoded]:
         return [text._replace(ids=tuple(self._shifted(text.ids))) for text in super().encode_texts(texts)]
 
-    def sources(self, texts: Sequence[str], segment: Segment = Segment.SOURCE) -> list[tuple[int, ...]]:
+    def sources(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """[BOS] text [EOS], in the segment of context that is not scored."""
-        shift = segment * self.vocabulary
+        shift = Segment.SOURCE * self.vocabulary
         ids = self._tokenizer.encode(texts)
         return [
             tuple(token + shift for token in (self._tokenizer.bos, *sentence, self._tokenizer.eos)) for sentence in ids
         ]
-
-
-class PairNetwork(UnifiedNetwork):
-    """The network with two sentences that see each other from both sides, [BOS] first [EOS] second [EOS]; the second is
-    scored. The first is cut to the positions that the second leaves."""
-
-    def __init__(self, folder: Path, computing: ComputeOptions, channel: bool) -> None:
-        super().__init__(folder, computing, Segment.SECOND)
-        if not self.network.config.bi_source:
-            raise UserError(
-                f"{folder}: its reading bi was trained on single sentences; train with --reading bi:source and --pairs"
-            )
-        self.before, self._channel = [], channel
-
-    def encode(self, questions: Sequence[Question]) -> list[Encoded]:
-        pairs = [question.pair(self._channel) for question in questions]
-        source_texts = list(dict.fromkeys(source for source, _ in pairs))
-        shown = dict(zip(source_texts, self.sources(source_texts, Segment.BOTH), strict=True))
-        encoded = []
-        for (source, _), own in zip(pairs, self.encode_texts([text for _, text in pairs]), strict=True):
-            first = cut(shown[source], max(2, self.positions - len(self.after) - len(own.ids)))
-            encoded.append(Encoded((*first, *own.ids), (*[CONTEXT_TOKEN] * len(first), *own.words)))
-        return encoded
 
 
 def cut(source: tuple[int, ...], most: int) -> tuple[int, ...]:
@@ -192,11 +158,7 @@ class SourceScorer(CausalScorer):
 
 
 def _both_sides(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
-    if "source" not in spec.options and "channel" not in spec.options:
-        return masked_scorer(spec, UnifiedNetwork(spec.path, computing, Segment.BOTH))
-    scorer = masked_scorer(spec, PairNetwork(spec.path, computing, "channel" in spec.options))
-    scorer.capabilities = replace(scorer.capabilities, source=True, vectors=False)
-    return scorer
+    return masked_scorer(spec, UnifiedNetwork(spec.path, computing, Segment.BOTH))
 
 
 def _one_side(spec: Spec, computing: ComputeOptions, make: type[CausalScorer], segment: Segment) -> NetworkScorer:
@@ -211,11 +173,11 @@ READINGS: dict[str, Callable[[Spec, ComputeOptions], NetworkScorer]] = {
     "bi": _both_sides,
     "l2r": partial(_one_side, make=CausalScorer, segment=Segment.FORWARD),
     "r2l": partial(_one_side, make=BackwardScorer, segment=Segment.BACKWARD),
-    **dict.fromkeys(("seq2seq", "channel", "seq2seq:channel"), _behind_source),
-    **dict.fromkeys(("bi:source", "bi:channel"), _both_sides),
+    "seq2seq": _behind_source,
+    "channel": _behind_source,
 }
-"""The options that say how to read. With `source` and `seq2seq` the hypothesis is scored given its source, with
-`channel` the source given the hypothesis."""
+"""The options that say how to read. With `seq2seq` the hypothesis is scored given its source, with `channel` the source
+given the hypothesis."""
 
 
 def objectives(tokenizer: Tokenizer, rate: float = 0.15, cap: int | None = None) -> dict[str, Objective]:
@@ -230,7 +192,6 @@ def objectives(tokenizer: Tokenizer, rate: float = 0.15, cap: int | None = None)
         "l2r": SegmentObjective(CausalLanguageModelling(), Segment.FORWARD, tokenizer),
         "r2l": SegmentObjective(BackwardLanguageModelling(), Segment.BACKWARD, tokenizer),
         "seq2seq": SequenceToSequence(tokenizer),
-        "bi:source": MaskedPairs(masked, tokenizer),
     }
 
 
@@ -244,30 +205,6 @@ class SegmentObjective(Objective):
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         example = self._objective(tokens, lengths, seed)
         return replace(example, tokens=example.tokens + self._shift)
-
-
-def _sides(tokens: Tensor, eos: int, first: Segment = Segment.SOURCE, second: Segment = Segment.TARGET) -> Tensor:
-    """Segments (batch, n) of [BOS] source [EOS] target [EOS]."""
-    ends = (tokens == eos).cumsum(dim=1)
-    source = (ends == 0) | ((ends == 1) & (tokens == eos))
-    return torch.where(source, int(first), int(second))
-
-
-class MaskedPairs(Objective):
-    """Masked tokens of two sentences are predicted from all of both; their [EOS] are context.
-
-    A pair comes as [BOS] one [EOS] other [EOS].
-    """
-
-    def __init__(self, masked: MaskedLanguageModelling, tokenizer: Tokenizer) -> None:
-        self.perplexity = masked.perplexity
-        self._masked, self._eos, self._size = masked, tokenizer.eos, tokenizer.vocab_size
-
-    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        maskable = inner_positions(tokens, lengths) & (tokens != self._eos)
-        example = self._masked.masked(tokens, lengths, maskable, seed)
-        segments = _sides(tokens, self._eos, Segment.BOTH, Segment.SECOND)
-        return replace(example, tokens=example.tokens + segments * self._size)
 
 
 class SequenceToSequence(Objective):
@@ -285,5 +222,6 @@ class SequenceToSequence(Objective):
         ends = (tokens == self._eos).cumsum(dim=1)
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         predicted = (ends > 0) & (positions < lengths[:, None] - 1)
-        segments = _sides(tokens, self._eos)
+        source = (ends == 0) | ((ends == 1) & (tokens == self._eos))
+        segments = torch.where(source, int(Segment.SOURCE), int(Segment.TARGET))
         return Example(tokens + segments * self._size, lengths, predicted, tokens.roll(-1, dims=1)[predicted])

@@ -1,14 +1,19 @@
-"""Results compared with golden ones."""
+"""Results compared with golden ones, and signatures read again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from urllib.parse import unquote
 
-from rescore.errors import counted
+from rescore.errors import UserError, counted
+from rescore.nbest import Column
 from rescore.reports.results import CHOICES, MetricResult, Results
-from rescore.signature import COMPARABLE, Signature
+from rescore.signature import DIGITS, Signature
 from rescore.styles import text
+
+COMPARABLE = ("metric", "settings", "decision", "test")
+"""Where these fields of signatures differ two figures cannot be compared; the others say what made them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,37 +38,28 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
     Args:
         tolerance: by how many percentage points a figure may be worse.
     """
-    return [*_figures(golden, now, tolerance), *_settings(golden, now)]
+    measured = {figures.metric: figures for figures in now.metrics}
+    both = [(old, measured[old.metric]) for old in golden.metrics if old.metric in measured]
+    return [*_figures(golden, now, both, tolerance), *_settings(golden, now, both)]
 
 
-def _figures(golden: Results, now: Results, tolerance: float) -> Iterator[Finding]:
-    for old, new in _both(golden, now):
+Both = Sequence[tuple[MetricResult, MetricResult]]
+"""The metrics that both results have."""
+
+
+def _figures(golden: Results, now: Results, both: Both, tolerance: float) -> Iterator[Finding]:
+    for old, new in both:
         for choice in CHOICES:
             name = choice if old.metric == golden.metric else f"{old.metric}.{choice}"
-            values = getattr(old, choice), getattr(new, choice)
-            yield Finding(name, *_shown(*values), *_verdict(*values, old.higher_is_better, tolerance))
+            yield _moved(name, getattr(old, choice), getattr(new, choice), old.higher_is_better, tolerance)
     if golden.dev and now.dev:
         before, after = golden.dev, now.dev
+        moved = _moved("dev.reranked", before.reranked, after.reranked, golden.metrics[0].higher_is_better, tolerance)
         same_lists = (before.utterances, before.first_pass) == (after.utterances, after.first_pass)
-        verdict = _verdict(before.reranked, after.reranked, golden.metrics[0].higher_is_better, tolerance)
-        yield Finding(
-            "dev.reranked",
-            *_shown(before.reranked, after.reranked),
-            *(verdict if same_lists else ("changed", "other dev lists")),
-        )
+        yield moved if same_lists else replace(moved, verdict="changed", note="other dev lists")
 
 
-def _both(golden: Results, now: Results) -> list[tuple[MetricResult, MetricResult]]:
-    """The metrics that both results have."""
-    measured = {figures.metric: figures for figures in now.metrics}
-    return [(old, measured[old.metric]) for old in golden.metrics if old.metric in measured]
-
-
-def _shown(golden: float, now: float) -> tuple[str, str]:
-    return f"{golden:.2f}", f"{now:.2f}"
-
-
-def _verdict(golden: float, now: float, higher_is_better: bool, tolerance: float) -> tuple[str, str]:
+def _moved(name: str, golden: float, now: float, higher_is_better: bool, tolerance: float) -> Finding:
     """What became of a figure, and by how much it moved."""
     difference = now - golden
     verdict = "same"
@@ -71,38 +67,33 @@ def _verdict(golden: float, now: float, higher_is_better: bool, tolerance: float
         verdict = "better" if (difference > 0) == higher_is_better else "worse"
     elif abs(difference) >= 0.005:
         verdict = "tolerated"
-    return verdict, f"{difference:+.2f}" if difference else ""
+    return Finding(name, f"{golden:.2f}", f"{now:.2f}", verdict, f"{difference:+.2f}" if difference else "")
 
 
-def _settings(golden: Results, now: Results) -> Iterator[Finding]:
+def _settings(golden: Results, now: Results, both: Both) -> Iterator[Finding]:
     """What must be equal so that figures can be compared; then other differences, which are no failures."""
-    both = _both(golden, now)
     lost = {figures.metric for figures in golden.metrics[1:]} - {old.metric for old, _ in both}
-    yield from (_same("metric", figures.metric, None) for figures in golden.metrics if figures.metric in lost)
+    yield from (_same("metric", name, None) for name in sorted(lost))
     for name in ("metric", "utterances", "hypotheses", "ref_words"):
         yield _same(name, getattr(golden, name), getattr(now, name))
     for old, new in both:
         if old.metric != golden.metric:
-            yield _same(f"{old.metric}.settings", _counted_by(old), _counted_by(new))
-    differences = Signature.parse(golden.signature).differences(Signature.parse(now.signature))
+            yield _same(
+                f"{old.metric}.settings", *(_shown(parse(figures.signature).settings) for figures in (old, new))
+            )
+    different = differences(parse(golden.signature), parse(now.signature))
     for name in COMPARABLE[1:]:  # the metric was looked at above
-        yield _same(name, *differences.pop(name, ("", "")))
+        yield _same(name, *different.pop(name, ("", "")))
     ignored = {"metric"}
     if _choices(golden) == _choices(now):  # weights are as they choose: their last digits differ between machines
         ignored |= {"weights", "scale"}
-    for name, values in differences.items():
+    for name, values in different.items():
         if name not in ignored:
             yield Finding(name, *values, "changed", "not a failure by itself")
 
 
 def _same(name: str, golden: object, now: object) -> Finding:
     return Finding(name, str(golden), str(now), "same" if golden == now else "differs")
-
-
-def _counted_by(figures: MetricResult) -> str:
-    """How a metric counts."""
-    settings = Signature.parse(figures.signature).settings
-    return ", ".join(f"{name} {setting}" for name, setting in sorted(settings.items()))
 
 
 def _choices(results: Results) -> object:
@@ -132,3 +123,58 @@ def summary(findings: Mapping[str, Sequence[Finding]]) -> str:
     failed = [name for name, of_file in findings.items() if any(finding.failed for finding in of_file)]
     passed = f"{len(findings) - len(failed)} of {counted(len(findings), 'results file')} passed"
     return f"{passed}; FAILED: {', '.join(failed)}" if failed else passed
+
+
+def parse(text: str) -> Signature:
+    """Read a signature that was printed.
+
+    Raises:
+        UserError: it is no signature.
+    """
+    metric, *parts = text.split("|")
+    values: dict[str, dict[str, object]] = {name: {} for name in ("settings", "weights", "columns", "versions")}
+    single: dict[str, object] = {}
+    try:
+        for part in parts:
+            key, colon, value = part.partition(":")
+            name, _, rest = value.partition("=")
+            if not colon:
+                raise ValueError(part)
+            if key == "w":
+                values["weights"][unquote(name)] = float(rest)
+            elif key == "lm":
+                model, _, origin = rest.partition("@")
+                fingerprint, norm, precision = origin.split(",")
+                values["columns"][unquote(name)] = Column(
+                    unquote(model), fingerprint, unquote(norm), unquote(precision)
+                )
+            elif key == "without":
+                single["excluded"] = tuple(map(unquote, value.split(",")))
+            elif key == "decide":
+                rule, comma, scale = value.partition(",")
+                single |= {"decision": unquote(rule), "scale": float(scale) if comma else None}
+            elif key in ("tuned", "p"):
+                single["test" if key == "p" else key] = unquote(value)
+            elif key == "rescore" or values["versions"]:
+                values["versions"][key] = value
+            else:
+                values["settings"][key] = unquote(value)
+    except ValueError:
+        raise UserError(f"signature {text!r}: {part!r} is not a field of a signature") from None
+    if not metric or "rescore" not in values["versions"]:
+        raise UserError(f"signature {text!r}: has no metric or no version of rescore")
+    return Signature(unquote(metric), **values, **single)  # type: ignore[arg-type]
+
+
+def differences(first: Signature, second: Signature) -> dict[str, tuple[str, str]]:
+    """The fields that are not the same, as text."""
+    pairs = {field.name: (getattr(first, field.name), getattr(second, field.name)) for field in fields(first)}
+    return {name: (_shown(old), _shown(new)) for name, (old, new) in pairs.items() if old != new}
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(item)}" for name, item in value.items()) or "none"
+    if isinstance(value, Column):
+        return value.short
+    return "none" if value is None else f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)

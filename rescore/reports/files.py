@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -11,12 +10,9 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
-from rescore.reports.results import CHOICES, SCHEMA, MetricResult, Results
-from rescore.signature import Signature
+from rescore.reports.check import parse
+from rescore.reports.results import CHOICES, SCHEMA, Results
 from rescore.styles import as_json
-
-ERRORS = {"substitutions", "deletions", "insertions"}
-"""What error rates count beside the words or characters of the references."""
 
 
 def schema() -> dict[str, Any]:
@@ -50,42 +46,14 @@ def read(path: Path) -> Results:
     results = parsed(values, Results, str(path))
     if not results.metrics:
         raise UserError(f"{path}: has no figures; the lists had no references")
-    for fault in _faults(results):
-        raise UserError(f"{path}: {fault}; write it again with --report")
+    for measured in results.metrics:
+        figures = [getattr(measured, choice) for choice in CHOICES]
+        names = {tuple(sorted(measured.counts.get(choice, ["absent"]))) for choice in CHOICES}
+        if len(names) > 1 or "absent" in names.pop() or not all(map(math.isfinite, figures)):
+            raise UserError(f"{path}: {measured.metric}: a figure or a count is missing; write it again with --report")
     try:
         for signature in (results.signature, *(measured.signature for measured in results.metrics)):
-            Signature.parse(signature)
+            parse(signature)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     return results
-
-
-def _faults(results: Results) -> Iterator[str]:
-    """What a table or a check would miss, or could not show."""
-    for measured in results.metrics:
-        for choice in CHOICES:
-            if not math.isfinite(getattr(measured, choice)):
-                yield f"{measured.metric}: {choice} is {getattr(measured, choice)}, not a number"
-            if choice not in measured.counts:
-                yield f"{measured.metric}: no counts of {choice}"
-        yield from _unequal(measured)
-        if not all(math.isfinite(bound) for interval in measured.intervals.values() for bound in interval):
-            yield f"{measured.metric}: a confidence interval without end"
-    if results.utterances < 1:
-        yield f"utterances is {results.utterances}"
-
-
-def _unequal(measured: MetricResult) -> Iterator[str]:
-    names = set(measured.counts.get("first_pass", ()))
-    if names & ERRORS:
-        names |= ERRORS if names - ERRORS else {*ERRORS, "ref_words"}
-        if set(measured.sentence_errors) != set(CHOICES):
-            lacking = sorted(set(CHOICES) - set(measured.sentence_errors))
-            yield f"{measured.metric}: sentence_errors lacks {', '.join(lacking)}"
-    for choice, counts in measured.counts.items():
-        rate = 100 * sum(counts.get(name, 0) for name in ERRORS)
-        rate /= max(1, sum(counts.get(name, 0) for name in names - ERRORS))
-        if choice not in CHOICES or set(counts) != names:
-            yield f"{measured.metric}: the counts of {choice} differ from the counts of the first pass"
-        elif names > ERRORS and abs(rate - getattr(measured, choice)) > 0.005:
-            yield f"{measured.metric}: {choice} is {getattr(measured, choice):.2f}, but its counts give {rate:.2f}"

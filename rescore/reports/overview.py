@@ -9,11 +9,12 @@ from dataclasses import replace
 from rescore.errors import UserError
 from rescore.parts import STYLES
 from rescore.reports.figures import FIRST, ORACLE, SIGNIFICANT, Row
-from rescore.reports.files import ERRORS
 from rescore.reports.markup import latex_note
 from rescore.reports.results import Results
 from rescore.styles import MARKS, mark_best, p_value, signature_lines, unknown_name
 
+ERRORS = {"substitutions", "deletions", "insertions"}
+"""What error rates count beside the words or characters of the references."""
 UNITS = ("ref_words", "ref_characters")
 """Counts of the references in which error rates are shares."""
 ERROR_HEAD = ["dataset", "Snt", "Wrd", "Corr", "Sub", "Del", "Ins", "Err", "S.Err", "p"]
@@ -76,8 +77,8 @@ def _shares(row: Row, utterances: int) -> list[str]:
     units = next(row.counts[unit] for unit in UNITS if unit in row.counts)
     sub, dele, ins = (row.counts[kind] for kind in ("substitutions", "deletions", "insertions"))
     shares = [units - sub - dele, sub, dele, ins, sub + dele + ins]
-    wrong = 100 * (row.wrong or 0) / utterances
-    return [f"{units}", *(f"{100 * share / max(units, 1):.2f}" for share in shares), f"{wrong:.2f}"]
+    wrong = "" if row.wrong is None else f"{100 * row.wrong / max(utterances, 1):.2f}"
+    return [f"{units}", *(f"{100 * share / max(units, 1):.2f}" for share in shares), wrong]
 
 
 def paper(results: Sequence[Results], marked: bool, names: Mapping[str, str]) -> list[list[str]]:

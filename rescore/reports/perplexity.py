@@ -52,8 +52,6 @@ class TextScore:
     by_token: Perplexity
     by_word: Perplexity
     signature: str
-    accuracy: float | None = None
-    """Share of the tokens that are the model's most probable tokens; None if not requested."""
     pseudo: bool = False
     """Whether the score is a pseudo-log-likelihood and the perplexities are pseudo-perplexities."""
 
@@ -74,42 +72,31 @@ def documents(lines: Iterable[str]) -> list[NbestList]:
 def measure(
     lm: LanguageModel,
     lines: Sequence[NbestList],
-    accuracy: bool = False,
     progress: Callable[[int], object] = lambda number: None,
 ) -> tuple[TextScore, list[TokenScores]]:
     """The figures of a text, and the scores of each of its sentences.
 
     Args:
-        lines: as `documents` makes them. accuracy: whether the most probable tokens are counted; for networks only.
+        lines: as `documents` makes them.
         progress: called with the number of sentences that were scored since the last call.
     """
     sentences = [line.hypotheses[0].text for line in lines]
     placed = zip(in_place([lm], lines), sentences, strict=True)
     questions = [question for line, sentence in placed for question in ask(lm, line, [sentence])]
     scores: list[TokenScores] = []
-    right = 0
     for start in range(0, len(questions), CHUNK):
         part = questions[start : start + CHUNK]
         scores += lm.score(part)
-        if accuracy:
-            from rescore.lms.scorers import right_tokens  # here: other models need no PyTorch
-
-            right += sum(int(tokens.sum()) for tokens in right_tokens(lm, part))
         progress(len(part))
-    return text_score(lm, sentences, scores, right if accuracy else None), scores
+    return text_score(lm, sentences, scores), scores
 
 
-def text_score(
-    lm: LanguageModel, sentences: Sequence[str], scores: Sequence[TokenScores], right: int | None = None
-) -> TextScore:
+def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[TokenScores]) -> TextScore:
     """Sum up the scores of sentences.
 
     All scored tokens count, including ends of sentences if the model predicts them. Words are separated by blanks,
     without ends of sentences, so that models with different tokenizers can be compared. Sentences without a unit are
     left out of mean and median.
-
-    Args:
-        right: number of tokens that are the model's most probable tokens (`rescore.lms.scorers`).
     """
     column: Column = origin(lm, "sum")
     log_probs = np.array([result.sum for result in scores])
@@ -126,7 +113,6 @@ def text_score(
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),
         str(Signature("PPL", columns={lm.name: column})),
-        None if right is None else right / max(int(tokens.sum()), 1),
         is_pseudo(lm.model),
     )
 
@@ -144,9 +130,8 @@ def _perplexity(log_probs: np.ndarray, units: np.ndarray) -> Perplexity:
 def render(scores: Sequence[TextScore]) -> str:
     """A row per language model, then an explanation of the columns."""
     head = ["", "tokens", "unknown", "log p", "PPL/token", "mean", "median", "PPL/word", "mean", "median"]
-    measured = any(score.accuracy is not None for score in scores)
     pseudo = [score.lm for score in scores if score.pseudo]
-    rows = [[*head, "accuracy"] if measured else head]
+    rows = [head]
     for score in scores:
         counts = [f"{score.tokens:,}", f"{score.unknown:,}", f"{score.log_prob:,.1f}"]
         values = [
@@ -154,7 +139,7 @@ def render(scores: Sequence[TextScore]) -> str:
             for perplexity in (score.by_token, score.by_word)
             for value in (perplexity.corpus, perplexity.mean, perplexity.median)
         ]
-        rows.append([score.lm, *counts, *values, *([f"{score.accuracy:.3f}"] if score.accuracy is not None else [])])
+        rows.append([score.lm, *counts, *values])
     lines = [
         text(rows),
         "",
@@ -163,8 +148,6 @@ def render(scores: Sequence[TextScore]) -> str:
     ]
     if pseudo:
         lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")
-    if measured:
-        lines.append("accuracy compares models of one tokenizer only")
     lines += [
         f"{score.lm}: a few sentences decide the mean ({score.unknown:,} of {score.tokens:,} tokens are unknown); "
         "the median says more"

@@ -49,9 +49,6 @@ class MetricResult:
         described("95 % confidence intervals by bootstrap over utterances, in percent."),
     ]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
-    lattice_oracle: Annotated[
-        float | None, described("WER of the path nearest to the reference in each lattice, where lattices were read.")
-    ] = None
     own_oracle: Annotated[
         float | None,
         described("The oracle of the toolkit's own hypotheses, in percent; null where it is that of all."),
@@ -105,8 +102,8 @@ def cells(measured: MetricResult) -> list[list[str]]:
     """The rows of a table: the three figures with their confidence intervals and counts."""
     names = [name for name in measured.counts["first_pass"] if name not in ("ref_words", "ref_characters")]
     rows = [measured.row(choice) for choice in CHOICES]
-    others = (("oracle of the toolkit's own", measured.own_oracle), ("lattice oracle", measured.lattice_oracle))
-    rows[2:2] = [Row(name, measured.metric, figure) for name, figure in others if figure is not None]
+    if measured.own_oracle is not None:
+        rows.insert(2, Row("oracle of the toolkit's own", measured.metric, measured.own_oracle))
     return [
         ["", measured.metric, "95 % CI", *(SHORT.get(name, name) for name in names)],
         *(row.cells(names) for row in rows),

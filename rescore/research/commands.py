@@ -13,7 +13,7 @@ import click
 from rescore.cli import options
 from rescore.options import Declared, option
 from rescore.parts import Registry
-from rescore.research.options import VectorOptions
+from rescore.research.kinds import VectorOptions
 
 if TYPE_CHECKING:
     from rescore.research.vectors import Embedder, Vectors
@@ -177,9 +177,8 @@ class Probing(FiguresFile):
     learning_rate: float | None = option(
         None,
         "--fine-tune: highest learning rate of AdamW.  [default: 0.0005]",
-        low=0,
+        low=1e-9,
         high=1,
-        open_low=True,
     )
 
 

@@ -22,7 +22,7 @@ from rescore.formats.source import Source
 from rescore.lms import LanguageModel
 from rescore.metrics.significance import SEED
 from rescore.research.fine_tuning import FineTuning, Flags, Side, fine_tune, trainable
-from rescore.research.options import VectorOptions
+from rescore.research.kinds import VectorOptions
 from rescore.research.similarity import FOLDS, TRIALS, interval, read_words, signed
 from rescore.research.vectors import Embedder
 from rescore.styles import text

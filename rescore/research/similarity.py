@@ -15,7 +15,7 @@ from rescore.errors import UserError, counted
 from rescore.formats.source import Source
 from rescore.lms import LanguageModel, origin
 from rescore.metrics.significance import SEED
-from rescore.research.options import VectorOptions
+from rescore.research.kinds import VectorOptions
 from rescore.research.vectors import Embedder
 from rescore.signature import Signature
 from rescore.styles import text

@@ -20,7 +20,7 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, without_context
 from rescore.lms.scorers import Encoded, NetworkScorer, batches, padded, windows
 from rescore.lms.scorers import Network as ScoredNetwork
-from rescore.research.options import VectorOptions
+from rescore.research.kinds import VectorOptions
 
 Vectors = npt.NDArray[np.float32]
 
@@ -61,8 +61,6 @@ class Embedder:
             layers, layer = vectors_of(lm).layers, self._options.layer
             if layer is not None and not 0 <= layer <= layers:
                 raise UserError(f"{lm.name}: layer {layer} is not between 0 and {layers}")
-            if self._options.kind == "context" and not lm.capabilities.predicts_tokens:
-                raise UserError(f"{lm.name}: sees the scored token, so it has no context vectors; give --kind hidden")
 
     @torch.inference_mode()
     def sentences(self, sentences: Sequence[str]) -> Vectors:

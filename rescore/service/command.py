@@ -27,10 +27,6 @@ class Address(Declared):
     "serve",
     lms=options.PLAIN,
     config=options.config(options.DECISION, options.MEASURES, names=("recombine", "respell", "channel", "lexicon")),
-    dev=options.Offer(
-        options.DevLists,
-        helps={"dev": "Scored lists with references for the calibration of confidences. May be repeated."},
-    ),
 )
 def command(
     address: Address,

@@ -21,7 +21,7 @@ class Limits(Declared):
         30.0,
         "Time limit from the first byte of a request to its answer.",
         "--timeout",
-        metavar="SECONDS", low=0, high=3600, open_low=True, common=True,
+        metavar="SECONDS", low=0.001, high=3600, common=True,
     )  # fmt: skip
     wait: float = option(
         2.0,

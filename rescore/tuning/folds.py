@@ -6,14 +6,17 @@ import logging
 import math
 import statistics
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rescore.decision import Decision
 from rescore.errors import UserError, counted
 from rescore.metrics.base import Metric
-from rescore.metrics.significance import Folds
 from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns, score_columns
 from rescore.tuning.tune import tune
 from rescore.tuning.weights import TuningOptions, Weights
+
+if TYPE_CHECKING:
+    from rescore.metrics.folds import Folds
 
 log = logging.getLogger(__name__)
 

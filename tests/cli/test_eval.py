@@ -56,7 +56,7 @@ def test_few_speakers_are_told_and_intervals_draw_speakers(rescore: Run, tmp_pat
         return done, json.loads((tmp_path / "r.json").read_text())
 
     done, report = measured(".1", "--by-speaker")
-    assert report["systems"][1]["p_value"] == 1 and "are of one speaker, so tests and intervals" in done.stderr
+    assert report["systems"][1]["p_value"] == 1 and "only 1 speaker" in done.stderr
     done, report = measured(".2", "--by-speaker")
     assert "only 3 speakers: randomisation gives no p-value below about 0.25" in done.stderr
     assert report["systems"][1]["p_value"] > 0.24

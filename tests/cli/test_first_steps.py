@@ -149,15 +149,10 @@ def test_compare_with_outputs_alone_says_what_compares_them(rescore: Run, tmp_pa
         assert "rescore eval A B --ref FILE" in done.stderr and "rescore report A.json B.json" in done.stderr
 
 
-def test_version_names_torch_and_the_device_without_importing_it(rescore: Run) -> None:
-    import torch
-
+def test_version_names_torch_without_importing_it(rescore: Run) -> None:
     done = rescore("--version")
     assert done.returncode == 0
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    assert done.stdout == (
-        f"rescore {VERSION}, Python {platform.python_version()}, torch {version('torch')}, device {device}\n"
-    )
+    assert done.stdout == f"rescore {VERSION}, Python {platform.python_version()}, torch {version('torch')}\n"
     command = [sys.executable, "-X", "importtime", "-m", "rescore", "--version"]
     process = subprocess.run(command, capture_output=True, text=True, check=True)
     assert process.stdout == done.stdout and not re.search(r"\| +(torch|numpy)$", process.stderr, re.MULTILINE)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
@@ -59,49 +58,15 @@ def test_did_you_mean(rescore: Run) -> None:
     assert_one_line_error(rescore(LISTS, *respell, "shiped"), "--channel shiped: no such folder; did you mean shipped?")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell: str) -> None:
-    last = "tun" if shell == "fish" else "1"
-    words = {"COMP_WORDS": "rescore tun", "COMP_CWORD": last}
-    environment = {"_RESCORE_COMPLETE": f"{shell}_complete", "PATH": "/", **words}
+def test_names_of_commands_and_options_are_completed() -> None:
+    words = {"COMP_WORDS": "rescore tun", "COMP_CWORD": "1"}
+    environment = {"_RESCORE_COMPLETE": "bash_complete", "PATH": "/", **words}
     done = subprocess.run(
         [str(Path(sys.executable).parent / "rescore")], env=environment, capture_output=True, text=True
     )
     assert "tune" in done.stdout
-
-
-def completed(*words: str) -> list[tuple[str, str]]:
-    """What click proposes for the last word: pairs of type and value."""
     complete = ShellComplete(cli, {}, "rescore", "_RESCORE_COMPLETE")
-    return [(item.type, item.value) for item in complete.get_completions(list(words[:-1]), words[-1])]
-
-
-def test_values_are_completed() -> None:
-    assert completed("run", "x.json", "--metric", "c") == [
-        ("plain", name) for name in ("cer", "chrf", "chrf++", "comet")
-    ]
-    assert ("plain", "tta") in completed("x.json", "--lm", "t") and ("plain", "hf-causal") in completed(
-        "score", "x.json", "--lm", "hf-"
-    )
-    assert completed("run", "x.json", "--lm-norm", "") == [("plain", "sum"), ("plain", "mean")]
-    assert completed("run", "x.json", "--word-bonus", "t") == [("plain", "tune")]
-
-
-def test_paths_are_completed() -> None:
-    assert completed("run", "x.json", "--dev", "da") == [("file", "da")]
-    assert completed("da") == [("file", "da")]
-    assert ("file", "") in completed("score", "")
-    nowhere = []
-    for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
-        assert command is not None
-        for parameter in command.get_params(click.Context(command, parent=click.Context(cli, **cli.context_settings))):
-            if (parameter.metavar or "") in ("FILE", "DIR", "NBEST", "NBEST..."):
-                found = parameter.shell_complete(
-                    click.Context(command, parent=click.Context(cli, **cli.context_settings)), "x"
-                )
-                nowhere += [] if ("file", "x") in [(one.type, one.value) for one in found] else [(name, parameter.name)]
-    assert not nowhere
+    assert "--metric" in [item.value for item in complete.get_completions(["run", "x.json"], "--m")]
 
 
 def test_quiet_and_verbose(rescore: Run, tmp_path: Path) -> None:

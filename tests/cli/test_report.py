@@ -146,14 +146,12 @@ def test_what_is_no_results_file(rescore: Run, results: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda one: one["counts"].pop("oracle"), "WER: no counts of oracle; write it again"),
-        (lambda one: one["counts"].clear(), "WER: no counts of first_pass"),
-        (lambda one: one["counts"]["reranked"].pop("deletions"), "WER: the counts of reranked differ"),
-        (lambda one: [each.pop("ref_words") for each in one["counts"].values()], "WER: the counts of first_pass"),
-        (lambda one: one["sentence_errors"].pop("oracle"), "WER: sentence_errors lacks oracle"),
+        (lambda one: one["counts"].pop("oracle"), "WER: a figure or a count is missing; write it again"),
+        (lambda one: one["counts"].clear(), "WER: a figure or a count is missing"),
+        (lambda one: one["counts"]["reranked"].pop("deletions"), "WER: a figure or a count is missing"),
         (lambda one: one.pop("oracle"), "object missing required field oracle"),
         (lambda one: one.update(oracle=None), "oracle"),
-        (lambda one: one["intervals"].update(reranked=[0, 1e999]), "r.json"),
+        (lambda one: one.update(reranked=1e999), "WER: a figure or a count is missing"),
         (lambda one: one.update(signature="x"), "has no metric"),
     ],
 )
@@ -277,14 +275,6 @@ def test_check_compares_the_settings_of_all_metrics(rescore: Run, results: Path,
     write_json(tmp_path / "now.json", golden)
     done = rescore("check", "now.json", "--golden", "golden.json")
     assert done.returncode == 1 and "FAILED: B-WER.settings" in done.stdout
-
-
-def test_a_figure_that_contradicts_its_counts_is_refused(rescore: Run, results: Path, tmp_path: Path) -> None:
-    written = json.loads(results.read_text())
-    written["metrics"][0]["reranked"] = 3.0
-    write_json(tmp_path / "now.json", written)
-    done = rescore("check", "now.json", "--golden", "r.json")
-    assert_one_line_error(done, "now.json: WER: reranked is 3.00, but its counts give 16.67")
 
 
 @pytest.fixture(scope="module")

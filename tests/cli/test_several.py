@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rescore.parts import STYLES
+from rescore.reports.check import differences, parse
 from rescore.reports.comparison import Compared, Comparison, render
-from rescore.signature import Signature
 from tests.conftest import SENTENCES, Run, assert_one_line_error, read_report, write_json
 from tests.lms.test_ngram import ARPA
 
@@ -99,8 +99,8 @@ def test_compare(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], 
     assert rescore(lists, "--lm", arpa, "--dev", lists, "--report", "r.json").returncode == 0
     single = report(tmp_path)
     assert single["reranked"] == rows["ngram"]["value"]
-    ours, theirs = (Signature.parse(one) for one in (single["signature"], rows["ngram"]["signature"]))
-    assert list(ours.differences(theirs)) == ["test"]
+    ours, theirs = (parse(one) for one in (single["signature"], rows["ngram"]["signature"]))
+    assert list(differences(ours, theirs)) == ["test"]
     lines = list(csv.reader((tmp_path / "t.csv").open()))
     assert [line[0] for line in lines] == ["", "oracle", "first pass", *rows]
     assert all(len(line) == len(lines[0]) for line in lines)

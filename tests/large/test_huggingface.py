@@ -112,36 +112,30 @@ def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("gpt2", tmp_path_factory.mktemp("gpt2"))
 
 
-def masked_definition(folder: Path, text: str, within_word: bool) -> list[float]:
+def masked_definition(folder: Path, text: str) -> list[float]:
     model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     encoded = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True)
     ids, special = encoded["input_ids"][0], encoded["special_tokens_mask"][0]
-    words = tokenizer(text).word_ids()
     scores = []
     for place in range(len(ids)):
         if special[place]:
             continue
         masked = ids.clone()
         masked[place] = tokenizer.mask_token_id
-        if within_word:
-            for later in range(place + 1, len(ids)):
-                if words[later] is not None and words[later] == words[place]:
-                    masked[later] = tokenizer.mask_token_id
         with torch.no_grad():
             scores.append(model(input_ids=masked[None]).logits[0, place].log_softmax(-1)[ids[place]].item())
     return scores
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "distilbert", "modernbert"])
-@pytest.mark.parametrize("pll", ["", ":within-word-l2r"])
-def test_masked_models(name: str, pll: str, tmp_path: Path) -> None:
+def test_masked_models(name: str, tmp_path: Path) -> None:
     folder = build(name, tmp_path / name)
-    lm = load(f"hf-masked{pll}:{folder}")
+    lm = load(f"hf-masked:{folder}")
     for text, found in zip(TEXTS, lm.score(without_context(TEXTS)), strict=True):
-        slow = masked_definition(folder, text, bool(pll))
+        slow = masked_definition(folder, text)
         assert found.log_probs == pytest.approx(slow, abs=1e-4)
-    assert lm.name == f"hf-masked{pll}"
+    assert lm.name == "hf-masked"
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama", "llama-without-bos", "bloom"])
@@ -283,11 +277,10 @@ def test_minicons_agrees_on_real_hypotheses(name: str, tmp_path: Path) -> None:
     else:
         theirs = scorer.MaskedLMScorer(str(folder), "cpu")
         theirs.tokenizer.batch_encode_plus = theirs.tokenizer.__call__
-        ours = {name: load(f"hf-masked:{name}:{folder}") for name in ("within-word-l2r",)}
-        ours["original"] = load(f"hf-masked:{folder}")
+        ours = {"original": load(f"hf-masked:{folder}")}
     for metric, lm in ours.items():
         if name != "gpt2":
-            wanted = theirs.token_score(texts, PLL_metric=metric.replace("-", "_"))
+            wanted = theirs.token_score(texts, PLL_metric=metric)
         sums = [sum(value for _, value in sentence) for sentence in wanted]
         assert [found.sum for found in lm.score(without_context(texts))] == pytest.approx(sums, abs=1e-3)
 

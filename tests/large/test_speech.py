@@ -20,7 +20,6 @@ from rescore.formats.audio import samples
 from rescore.large.ctc import ctc_forward
 from rescore.lms import ComputeOptions, Question, load
 from rescore.nbest import NO_AUDIO, Audio
-from rescore.research.a3t.alignment import viterbi
 from tests.conftest import Run, assert_one_line_error
 from tests.large.speech_models import CTC, RATE, SPEECH, build_ctc, build_speech, sound
 
@@ -120,7 +119,7 @@ def test_the_definition_of_ctc(text: tuple[int, ...]) -> None:
     ways = paths_of(5, 3, text)
     steps = ctc_forward(frames, [(1, 2, 1), text], blank=0)[1]
     if not ways:
-        assert steps[len(text)] == -math.inf and viterbi(frames, text, 0) is None
+        assert steps[len(text)] == -math.inf
         return
     scores = torch.stack(
         [sum((frames[time, token] for time, token in enumerate(path)), frames.new_zeros(())) for path in ways]
@@ -135,11 +134,6 @@ def test_the_definition_of_ctc(text: tuple[int, ...]) -> None:
         )
         every = itertools.product(range(3), repeat=5)
         assert float(steps[:length].sum()) == pytest.approx(math.log(total)), length
-    best = ways[int(scores.argmax())]
-    runs = [(token, len(list(same))) for token, same in itertools.groupby(best)]
-    begins = np.cumsum([0, *(size for _, size in runs)])
-    expected = [(int(at), int(at) + size) for (token, size), at in zip(runs, begins[:-1], strict=True) if token]
-    assert viterbi(frames, text, 0) == expected
 
 
 def test_ctc_as_torch_has_it() -> None:

@@ -20,7 +20,7 @@ NETWORKS = [name for name in KINDS.names if KINDS[name].is_network]
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_models_are_as_their_kind_says(kind: str, models: dict[str, Path]) -> None:
-    options = {"bilm": ["", "intact:", "within-word-l2r:"], "unified": ["bi:", "l2r:", "r2l:", "seq2seq:", "channel:"]}
+    options = {"bilm": ["", "intact:"], "unified": ["bi:", "l2r:", "r2l:", "seq2seq:", "channel:"]}
     for option in options.get(kind, [""]):
         found = capabilities_of(load(f"{kind}:{option}{models[kind]}"))
         assert found.pseudo == is_pseudo(f"{kind}:{option.rstrip(':')}"), option

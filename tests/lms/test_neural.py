@@ -18,7 +18,7 @@ from rescore.nbest import Hypothesis, NbestList
 from tests import stages
 from tests.conftest import SENTENCES
 
-BACKENDS = ("tta", "bilm", "bilm:intact", "bilm:within-word-l2r", "unilm", "unilm-bw", "lstm", "lstm-bw")
+BACKENDS = ("tta", "bilm", "bilm:intact", "unilm", "unilm-bw", "lstm", "lstm-bw")
 
 
 def load(backend: str, folder: Path, batch_tokens: int | None = None) -> LanguageModel:
@@ -51,14 +51,6 @@ def predictions(backend: str, folder: Path, sentence: str) -> list[tuple[torch.T
             predict([bos, *ids[:index], tokenizer.mask, *ids[index + 1 :], eos], index + 1, token)
             for index, token in enumerate(ids)
         ]
-    if backend == "bilm:within-word-l2r":
-        pieces = tokenizer.tokens(ids)
-        word = [sum(not piece.startswith("##") for piece in pieces[: index + 1]) for index in range(len(ids))]
-        masked = [
-            [tokenizer.mask if at >= index and word[at] == word[index] else token for at, token in enumerate(ids)]
-            for index in range(len(ids))
-        ]
-        return [predict([bos, *masked[index], eos], index + 1, token) for index, token in enumerate(ids)]
     if backend.endswith("-bw"):
         ids = ids[::-1]
     ids = [*ids, eos]

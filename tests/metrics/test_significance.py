@@ -14,14 +14,12 @@ import sacrebleu
 from sacrebleu.significance import PairedTest
 
 from rescore.errors import UserError
-from rescore.metrics.bootstrap import paired_bootstrap
-from rescore.metrics.mapsswe import matched_pairs
+from rescore.metrics.folds import by_group, speakers
+from rescore.metrics.further_tests import matched_pairs, paired_bootstrap
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.significance import (
-    by_group,
     confidence_interval,
     paired_randomisation,
-    speakers,
 )
 from rescore.metrics.wer import ErrorRate
 from tests.metrics.test_alignment import sclite
@@ -140,18 +138,18 @@ def test_by_speaker() -> None:
 
 def test_segments_by_hand() -> None:
     # Two right words in a row part the first error from the others; one does not.
-    found = matched_pairs(["a b c d e f g h"], ["x b c d y f g h"], ["a b c d e f z h"])
+    found = matched_pairs([("a b c d e f g h",)], ["x b c d y f g h"], ["a b c d e f z h"])
     assert (found.segments, found.mean) == (2, 0.5)
-    assert matched_pairs(["a b"], ["a b"], ["a b"]).p_value == 1
-    assert matched_pairs(["a b"], ["a b c"], ["a b"]).segments == 1
+    assert matched_pairs([("a b",)], ["a b"], ["a b"]).p_value == 1
+    assert matched_pairs([("a b",)], ["a b c"], ["a b"]).segments == 1
 
 
 def test_the_same_error_in_every_segment() -> None:
     """No deviation is left to compare with: p was 1 where one system lost a word in each of 20 sentences."""
     for number, p in ((1, 1.0), (2, 0.5), (20, 2.0**-19)):
-        found = matched_pairs(["a b c"] * number, ["a b"] * number, ["a b c"] * number)
+        found = matched_pairs([("a b c",)] * number, ["a b"] * number, ["a b c"] * number)
         assert (found.segments, found.mean, found.z, found.p_value) == (number, 1.0, np.inf, p)
-    assert matched_pairs(["a b c"] * 3, ["a b"] * 3, ["x b c"] * 3).p_value == 1
+    assert matched_pairs([("a b c",)] * 3, ["a b"] * 3, ["x b c"] * 3).p_value == 1
 
 
 def test_mapsswe_with_several_references() -> None:
@@ -181,7 +179,7 @@ def test_mapsswe_is_sc_stats(seed: int, tmp_path: Path) -> None:
     report = subprocess.run(command, cwd=tmp_path, input=alignments, check=True, capture_output=True, text=True).stdout
     numbers = re.search(r"# segs: (\d+)\).*mean: *(\S+)\) \(std dev: *(\S+)\) \(Z Stat: *(\S+)\)", report)
     assert numbers
-    found = matched_pairs(references, first, second)
+    found = matched_pairs([(reference,) for reference in references], first, second)
     assert found.segments == int(numbers[1])
     wanted = [float(number) for number in numbers.groups()[1:]]
     assert [found.mean, found.deviation, found.z] == pytest.approx(wanted, abs=5.1e-4)

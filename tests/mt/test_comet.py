@@ -12,7 +12,7 @@ import pytest
 from rescore.errors import UserError
 from rescore.metrics.base import Translation
 from rescore.nbest import Hypothesis, NbestList
-from rescore.signature import Signature
+from rescore.reports.check import parse
 from tests.conftest import Run, assert_one_line_error, read_report
 
 WORDS = ["the", "a", "old", "house", "clock", "ticked", "das", "alte", "haus", "uhr", "."]
@@ -93,7 +93,7 @@ def test_on_the_command_line(model: Path, rescore: Run, tmp_path: Path) -> None:
     done = rescore("l.jsonl", "--metric", "comet", "--comet-model", model, "--report", "r.json")
     assert done.returncode == 0, done.stderr
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("COMET|"))
-    signature = Signature.parse(line)
+    signature = parse(line)
     assert str(signature) == line
     assert "comet" in signature.settings and list(signature.versions) == ["rescore", "unbabel-comet"]
     figure = read_report(tmp_path / "r.json")["first_pass"]

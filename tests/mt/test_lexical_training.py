@@ -130,6 +130,6 @@ def test_errors_are_one_line(rescore: Run, files: Path) -> None:
     assert_one_line_error(rescore(*TRAIN, "lm", "--steps", "5"), "it does not apply to --lm lexical")
     assert_one_line_error(
         rescore("train", "--lm", "ngram", "--out", "lm", "--text", "a.txt", "--alignment", "none"),
-        "--alignment is for lexical, a3t; it does not apply to --lm ngram",
+        "--alignment is for lexical; it does not apply to --lm ngram",
     )
     assert not (files / "lm").exists()

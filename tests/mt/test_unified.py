@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -17,9 +16,8 @@ from rescore.errors import UserError
 from rescore.lms import ComputeOptions, Question, capabilities_of, checkpoint, is_pseudo, load, without_context
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
-from rescore.lms.training.train import build
 from rescore.mt.kinds import UnifiedKind
-from rescore.mt.unified import Segment, Unified, objectives
+from rescore.mt.unified import Segment, Unified
 from rescore.nbest import Hypothesis, NbestList, ranked_by_means
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error
 
@@ -31,9 +29,7 @@ PAIRS = [(source, target) for source in SOURCES for target in TARGETS]
 def log_probs(network: Unified, tokens: list[int], segments: list[int], visible: list[list[bool]]) -> torch.Tensor:
     """(n, vocabulary): the network with a mask that is given, one sequence, float64."""
     places = torch.arange(len(tokens))
-    beside = [network.segment_embedding.weight[0 if segment == 5 else segment] for segment in segments]
-    if network.second is not None:
-        beside = [one + (segment == 5) * network.second for one, segment in zip(beside, segments, strict=True)]
+    beside = [network.segment_embedding.weight[segment] for segment in segments]
     embedded = network.token_embedding(torch.tensor(tokens)) + network.position_embedding(places) + torch.stack(beside)
     hidden = embedded[None]
     for block in network.layers():
@@ -55,13 +51,6 @@ def definition(reading: str, folder: Path, source: str, target: str) -> list[flo
                 tokens = [bos, *ids[:index], mask, *ids[index + 1 :], eos]
                 everything = [[True] * len(tokens)] * len(tokens)
                 values.append(log_probs(network, tokens, [0] * len(tokens), everything)[index + 1, token].item())
-        elif reading.startswith("bi:"):
-            front = [bos, *given, eos]
-            for index, token in enumerate(ids):
-                tokens = [*front, *ids[:index], mask, *ids[index + 1 :], eos]
-                everything = [[True] * len(tokens)] * len(tokens)
-                segments = [0] * len(front) + [5] * (len(ids) + 1)
-                values.append(log_probs(network, tokens, segments, everything)[len(front) + index, token].item())
         elif reading in ("l2r", "r2l"):
             ids = [*(ids[::-1] if reading == "r2l" else ids), eos]
             for index, token in enumerate(ids):
@@ -85,7 +74,7 @@ def definition(reading: str, folder: Path, source: str, target: str) -> list[flo
 def folder(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer, config: NetworkConfig) -> Path:
     made = tmp_path_factory.mktemp("unified")
     torch.manual_seed(3)
-    network = checkpoint.build(replace(config, kind="unified", max_positions=80, bi_source=True))
+    network = checkpoint.build(replace(config, kind="unified", max_positions=80))
     with torch.no_grad():
         for value in network.parameters():
             value.add_(torch.randn_like(value) * 0.1)
@@ -103,16 +92,16 @@ def test_a_sentence_equals_the_definition(reading: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("budget", [None, 60])
-@pytest.mark.parametrize("reading", ["seq2seq", "channel", "bi:source", "bi:channel"])
+@pytest.mark.parametrize("reading", ["seq2seq", "channel"])
 def test_a_pair_equals_the_definition(reading: str, budget: int | None, folder: Path) -> None:
     lm = load(f"unified:{reading}:{folder}", ComputeOptions(batch_tokens=budget))
-    assert capabilities_of(lm).source and is_pseudo(f"unified:{reading}") == reading.startswith("bi")
+    assert capabilities_of(lm).source and not is_pseudo(f"unified:{reading}")
     for (source, target), scores in zip(
         PAIRS, lm.score([Question(target, source) for source, target in PAIRS]), strict=True
     ):
         slow = definition(reading, folder, *((target, source) if "channel" in reading else (source, target)))
         np.testing.assert_allclose(scores.log_probs, slow, atol=1e-4)
-        assert (scores.tokens[-1] == "[EOS]") != reading.startswith("bi")
+        assert scores.tokens[-1] == "[EOS]"
 
 
 def test_padding_and_neighbours_change_nothing(folder: Path) -> None:
@@ -137,59 +126,6 @@ def test_long_sources_and_targets(folder: Path, caplog: pytest.LogCaptureFixture
         len(whole.tokens) == len(both.tokens) > 120 and np.isfinite(both.log_probs).all() and (both.log_probs < 0).all()
     )
     assert cut.sum != lm.score([Question("yes", "yes")])[0].sum
-
-
-def test_what_a_long_text_leaves_of_its_source(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    lm = load(f"unified:bi:source:{folder}")
-    positions = checkpoint.load(folder)[0].config.max_positions
-    text, source = ["house"] * (positions - 9), ["old", "house", "old", "house", "old", "house", "he", "so"]
-    questions = [Question(" ".join(text), " ".join(source[:number])) for number in (5, 6, 7, 8)]
-    five, *others = (one.sum for one in lm.score(questions))
-    assert abs(five - others[0]) > 1e-3 and others == pytest.approx([others[0]] * 3, abs=1e-4) and not caplog.text
-    (long,) = lm.score([Question(" ".join(["house"] * 120), "yes")])
-    assert "overlapping windows" in caplog.text and len(long.tokens) == 120 and (long.log_probs < 0).all()
-
-
-def test_pairs_masked_on_both_sides(folder: Path) -> None:
-    """The loss of the one masked token is minus its log-probability in the score of its side."""
-    network, tokenizer = checkpoint.load(folder)
-    objective = objectives(tokenizer, cap=1)["bi:source"]
-    one, other = PAIRS[0]
-    ids = tokenizer.encode([one, other])
-    tokens = torch.tensor([[tokenizer.bos, *ids[0], tokenizer.eos, *ids[1], tokenizer.eos, tokenizer.pad]])
-    scores = load(f"unified:bi:source:{folder}").score([Question(other, one)])[0].log_probs
-    asked = set()
-    for seed in range(80):
-        example = objective(tokens, torch.tensor([tokens.shape[1] - 1]), [seed])
-        (place,) = example.predicted[0].nonzero().flatten().tolist()
-        second = (torch.arange(tokens.shape[1]) > len(ids[0]) + 1)[:-1]
-        assert (example.tokens[0, :-1] // tokenizer.vocab_size == 5 * second).all()
-        assert example.tokens[0, place] % tokenizer.vocab_size == tokenizer.mask
-        asked.add(place)
-        if second[place]:
-            with torch.no_grad():
-                hidden = network(example.tokens, example.lengths)[example.predicted]
-            found = (hidden @ network.token_embedding.weight.T).log_softmax(-1)[0, example.targets[0]].item()
-            assert found == pytest.approx(scores[place - len(ids[0]) - 2], abs=1e-4)
-    ends = {0, len(ids[0]) + 1, tokens.shape[1] - 2}
-    assert asked == set(range(tokens.shape[1] - 1)) - ends
-
-
-def test_before_pairs_were_read_from_both_sides(tmp_path: Path, config: NetworkConfig, tokenizer: Tokenizer) -> None:
-    """A folder without them scores as it did, says what it lacks, and is at first what it was when it gets them."""
-    old = checkpoint.build(replace(config, kind="unified"))
-    checkpoint.save(tmp_path, old, tokenizer)
-    with pytest.raises(UserError, match="on single sentences; train with --reading bi:source and --pairs"):
-        load(f"unified:bi:source:{tmp_path}")
-    options = partial(UnifiedKind.Options, init=str(tmp_path), steps=0)
-    made = build(UnifiedKind("unified"), options(), tokenizer)
-    tokens, second = torch.tensor([[2, 7, 8, 3, 9, 3]]), torch.tensor([[0, 0, 0, 0, 5, 5]]) * tokenizer.vocab_size
-    old = checkpoint.load(tmp_path)[0]
-    with torch.no_grad():
-        torch.testing.assert_close(made(tokens + second, torch.tensor([6])), old(tokens, torch.tensor([6])))
-    assert not options(reading=("l2r",)).sized("unified", tokenizer).bi_source
-    with pytest.raises(UserError, match="bi_source is true; a tta"):
-        NetworkConfig("tta", bi_source=True)
 
 
 def test_pseudo_is_what_is_masked(folder: Path) -> None:
@@ -270,11 +206,11 @@ def test_trained_by_the_command(rescore: Run, tmp_path: Path) -> None:
     train += ("--device", "cpu", "--steps", "6")
     done = rescore(*train, "--pairs", "a.txt", "b.txt", "--out", "lm")
     assert done.returncode == 0, done.stderr
-    for name in ("bi", "bi:source", "l2r", "r2l", "seq2seq"):
+    for name in ("bi", "l2r", "r2l", "seq2seq"):
         assert f"  {name}: validation loss" in done.stderr
     card = (tmp_path / "lm" / "README.md").read_text()
     assert "| validation perplexity, seq2seq |" in card
-    for name in ("seq2seq", "bi:source", "bi:channel:intact"):
+    for name in ("seq2seq", "channel", "bi:intact"):
         assert load(f"unified:{name}:{tmp_path / 'lm'}").score([Question("yes", "yes")])[0].sum < 0
     assert_one_line_error(rescore(*train, "--out", "other", "--text", "a.txt"), "--pairs SOURCE TARGET")
     (tmp_path / "c.txt").write_text("one\ntwo\n")
@@ -291,7 +227,7 @@ def test_one_reading_is_trained(rescore: Run, tmp_path: Path) -> None:
     common = ("--held-out", "5", "--batch-tokens", "400", "--device", "cpu", "--pairs", "a.txt", "b.txt")
     train = ("train", "--lm", "unified", *common)
     done = rescore(*train, "--config", "tiny.json", "--steps", "6", "--out", "lm")
-    assert done.returncode == 0 and done.stderr.count("15 % masked") == 2, done.stderr
+    assert done.returncode == 0 and done.stderr.count("15 % masked") == 1, done.stderr
     done = rescore(*train, "--init", "lm", "--steps", "2", "--reading", "seq2seq", "--out", "tuned")
     assert done.returncode == 0 and "validation loss" in done.stderr, done.stderr
     single = ("train", "--lm", "unified", *common[:-3], "--text", "a.txt", "--init", "lm", "--steps", "2")
@@ -301,17 +237,18 @@ def test_one_reading_is_trained(rescore: Run, tmp_path: Path) -> None:
     again = rescore(*single, "--steps", "3", "--reading", "r2l", "--out", "single", "--resume")
     assert_one_line_error(again, "was made with tasks l2r, not r2l")
     assert_one_line_error(rescore(*single, "--reading", "seq2seq", "--out", "x"), "give --pairs SOURCE TARGET")
-    with pytest.raises(UserError, match="--reading x: expected one of bi, bi:source, l2r, r2l, seq2seq"):
+    with pytest.raises(UserError, match="--reading x: expected one of bi, l2r, r2l, seq2seq"):
         UnifiedKind.Options(reading=("x",))
     wrong = rescore("train", "--lm", "tta", "--text", "a.txt", "--reading", "bi", "--out", "x")
     assert_one_line_error(wrong, "--reading is for unified")
 
 
-def test_masks_in_all_readings_are_no_longer_read(config: NetworkConfig, tmp_path: Path) -> None:
+@pytest.mark.parametrize("field", ["cloze", "bi_source"])
+def test_fields_of_earlier_versions(field: str, config: NetworkConfig, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     values = asdict(replace(config, kind="unified"))
-    path.write_text(json.dumps(values | {"cloze": False}))
+    path.write_text(json.dumps(values | {field: False}))
     assert NetworkConfig.load(path) == replace(config, kind="unified")
-    path.write_text(json.dumps(values | {"cloze": True}))
-    with pytest.raises(UserError, match="predicts masked tokens in all readings; train the network again"):
+    path.write_text(json.dumps(values | {field: True}))
+    with pytest.raises(UserError, match=f"{field} belongs to an earlier version; train the network again"):
         NetworkConfig.load(path)

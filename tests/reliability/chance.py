@@ -19,8 +19,7 @@ import numpy.typing as npt
 from rescore import decision
 from rescore.decision import Decision
 from rescore.metrics import list_statistics, total, value
-from rescore.metrics.bootstrap import paired_bootstrap
-from rescore.metrics.mapsswe import matched_pairs
+from rescore.metrics.further_tests import matched_pairs, paired_bootstrap
 from rescore.metrics.significance import (
     confidence_interval,
     paired_interval,
@@ -64,7 +63,7 @@ def texts(wrong: Wrong) -> list[str]:
 
 def of_mapsswe(one: Wrong, other: Wrong, trials: int) -> float:
     reference = " ".join(f"w{place}" for place in range(WORDS))
-    return matched_pairs([reference] * len(one), texts(one), texts(other)).p_value
+    return matched_pairs([(reference,)] * len(one), texts(one), texts(other)).p_value
 
 
 def of_randomisation(one: Wrong, other: Wrong, trials: int) -> float:

@@ -34,8 +34,8 @@ from rescore.lms.base import length_power
 from rescore.lms.config import NetworkConfig
 from rescore.lms.folders import card_value
 from rescore.reports import files
+from rescore.reports.check import parse
 from rescore.reports.results import SCHEMA
-from rescore.signature import Signature
 from rescore.tuning import Weights
 from tests.formats.samples import SAMPLES
 from tests.reliability.limits import INPUT, Spent
@@ -235,7 +235,7 @@ def cases() -> list[Case]:
         ("weights values", of_json(WEIGHTS, Weights.load)),
         ("results", of_text(json.dumps(RESULTS), files.read)),
         ("results values", of_json(RESULTS, files.read)),
-        ("signature", of_text(SIGNATURE, lambda path: Signature.parse(path.read_text("utf-8", "replace")))),
+        ("signature", of_text(SIGNATURE, lambda path: parse(path.read_text("utf-8", "replace")))),
         ("config", of_json({"kind": "tta", "layers": 3, "d_model": 16, "heads": 2}, NetworkConfig.load)),
         ("norm", of_text("length^0.5", lambda path: length_power(path.read_text("utf-8", "replace")))),
         ("options", options),

@@ -48,8 +48,8 @@ def test_lists(rescore: Run, tmp_path: Path, content: str, part: str) -> None:
     ("options", "part"),
     [
         (["--format", "espnet2"], "is not a folder"),
-        (["--lenpen", "1e6"], "not between -10 and 10"),
-        (["--lenpen", "nan"], "not between"),
+        (["--lenpen", "1e6"], "expected a number from -10 to 10"),
+        (["--lenpen", "nan"], "expected a number from"),
         (["--ref", "."], "is a folder"),
         (["-o", "absent/x.json"], "cannot be written"),
     ],
@@ -97,15 +97,15 @@ def test_tokenizer_without_unk(rescore: Run, model: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        (["--learning-rate", "nan"], "nan is not between 0 and 10"),
+        (["--learning-rate", "nan"], "nan: expected a number from 0 to 10"),
         (["--held-out", "0"], "--held-out"),
         (["--held-out", "-1"], "--held-out"),
-        (["--warmup", "2"], "not between 0 and 1"),
+        (["--warmup", "2"], "expected a number from 0 to 1"),
         (["--warmup", "1"], "more than the whole training"),
-        (["--dropout", "2"], "not between"),
+        (["--dropout", "2"], "expected a number from 0 to 0.99"),
         (["--seed", "-1"], "--seed"),
         (["--batch-tokens", "0"], "--batch-tokens"),
-        (["--minutes", "nan"], "not between"),
+        (["--minutes", "nan"], "expected a number from"),
         (["--text", "-"], "give a file"),
         (["--out", "t.txt"], "cannot be made"),
         (["--learning-rate", "10", "--steps", "200", "--warmup", "0"], "lower --learning-rate"),
@@ -220,14 +220,6 @@ def test_a_closed_stdout(shell: Callable[[str], subprocess.CompletedProcess[str]
     assert "Traceback" not in done.stderr
 
 
-def test_what_needs_no_stdout_may_have_none(
-    shell: Callable[[str], subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
-    done = shell("rescore convert l.json -o out.jsonl >&- 2>&-")
-    assert done.returncode == 0 and (tmp_path / "out.jsonl").read_text().count("\n") == 3000, done.stderr
-    assert shell("rescore convert nothing.json 2>&-").returncode == 2
-
-
 def test_interrupted_while_it_starts(tmp_path: Path) -> None:
     """In the middle of an import, which makes something else of an exception."""
     (tmp_path / "click.py").write_text(
@@ -239,7 +231,7 @@ def test_interrupted_while_it_starts(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *filter(None, sys.path)])},
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (130, "rescore: interrupted\n")
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 def on_a_full_disk(folder: Path, most: int, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -156,7 +156,7 @@ def test_no_nan_from_a_checkpoint_or_a_weight(rescore: Run, model: Path, tmp_pat
     assert_one_line_error(rescore("score", "l.json", "--lm", "tta:lm"), "blocks.0.fc1.bias has values that are not num")
     (tmp_path / "w.json").write_text('{"weights": {"s2s": NaN}}')
     assert_one_line_error(rescore("rerank", "l.json", "--weights", "w.json"), "weight of s2s is nan")
-    assert_one_line_error(rescore("l.json", "--lm", f"tta:{model}", "--weight", "nan"), "nan is not between")
+    assert_one_line_error(rescore("l.json", "--lm", f"tta:{model}", "--weight", "nan"), "nan: expected a number from")
 
 
 def test_texts_of_several_lines(rescore: Run, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from rescore.lms import load
 from rescore.lms.networks import Network
 from rescore.research import probe
 from rescore.research.fine_tuning import FineTuning, Side, features, fine_tune, trainable
-from rescore.research.options import VectorOptions
+from rescore.research.kinds import VectorOptions
 from rescore.research.probe import Examples
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
@@ -32,8 +32,6 @@ KINDS = [
     ("unilm", VectorOptions()),
     ("unilm-bw", VectorOptions()),
     ("lstm", VectorOptions(kind="hidden")),
-    ("electra", VectorOptions(kind="hidden")),
-    ("permutation", VectorOptions(kind="token")),
     ("unified:l2r", VectorOptions()),
 ]
 

@@ -18,7 +18,7 @@ from rescore.lms import LanguageModel, checkpoint, without_context
 from rescore.lms import load as load_model
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
-from rescore.research.options import VectorOptions
+from rescore.research.kinds import VectorOptions
 from rescore.research.similarity import cosines, read_pairs, read_words
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
@@ -118,12 +118,6 @@ def test_a_model_is_not_changed_by_its_vectors(name: str, tmp_path: Path) -> Non
     tokens, vectors = Embedder([lm]).tokens(TEXTS)[0]
     assert len(tokens) == len(vectors) == len(before[0])  # what is scored is what has a context
     assert [found.log_probs.tolist() for found in lm.score(without_context(TEXTS))] == before
-
-
-def test_a_discriminator_has_no_context_vectors(models: dict[str, Path]) -> None:
-    with pytest.raises(UserError, match=r"electra: .* give --kind hidden"):
-        Embedder([load("electra", models)])
-    assert Embedder([load("electra", models)], VectorOptions("hidden")).sentences(TEXTS[:2]).shape == (2, 32)
 
 
 def test_layers_are_of_hidden_vectors() -> None:

@@ -12,7 +12,7 @@ import pytest
 from rescore import decision
 from rescore.errors import UserError
 from rescore.metrics import list_statistics, total, value
-from rescore.metrics.significance import split
+from rescore.metrics.folds import split
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
 from rescore.tuning.curves import curves

@@ -27,7 +27,7 @@ class AcousticScale(Declared):
     acoustic_scale: float | None = option(
         None,
         "First-pass score of Kaldi lists, SRILM lists and lattices: A times the acoustic score, plus the LM score.  "
-        "[default: 1/12 for Kaldi, 1/8 for SRILM; lattices: acscale in the file, else 1]",
+        "[default: 1/12 for Kaldi, 1/8 for SRILM; lattices: acscale in the file, or 1]",
         metavar="A",
         low=0,
         high=1e6,

@@ -1,258 +1,64 @@
-"""Word lattices as text: HTK's and SRILM's SLF, Kaldi's archives, OpenFst's lines; each becomes an N-best list.
+"""Word lattices in HTK's Standard Lattice Format (SLF), which HTK and SRILM write; each becomes an N-best list.
 
-SLF and OpenFst have one file per utterance. Kaldi's archives come from `lattice-copy ark:- ark,t:-`, with compact
-lattices or `--write-compact=false`. A folder holds any of these files. Lattices are read one after another.
+There is a file per utterance, or a folder of such files.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
+from graphlib import CycleError, TopologicalSorter
+from itertools import islice
+from typing import NamedTuple
 
 from rescore.asr.formats.acoustic import ACOUSTIC, LANGUAGE, AcousticScale
-from rescore.asr.formats.lattice_paths import Arcs, Lattice, as_score, is_silent, state_number
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import ListSize, as_number, strip_markup, table
+from rescore.formats.text import ListSize, as_number, strip_markup
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
-from rescore.options import option
 
 SIZE = 100
 """Hypotheses of a list, by default."""
-SYMBOLS = "words.txt"
-"""The symbol table beside the lattices, where --symbols names no other."""
-_WEIGHT = re.compile(r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|\.\d+|inf|infinity|nan)", re.IGNORECASE)
 _LATTICE_FILE = re.compile(r"\.(?:slf|lat|htk)(?:\.gz|\.xz)?$")
-_FINAL = -1
-"""A state after all final ones: the weight of a final state is on an epsilon arc to it."""
-
-
-def sniff(source: Source) -> bool:
-    return any(_is_lattice(file.head) for file in _files(source)[:1])
-
-
-def _is_lattice(head: str) -> bool:
-    """Whether the text begins as SLF, as one of Kaldi's archives, or as lines of OpenFst."""
-    lines = _filled(head)[:20]
-    if not lines or _SLF_BEGINNING.match(lines[0]) or _is_binary(head):
-        return bool(lines)
-    if len(lines[0].split()) == 1:
-        return len(lines) > 1 and _is_arc(lines[1])
-    return _is_arc(lines[0]) and all(map(_is_arc_or_final, lines)) and not all(map(_is_nbest, lines))
-
-
-def _filled(head: str) -> list[str]:
-    """The lines at the beginning of a file, without empty lines and comments."""
-    return [line for line in head.split("\n", 40)[:40] if line.strip() and not line.startswith("#")]
-
-
-def _is_arc(line: str) -> bool:
-    """Whether the cells of a line are two states, one or two labels, and perhaps a weight."""
-    cells = line.split()
-    states = 3 <= len(cells) <= 5 and cells[0].isdecimal() and cells[1].isdecimal()
-    return states and (len(cells) < 5 or _is_weight(cells[4]))
-
-
-def _is_arc_or_final(line: str) -> bool:
-    cells = line.split()
-    return (len(cells) < 3 and cells[0].isdecimal()) or _is_arc(line)
-
-
-def _is_nbest(line: str) -> bool:
-    """Whether this may be a line of SRILM's N-best lists: the third cell is the number of the words that follow."""
-    cells = line.split()
-    return len(cells) > 2 and cells[2] == str(len(cells) - 3)
-
-
-def _is_weight(cell: str) -> bool:
-    return all(_WEIGHT.fullmatch(part) for part in cell.split(",")[:2])
-
-
-def _is_binary(head: str) -> bool:
-    return head.partition(" ")[2].startswith("\0B")
-
-
-def _files(source: Source) -> list[Source]:
-    """The source itself; of a folder the files with the endings of lattices, else all files but the symbol table."""
-    named = source.files(lambda path: _LATTICE_FILE.search(path.name) is not None) if source.is_folder else []
-    return named or source.files(lambda path: path.name != SYMBOLS)
+_BEGINNING = re.compile(r"(?:V|VERSION|U|UTTERANCE|N|NODES|SUBLAT|base|lmname|lmscale|start)=\S")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(ListSize, AcousticScale):
-    symbols: str | None = option(
-        None,
-        "Symbol table of Kaldi and OpenFst lattices that contain word numbers.  [default: words.txt beside the "
-        "lattices]",
-        metavar="FILE",
-        reads=True,
-    )
+    """Options of lattices: the number of texts, and the scale of the acoustic scores."""
+
+
+def sniff(source: Source) -> bool:
+    for file in _files(source)[:1]:
+        lines = (line for line in file.head.split("\n", 40)[:40] if line.strip() and not line.startswith("#"))
+        return _BEGINNING.match(next(lines, "")) is not None
+    return False
+
+
+def _files(source: Source) -> list[Source]:
+    """The source itself; of a folder the files with the endings of lattices, else all files."""
+    named = source.files(lambda path: _LATTICE_FILE.search(path.name) is not None) if source.is_folder else []
+    return named or source.files()
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """The best --nbest-size (100) different texts of each lattice.
 
-    `s2s` is the score of the toolkit. SLF: the scores of the links with the scales of the header, and the word penalty.
-    Kaldi: minus the sum of graph cost and acoustic cost. OpenFst: minus the weight. --acoustic-scale replaces the scale
-    of the acoustic scores.
+    The score of a text is the score of its best path. The score of a path is the sum over its links of
+    `acscale a + lmscale l + ngscale n + prscale r + ...`, with the scales of the header, and `wdpenalty` for each word.
+    --acoustic-scale replaces `acscale`. Scores are natural logs unless the header has another `base`.
     """
-    for name, lattice in lattices(source, options):
-        hypotheses: dict[str, Hypothesis] = {}
-        for sequence in lattice.best(options.of(Options).size or SIZE):
-            text = strip_markup(" ".join(sequence.words))  # of several spellings in subwords, the best counts
-            hypotheses.setdefault(text, Hypothesis(text, {FIRST_PASS: sequence.score, **sequence.columns}))
-        columns = next(iter(hypotheses.values())).scores.keys() - {FIRST_PASS}
-        provenance = {column: Column.component("lattice") for column in sorted(columns)}
-        yield NbestList(name, list(hypotheses.values()), provenance=provenance)
-
-
-def fewest_errors(
-    source: Source,
-    options: ReadOptions,
-    references: Mapping[str, Sequence[str]],
-    normalise: Callable[[str], Sequence[str]],
-) -> dict[str, tuple[int, int]]:
-    """By id, the smallest edit distance between the reference of an utterance and any path, and the reference's words.
-
-    Lattices of subwords are left out, and lattices without a reference.
-
-    Args:
-        references: texts by id; of several the nearest counts. normalise: the words of a text, as they are compared.
-    """
-    errors = {}
-    for name, lattice in lattices(source, options):
-        whole_words = not any("\u2581" in word or "@@" in word for word in lattice.vocabulary)
-        if whole_words and references.get(name):
-            texts = [normalise(text) for text in references[name]]
-            errors[name] = min((lattice.fewest_errors(words, normalise), len(words)) for words in texts)
-    return errors
-
-
-def lattices(source: Source, options: ReadOptions) -> Iterator[tuple[str, Lattice]]:
-    """The lattices of a file or a folder, each with the id of its utterance."""
     own = options.of(Options)
     for file in _files(source):
-        lines = _filled(file.head)
-        if _is_binary(file.head):
-            raise UserError(f"{file.name}: a binary archive; write it as text with: lattice-copy ark:IN ark,t:OUT")
-        if not lines:
-            raise UserError(f"{file.name}: is empty")
-        name = file.stem
-        if _SLF_BEGINNING.match(lines[0]):
-            yield from _slf_lattices(file, name, own)
-        else:
-            yield from _transducers(file, name, _Symbols(file, own), own)
-
-
-class _Symbols:
-    """The words of labels: as they stand, or by a symbol table where they are numbers."""
-
-    def __init__(self, source: Source, options: Options) -> None:
-        self._path = Path(options.symbols) if options.symbols else source.path.parent / SYMBOLS
-        self._required = options.symbols is not None
-        self._table: dict[str, str] | None = None
-
-    def words(self, labels: set[str], place: str) -> dict[str, str]:
-        """The word of each label; empty for epsilon and silence."""
-        if self._required or all(map(str.isdecimal, labels)):
-            words = {label: self._word(label, place) for label in labels}
-        else:
-            words = {label: label for label in labels}
-        return {label: "" if is_silent(word) else word for label, word in words.items()}
-
-    def _word(self, label: str, place: str) -> str:
-        if label == "0":
-            return ""
-        if self._table is None:
-            if not self._required and not self._path.is_file():
-                raise UserError(f"{place}: words are numbers; give their symbol table with --symbols {SYMBOLS}")
-            self._table = {number: word for word, number in table(self._path).items()}
-            self._table |= {word: word for word in self._table.values()}  # texts that int2sym.pl wrote
-        if label not in self._table:
-            raise UserError(f"{place}: label {label[:40]} is not in {self._path}; give another --symbols")
-        return self._table[label]
-
-
-def _transducers(source: Source, name: str, symbols: _Symbols, options: Options) -> Iterator[tuple[str, Lattice]]:
-    """The lattices of Kaldi's archive (an id, lines, an empty line, and so on), or the lattice of OpenFst's lines."""
-    current: _Transducer | None = None
-    for number, line in enumerate(source.lines(), 1):
-        cells = line.split(None, 1)
-        if current is None and cells:
-            current = _Transducer(source.name)
-            if len(line.split()) == 1:  # an id, since the first line of OpenFst's is an arc
-                current = _Transducer(f"{source.name}: utterance {cells[0]}", cells[0])
-                continue
-        if current is not None and cells:
-            current.lines.append((number, line))
-        elif current is not None and current.name:
-            yield current.name, current.lattice(source.name, symbols, options)
-            current = None
-    if current is not None:
-        if current.name:
-            raise UserError(f"{current.place}: no empty line after this lattice; is the file truncated?")
-        yield name, current.lattice(source.name, symbols, options)
-
-
-@dataclass(slots=True)
-class _Transducer:
-    """The lines of one lattice."""
-
-    place: str
-    name: str = ""
-    """The id in one of Kaldi's archives."""
-    lines: list[tuple[int, str]] = field(default_factory=list)
-
-    def lattice(self, file: str, symbols: _Symbols, options: Options) -> Lattice:
-        """The lattice that the lines describe; its start is the first state."""
-        widths = {len(cells) for _, cells in self._cells()}
-        if not widths <= {1, 2, 3, 4, 5}:
-            number = next(number for number, cells in self._cells() if len(cells) > 5)
-            raise UserError(f"{file}: line {number}: expected `start end label [label] [weight]` or `state [weight]`")
-        # As fstcompile reads them: an acceptor has one label, all else has two, and the second is the word.
-        acceptor = 5 not in widths and (3 in widths or any(_has_weight(cells) for _, cells in self._cells()))
-        label = 2 if acceptor else 3
-        if 5 in widths and 3 in widths:
-            raise UserError(f"{self.place}: lines of 3 cells and of 5; truncated?")
-        words = symbols.words({cells[label] for _, cells in self._cells() if len(cells) > 2}, self.place)
-        arcs, finals = Arcs(), False
-        for number, cells in self._cells():
-            place, final = f"{file}: line {number}", len(cells) < 3
-            weight = cells[1:] if final else cells[label + 1 :]
-            scores = _scores(weight[0], place) if weight else {}
-            state, target = state_number(cells[0], place), _FINAL if final else state_number(cells[1], place)
-            arcs.add(state, target, "" if final else words[cells[label]], scores)
-            finals |= final
-        if not finals:
-            raise UserError(f"{self.place}: no final state; truncated?")
-        if FIRST_PASS in arcs.columns and len(arcs.columns) > 1:
-            raise UserError(f"{self.place}: weights of one cost and of two; expected `graph,acoustic` or one cost")
-        acoustic_scale = 1.0 if options.acoustic_scale is None else options.acoustic_scale
-        scales = {FIRST_PASS: 1.0, LANGUAGE: 1.0, ACOUSTIC: acoustic_scale}
-        return Lattice(self.place, arcs, arcs.sources[0], _FINAL, scales)
-
-    def _cells(self) -> Iterator[tuple[int, list[str]]]:
-        """The number and the cells of each line; kept as text, since cells take several times the memory."""
-        return ((number, line.split()) for number, line in self.lines)
-
-
-def _has_weight(cells: list[str]) -> bool:
-    """Whether the fourth of four cells is a weight, and no label."""
-    return len(cells) == 4 and not cells[3].isdecimal() and _is_weight(cells[3])
-
-
-def _scores(weight: str, place: str) -> dict[str, float]:
-    """The scores that a weight stands for: Kaldi's `graph,acoustic` with or without transition ids, or one cost."""
-    costs = weight.split(",", 2)
-    names = (FIRST_PASS,) if len(costs) == 1 else (LANGUAGE, ACOUSTIC)
-    return {name: as_score(cost, place, -1.0) for name, cost in zip(names, costs, strict=False)}
+        for lattice in _lattices(file):
+            yield lattice.nbest(file.stem, own)
 
 
 _EXTRA = tuple(f"x{number}" for number in range(1, 10))
-_SLF_COLUMNS = {
+_COLUMNS = {
     "a": (ACOUSTIC, "acscale", 1.0),
     "l": (LANGUAGE, "lmscale", 1.0),
     "n": ("ngram", "ngscale", 1.0),
@@ -267,19 +73,18 @@ _SHORT = {
     **{"VERSION": "V", "UTTERANCE": "U", "NODES": "N", "LINKS": "L"},
     **{"START": "S", "END": "E", "WORD": "W", "acoustic": "a", "language": "l", "ngram": "n"},
 }
-_SLF_BEGINNING = re.compile(r"(?:V|VERSION|U|UTTERANCE|N|NODES|SUBLAT|base|lmname|lmscale|start)=\S")
 _AUDIO_ENDING = re.compile(r"\.(?:mfc|plp|fbk|fea|wav|flac|sph|lab|rec|lat|slf)$")
 _ESCAPED = re.compile(r"((?:\\0?[0-7]{3})+)|\\(.)")
 _NULL = "!NULL"
+_SILENT = frozenset(
+    (_NULL, "<eps>", "<epsilon>", "<s>", "</s>", "!SENT_START", "!SENT_END", "!SIL", "<sil>", "<SIL>", "-pau-")
+)
+"""Words that are not part of the text."""
 
 
-def _slf_lattices(source: Source, name: str, options: Options) -> Iterator[tuple[str, Lattice]]:
-    """The lattices of an SLF file, each with its id: the utterance of its header, or else `name`.
-
-    The score of a path is the sum over its links of `acscale a + lmscale l + ngscale n + prscale r + ...`, with the
-    scales of the header, and `wdpenalty` for each word. Scores are natural logs unless the header has another `base`.
-    """
-    current = _Slf(source.name)
+def _lattices(source: Source) -> Iterator[_Lattice]:
+    """The lattices of a file: several, if it was joined from files."""
+    current = _Lattice(source.name)
     for place, line in source.filled():
         if line.startswith("#"):
             continue
@@ -291,11 +96,11 @@ def _slf_lattices(source: Source, name: str, options: Options) -> Iterator[tuple
         elif "J" in fields:
             current.link(fields, place)
         else:
-            if len(current.arcs):  # the header of another lattice
-                yield current.utterance or name, current.lattice(options)
-                current = _Slf(place)
+            if current.links:  # the header of another lattice
+                yield current
+                current = _Lattice(place)
             current.header |= fields
-    yield current.utterance or name, current.lattice(options)
+    yield current
 
 
 def _fields(line: str, place: str) -> dict[str, str]:
@@ -307,9 +112,7 @@ def _fields(line: str, place: str) -> dict[str, str]:
             raise UserError(f"{place}: expected fields NAME=VALUE, but {cell[:40]!r} is none; truncated?")
         if value[:1] in ("'", '"') and len(value) > 2 and value[-1] == value[0]:
             value = value[1:-1]
-        if "\\" in value:
-            value = _ESCAPED.sub(_unescaped, value)
-        fields[_SHORT.get(name, name)] = value
+        fields[_SHORT.get(name, name)] = _ESCAPED.sub(_unescaped, value)
     return fields
 
 
@@ -324,19 +127,43 @@ def _unescaped(match: re.Match[str]) -> str:
         return escaped.decode("latin-1")
 
 
+class _Link(NamedTuple):
+    source: str
+    target: str
+    word: str
+    """Empty for silence."""
+    scores: dict[str, float]
+    """The score of each column, as a natural log."""
+
+
+class _Path(NamedTuple):
+    """A path from the start of a lattice to a node."""
+
+    score: float
+    words: int
+    """The number of its word sequence: paths with the same words have the same number."""
+    link: _Link | None
+    before: _Path | None
+    """The path without its last link."""
+
+    def links(self) -> list[_Link]:
+        """The links from the start to the node."""
+        links, path = [], self
+        while path.link is not None and path.before is not None:
+            links.append(path.link)
+            path = path.before
+        return links[::-1]
+
+
 @dataclass(slots=True)
-class _Slf:
-    """A lattice while it is read."""
+class _Lattice:
+    """A lattice while it is read, and its best texts."""
 
     place: str
+    """The name of the lattice in errors."""
     header: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, dict[str, str]] = field(default_factory=dict)
-    arcs: Arcs = field(default_factory=Arcs)
-
-    @property
-    def utterance(self) -> str:
-        """The name in the header without folders and the ending of audio files; empty without a name."""
-        return _AUDIO_ENDING.sub("", self.header.get("U", "").rpartition("/")[2])
+    links: list[_Link] = field(default_factory=list)
 
     def link(self, fields: dict[str, str], place: str) -> None:
         """Add a link. Its word is its own, else that of its end node (with dir=b in the header, of its start node)."""
@@ -349,54 +176,103 @@ class _Slf:
         word = fields.get("W", _NULL)
         if word == _NULL:
             word = node.get("W", _NULL)
-        scores = {}
-        for name, value in (node | fields).items():
-            if name in _SLF_COLUMNS:
-                scores[_SLF_COLUMNS[name][0]] = self._log(value, f"{place}: {name}")
-        source, target = state_number(fields["S"], place), state_number(fields["E"], place)
-        self.arcs.add(source, target, "" if is_silent(word) else word, scores)
+        scores = {
+            _COLUMNS[name][0]: self._log(value, f"{place}: {name}")
+            for name, value in (node | fields).items()
+            if name in _COLUMNS
+        }
+        self.links.append(_Link(fields["S"], fields["E"], "" if word in _SILENT else word, scores))
 
     def _log(self, text: str, place: str) -> float:
         """A score as natural log."""
-        score, base = as_score(text, place), self.header.get("base")
-        if base is None:
-            return score
-        base_value = as_number(base, self.place, "base")
-        if base_value == 0:  # probabilities
-            if score < 0:
-                raise UserError(f"{place}: probability is {text}, which is negative (the header has base=0)")
-            return math.log(score) if score else -math.inf
-        if not 1 < base_value < math.inf:
-            raise UserError(f"{self.place}: base is {base}; expected 0 for probabilities, or more than 1")
-        return score * math.log(base_value)
+        score = as_number(text, place)
+        if math.isnan(score) or score == math.inf:
+            raise UserError(f"{place}: score is {text}; decode it again or remove it")
+        base = as_number(self.header["base"], self.place, "base") if "base" in self.header else math.e
+        if not 1 < base < math.inf:
+            raise UserError(f"{self.place}: base is {base:g}; expected more than 1")
+        return score * math.log(base)
 
-    def lattice(self, options: Options) -> Lattice:
-        """The lattice, once all links are read."""
-        for name, what, number in (("N", "nodes", len(self.nodes)), ("L", "links", len(self.arcs))):
+    def nbest(self, name: str, options: Options) -> NbestList:
+        """The best different texts. The id is the header's name without folders and the ending of audio files, or else
+        `name`.
+        """
+        self._check_size()
+        utterance = _AUDIO_ENDING.sub("", self.header.get("U", "").rpartition("/")[2])
+        columns = {ACOUSTIC, LANGUAGE}.union(*(link.scores for link in self.links))
+        hypotheses: dict[str, Hypothesis] = {}
+        for path in self._best(options.size or SIZE, options.acoustic_scale):
+            links = path.links()
+            text = strip_markup(" ".join(link.word for link in links if link.word))
+            sums = {column: sum(link.scores.get(column, 0.0) for link in links) for column in sorted(columns)}
+            # Of several spellings in subwords, the best counts.
+            hypotheses.setdefault(text, Hypothesis(text, {FIRST_PASS: path.score, **sums}))
+        provenance = {column: Column.component("lattice") for column in sorted(columns)}
+        return NbestList(utterance or name, list(hypotheses.values()), provenance=provenance)
+
+    def _check_size(self) -> None:
+        for name, what, number in (("N", "nodes", len(self.nodes)), ("L", "links", len(self.links))):
             if name in self.header and (number or name == "L") and self.header[name] != str(number):
                 raise UserError(
                     f"{self.place}: the header announces {self.header[name]} {what}, but there are {number}; truncated?"
                 )
-        if not len(self.arcs):
+        if not self.links:
             raise UserError(f"{self.place}: no links; truncated?")
-        self.arcs.require(ACOUSTIC, LANGUAGE)
+
+    def _best(self, size: int, acoustic_scale: float | None) -> list[_Path]:
+        """The best paths with different words, the best first.
+
+        Each node gets its `size` best paths with different words, from the nodes before it. This is exact: a path
+        through a worse beginning has `size` better paths with other words beside it.
+        """
+        start = self._end("start", "into", {link.source for link in self.links}, {link.target for link in self.links})
+        end = self._end("end", "out of", {link.target for link in self.links}, {link.source for link in self.links})
         scales = {
             column: as_number(self.header[scale], self.place, scale) if scale in self.header else default
-            for column, scale, default in _SLF_COLUMNS.values()
+            for column, scale, default in _COLUMNS.values()
         }
-        if options.acoustic_scale is not None:
-            scales[ACOUSTIC] = options.acoustic_scale
-        penalty = self.header.get("wdpenalty")
-        word_score = self._log(penalty, f"{self.place}: wdpenalty") if penalty else 0.0
-        sources, targets = set(self.arcs.sources), set(self.arcs.targets)
-        start = self._end("start", "into", sources - targets)
-        end = self._end("end", "out of", targets - sources)
-        return Lattice(self.place, self.arcs, start, end, scales, word_score)
+        if acoustic_scale is not None:
+            scales[ACOUSTIC] = acoustic_scale
+        penalty = self._log(self.header["wdpenalty"], f"{self.place}: wdpenalty") if "wdpenalty" in self.header else 0.0
+        into: dict[str, list[tuple[_Link, float]]] = {}
+        for link in self.links:
+            score = sum(scales[column] * value for column, value in link.scores.items() if scales[column])
+            if score > -math.inf:
+                into.setdefault(link.target, []).append((link, score + (penalty if link.word else 0.0)))
+        sequences: dict[tuple[int, str], int] = {}
+        best = {start: [_Path(0.0, 0, None, None)]}
 
-    def _end(self, name: str, where: str, candidates: set[int]) -> int:
+        def extended(link: _Link, score: float) -> Iterator[_Path]:
+            for path in best.get(link.source, []):
+                words = path.words
+                if link.word:
+                    words = sequences.setdefault((words, link.word), len(sequences) + 1)
+                yield _Path(path.score + score, words, link, path)
+
+        for node in self._in_order():
+            paths = heapq.merge(*(extended(*link) for link in into.get(node, [])), key=lambda path: -path.score)
+            if node != start:
+                best[node] = list(islice(_different(paths), size))
+        if not best.get(end):
+            raise UserError(f"{self.place}: no path from the start to the end; is the file whole?")
+        return best[end]
+
+    def _in_order(self) -> list[str]:
+        """The nodes, each after all nodes that lead to it."""
+        graph = TopologicalSorter[str]()
+        for link in self.links:
+            graph.add(link.target, link.source)
+        try:
+            return list(graph.static_order())
+        except CycleError as error:
+            node = error.args[1][1]
+            raise UserError(f"{self.place}: there is a cycle through node {node}; lattices are acyclic") from None
+
+    def _end(self, name: str, where: str, nodes: set[str], others: set[str]) -> str:
         """The node that the header names, or the only node without links."""
+        candidates = nodes - others
         if name in self.header:
-            return state_number(self.header[name], self.place)
+            return self.header[name]
         if not candidates:
             raise UserError(
                 f"{self.place}: there is a cycle, as all nodes have links {where} them; lattices are acyclic"
@@ -407,3 +283,12 @@ class _Slf:
                 f"{name} is unknown; truncated? Else add {name}=N to the header"
             )
         return candidates.pop()
+
+
+def _different(paths: Iterator[_Path]) -> Iterator[_Path]:
+    """The paths, the best of those with the same words."""
+    seen = set()
+    for path in paths:
+        if path.words not in seen:
+            seen.add(path.words)
+            yield path

@@ -261,6 +261,6 @@ class TestOptions(Declared):
     )
 
     def make(self) -> PairedTest:
-        from rescore.metrics.significance import SPEAKER, PairedTest
+        from rescore.metrics.significance import PairedTest
 
-        return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker or SPEAKER)
+        return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker)

@@ -33,7 +33,7 @@ class DevLists(Declared):
     title = "Tuning"
 
     dev: tuple[str, ...] = option(
-        (), "Lists with references to tune the weights on. May be repeated.", metavar="NBEST", reads=True, common=True
+        (), "Lists with references to tune on. May be repeated.", metavar="NBEST", reads=True, common=True
     )
     dev_ref: tuple[str, ...] = option((), "References of the dev lists.", metavar="FILE", reads=True, needs="dev")
 

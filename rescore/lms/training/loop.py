@@ -379,7 +379,7 @@ class Trainer:
 
     def _cross_entropy(self, hidden: Tensor, example: Example) -> Tensor:
         """Sum of the losses of hidden vectors (k, d)."""
-        weight, bias = self.network.output_weight, self.network.output_bias
+        weight, bias = self.network.token_embedding.weight, self.network.output_bias
         return (example.loss or tied_cross_entropy)(hidden, weight, example.targets, bias=bias)
 
     @torch.no_grad()

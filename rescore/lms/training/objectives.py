@@ -100,10 +100,7 @@ class MaskedLanguageModelling(Objective):
         self.perplexity = f"pseudo-perplexity (at {100 * rate:g} % masked{most})"
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        return self.masked(tokens, lengths, inner_positions(tokens, lengths), seed)
-
-    def masked(self, tokens: Tensor, lengths: Tensor, maskable: Tensor, seed: Sequence[int]) -> Example:
-        """The same with tokens that may be masked: (batch, n), True there."""
+        maskable = inner_positions(tokens, lengths)
         predicted = torch.from_numpy(
             some_of(maskable.numpy(), self._rate, self._cap, np.random.default_rng(list(seed)))
         )

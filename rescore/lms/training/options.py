@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.backends import parse, shipped
-from rescore.lms.base import Capabilities
 from rescore.lms.config import NAMED, NetworkConfig
 from rescore.lms.options import PairOptions, TextOptions, TokenizerOptions
 from rescore.options import option
@@ -67,9 +66,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     minutes: float | None = option(
         None,
         f"Training time in minutes, instead of --steps.  [default with --init: {MINUTES:g}]",
-        low=0,
+        low=0.001,
         high=10_000_000,
-        open_low=True,
         common=True,
     )
     init: str | None = option(
@@ -96,7 +94,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         low=0,
         high=1,
     )
-    dropout: float = option(0.1, "Dropout probability.", low=0, high=1, open_high=True)
+    dropout: float = option(0.1, "Dropout probability.", low=0, high=0.99)
     weight_decay: float = option(0.01, "Weight decay of the optimizer.", low=0, high=10)
     held_out: int | None = option(
         None,
@@ -244,10 +242,8 @@ class MaskingOptions(NeuralOptions):
     mask_rate: float = option(
         0.15,
         "Share of the tokens of a sentence that training masks or replaces; at least one token.",
-        low=0,
-        high=1,
-        open_low=True,
-        open_high=True,
+        low=1e-6,
+        high=0.99,
     )
     mask_cap: int | None = option(
         None,
@@ -349,15 +345,3 @@ class TtaOptions(SourceOptions, ContextOptions):
 @dataclass(frozen=True, kw_only=True)
 class BilmOptions(MaskingOptions, SourceOptions, ContextOptions):
     """Options of a biLM."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Experiment(NeuralOptions):
-    """Options that a part of `rescore.parts.EXPERIMENTS` adds to the trainings of all kinds that it suits."""
-
-    title: ClassVar[str] = "Experiments"
-
-    @staticmethod
-    def suits(capabilities: Capabilities) -> bool:
-        """Whether kinds of networks with these capabilities have the options."""
-        raise NotImplementedError

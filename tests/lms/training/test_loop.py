@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
-from rescore.lms.training.loop import STATE, Device, Trainer, _check_same, optimizers
+from rescore.lms.training.loop import STATE, Device, Trainer, _check_same
 from rescore.lms.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
@@ -37,9 +36,8 @@ from rescore.lms.training.objectives import (
     tied_cross_entropy,
 )
 from rescore.lms.training.options import MaskingOptions, NeuralOptions, TrainingData
-from rescore.mt.unified import SequenceToSequence, Unified
+from rescore.mt.unified import SequenceToSequence
 from rescore.parts import KINDS
-from rescore.research.permutation import PermutationLanguageModelling
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
@@ -111,32 +109,16 @@ def test_options_of_objectives(tokenizer: Tokenizer) -> None:
             MaskingOptions(**wrong)
 
 
-def test_permutation_language_modelling_numbers_the_order(tokenizer: Tokenizer) -> None:
-    objective, size = PermutationLanguageModelling(tokenizer), tokenizer.vocab_size
-    tokens, lengths = FRAMED.repeat(300, 1), LENGTHS.repeat(300)
-    example = objective(tokens, lengths, [1, 2])
-    assert torch.equal(example.tokens % size, tokens) and example.targets.tolist() == [7, 8, 9, 5] * 300
-    ranks = example.tokens // size
-    assert (ranks[1::2] == torch.tensor([0, 1, 0, 0, 0])).all()  # frames and padding have none
-    assert not ranks[::2, [0, 4]].any() and {tuple(row) for row in ranks[::2, 1:4].tolist()} == set(
-        permutations((1, 2, 3))
-    )
-    assert torch.equal(example.tokens, objective(tokens, lengths, [1, 2]).tokens)
-    assert not torch.equal(example.tokens, objective(tokens, lengths, [1, 3]).tokens)
-
-
 def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPatch, rescore: Run) -> None:
     """Each by its own name."""
     asked: list[NeuralOptions] = []
     monkeypatch.setattr("rescore.lms.training.train.train", lambda kind, options, report: asked.append(options))
     rescore("train", "--lm", "tta", "--dropout", "0.2", "--pairs", "a", "b", "--out", "x")
     rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x", "--no-compile")
-    rescore("train", "--lm", "electra", "--generator", "tta", "--out", "x")
     pairs = (Path("a"), Path("b"))
     assert asked == [
         KINDS["tta"].training_options()(dropout=0.2, pairs=pairs, out=Path("x")),
         KINDS["bilm"].training_options()(mask_rate=0.2, mask_cap=4, out=Path("x"), compiled=False),
-        KINDS["electra"].training_options()(generator="tta", out=Path("x")),
     ]
 
 
@@ -148,7 +130,7 @@ def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> No
     assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
 
 
-@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "lstm", "lstm-bw", "permutation", "unified"])
+@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "lstm", "lstm-bw", "unified"])
 def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str) -> None:
     settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0}
     made = trainer(tmp_path, tokenizer, replace(config, kind=kind), settings, repeats=5)
@@ -191,7 +173,7 @@ def trainer(
         os.utime(folder / "swapped", ns=(0, 0))
         encode_pairs(folder / "text", folder / "swapped", tokenizer, folder / "pairs", 90)
         translations = Corpus(folder / "pairs", tokenizer, 10, options.seed)
-        config = replace(config, max_positions=92, bi_source=True)
+        config = replace(config, max_positions=92)
     tasks = tasks_of(config, tokenizer, options, corpus, translations)
     return Trainer(checkpoint.build(config), tokenizer, tasks, options, CPU, folder)
 
@@ -266,18 +248,8 @@ def test_a_unified_network_learns_each_reading(tmp_path: Path, tokenizer: Tokeni
     made.validate(lambda line: None)
     before = dict(made.progress.losses)
     after = made.run(lambda line: None).losses
-    assert list(after) == ["bi", "l2r", "seq2seq", "bi:source", "r2l"]
+    assert list(after) == ["bi", "l2r", "seq2seq", "r2l"]
     assert all(after[name] < before[name] - 0.5 for name in after)
-
-
-def test_what_is_no_matrix_is_none_of_muons(config: NetworkConfig) -> None:
-    """Of a unified network the second segment is a vector: Muon would move it as far by noise as by a gradient."""
-    made = checkpoint.build(replace(config, kind="unified", bi_source=True))
-    assert isinstance(made, Unified) and made.second is not None
-    muon, others = optimizers(made, "muon", 0.01)
-    second = made.second
-    assert not any(second is value for group in muon.param_groups for value in group["params"])
-    assert any(second is value for group in others.param_groups for value in group["params"])
 
 
 class KilledError(Exception):
@@ -291,14 +263,11 @@ class KilledError(Exception):
         ("tta", 2),
         ("unified", 0),
         ("lstm", 0),
-        ("permutation", 0),
-        ("electra", 0),
     ],
 )
 def test_resume_is_exact(
     tmp_path: Path,
     tokenizer: Tokenizer,
-    model: Path,
     config: NetworkConfig,
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
@@ -306,7 +275,6 @@ def test_resume_is_exact(
 ) -> None:
     config = replace(config, kind=kind).with_neighbours(neighbours)
     settings = {"steps": 30, "batch_tokens": 300, "learning_rate": 1e-2, "dropout": 0.1, "checkpoint_seconds": 0.0}
-    settings |= {"generator": str(model)} if kind == "electra" else {}
     whole = trainer(tmp_path / "whole", tokenizer, config, settings)
     whole.run(lambda line: None)
 
@@ -487,7 +455,7 @@ def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
     resumed = rescore(*command, "bilm", "--steps", "4", "--resume")
     assert resumed.returncode == 2 and "was made with mask_rate 0.5, not 0.15" in resumed.stderr
     command = (*command[:-2], "other", "--lm")
-    assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "--mask-cap is for bilm, electra, unified")
+    assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "--mask-cap is for bilm, unified")
 
 
 def test_command_goes_on_among_neighbours(rescore: Run, tmp_path: Path) -> None:
