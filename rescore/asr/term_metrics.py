@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -35,7 +35,7 @@ class TermRate(ErrorRate):
 
     def __init__(self, listed: WordList, normaliser: Normaliser | None = None) -> None:
         super().__init__(normaliser)
-        self._list = listed
+        self._list, self.reads = listed, listed.reads
         self._terms = _terms(listed.entries, self.words)
         self._of_utterance = dict(_of_utterances(listed, self.words))
 
@@ -45,10 +45,6 @@ class TermRate(ErrorRate):
         if options.words is None:
             raise UserError(f"--metric {cls.name.lower()} needs --words FILE")
         return cls(options.words, options.normaliser)
-
-    @property
-    def reads_utterance(self) -> bool:  # type: ignore[override]
-        return self._list.by_utterance
 
     @property
     def versions(self) -> dict[str, str]:
@@ -63,17 +59,13 @@ class TermRate(ErrorRate):
     def options(self) -> Declared:
         return ListedErrorRate.Options(normaliser=self.words, words=self._list)
 
-    @property
-    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:  # type: ignore[override]
-        return None
-
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: terms of both, of the reference, of the hypothesis; of several references the one that fits best."""
         rows = np.zeros((len(hypotheses), 3), dtype=np.int64)
         for row, hypothesis, texts in zip(rows, hypotheses, references, strict=True):
             terms, text = self._terms, hypothesis
             if self._list.by_utterance:
-                terms, text = self._of_utterance.get(hypothesis.utterance, frozenset()), hypothesis.text
+                terms, text = self._of_utterance.get(hypothesis.about, frozenset()), hypothesis.text
             longest = max(map(len, terms), default=0)
             written = occurring(self.words(text), terms, longest)
             spoken = [occurring(self.words(reference), terms, longest) for reference in texts]
