@@ -42,7 +42,8 @@ class WordList:
             UserError: the file cannot be read, is not UTF-8, or has no word; or most lines begin with ids, but not all
                 with different ids.
         """
-        lines = tuple(sorted({line for line in read_lines(Path(path), empty=True) if line}))
+        numbers = {line: number for number, line in enumerate(read_lines(Path(path), empty=True), 1) if line}
+        lines = tuple(sorted(numbers))
         if not lines:
             raise UserError(f"{path}: no word in it; expected one per line")
         several = [line for line in lines if len(line.split()) > 1]
@@ -50,6 +51,8 @@ class WordList:
         with_ids = [line for line in several if set(line.split()[0]) & set("0123456789")]
         if not by_utterance and 2 * len(with_ids) > len(lines):
             raise UserError(f"{path}: most lines begin with an utterance; give each line another utterance, or none")
+        if not by_utterance and (line := next((line for line in lines if "\t" in line), None)):
+            raise UserError(f"{path}: line {numbers[line]}: has a tab; expected `term` or `heard => term`")
         return cls(lines, str(path), by_utterance)
 
     @property
@@ -102,9 +105,8 @@ def with_listed(lists: Iterable[NbestList], words: WordList) -> Iterator[NbestLi
 
 
 def meant(line: str) -> str:
-    """The term of a line of a word list: `term`, or `heard => term`, each perhaps with a tab and a weight."""
-    entry = line.partition("\t")[0]
-    return (entry.rpartition("=>")[2] if "=>" in entry else entry).strip()
+    """The term of a line of a word list: `term`, or `heard => term`."""
+    return line.rpartition("=>")[2].strip()
 
 
 class ListedErrorRate(ErrorRate):

@@ -172,6 +172,7 @@ class Bleu(_Sacrebleu):
     name = "BLEU"
     unit = "n-gram"
     companion = "chrf"
+    punishes_brevity = True
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
@@ -218,9 +219,6 @@ class Bleu(_Sacrebleu):
         every = [common_ngrams(words, order) for order in range(1, ORDERS + 1)]
         matches, totals = [common for _, common in every], [of_order[:, None] for of_order, _ in every]
         return self._losses_of_pairs([lengths[:, None], lengths, *matches, *totals])
-
-    def length_ratio(self, sums: Counts) -> Values:
-        return np.asarray(sums[:, 0] / np.maximum(sums[:, 1], 1), dtype=np.float64)
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"hyp_words": int(sums[0]), "ref_words": int(sums[1])}
