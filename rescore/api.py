@@ -309,7 +309,7 @@ def tune(
     config = config_of(metric, decision, words, normaliser, columns=tuple(columns or ()), **options)
     every = checked_lists("tune", lists)
     plan = pipeline.resolve(config, dev=every)
-    return pipeline.tune(plan, [*pipeline.expand(plan, every, dev=True)])[0]
+    return pipeline.tune(plan, [*pipeline.expand(plan, every, dev=True)])
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:

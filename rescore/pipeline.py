@@ -33,7 +33,7 @@ from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
 from rescore.scoring import OnProgress, OnScores, add_columns, windows
-from rescore.tuning import Tuned, Weights, suited, tuned_in_folds
+from rescore.tuning import Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import (
     added_columns,
@@ -125,7 +125,7 @@ def run(
         if tuned_on is None and weights.tuned == "card":
             log.info("weight %g, from the model card of %s", weights.weights[plan.model_columns[0]], config.lms[0])
         if tuned_on is not None:
-            weights, _ = tune(plan, tuned_on)
+            weights = tune(plan, tuned_on)
         for parts in plan.folds:
             texts, of_folds = tuned_in_folds(parts, plan.metric, scored, plan.columns, plan.tuning)
             folded = [of_folds[fold] for fold in parts.fold]
@@ -208,7 +208,7 @@ def first_lists(lists: Iterable[NbestList], most: int = CHUNK) -> tuple[list[Nbe
     return first, chain(first, stream)
 
 
-def tune(plan: Plan, lists: Sequence[NbestList]) -> tuple[Weights, Tuned]:
+def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
     """The weights that are best on lists, for the plan's decision.
 
     Raises:

@@ -429,7 +429,7 @@ class _Resolver:
         why = "several columns" if words else "one column"
         if config.word_bonus is not None:
             why = "--word-bonus"
-        elif plan.metric.length_ratio is not None:
+        elif plan.metric.punishes_brevity:
             why = f"{plan.metric.name} has a brevity penalty"
         self._decide("word bonus", "tuned" if words else "off", why)
         if words:
@@ -448,7 +448,7 @@ class _Resolver:
         """
         if self._config.token_bonus is not None:
             return bool(self._config.token_bonus), "--token-bonus"
-        if plan.metric.length_ratio is not None:
+        if plan.metric.punishes_brevity:
             return False, f"{plan.metric.name} has a brevity penalty"
         head = self._basis[0] if self._basis else None
         known = {name: column.model for name, column in head.provenance.items()} if head else {}

@@ -152,6 +152,12 @@ class Weights:
         """The columns that language models gave."""
         return [name for name in self.weights if name not in (FIRST_PASS, *COUNTS)]
 
+    @property
+    def value(self) -> float:
+        """The metric on the lists that they were tuned on, in percent; NaN where they were not tuned."""
+        known = self.tuned_for.value if self.tuned_for else None
+        return math.nan if known is None else known
+
     def without(self, name: str) -> Weights:
         """The same weights, without a column."""
         return replace(self, weights={**self.weights, name: 0.0})
