@@ -19,7 +19,7 @@ from rescore.formats.text import (
     undo_entities,
 )
 from rescore.formats.writing import check_holds, checked_number, line, opened
-from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, free_name
+from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
 from rescore.options import Declared, option
 
 
@@ -177,7 +177,7 @@ def _features(text: str, place: str) -> dict[str, float]:
         if number or not equals:
             values.setdefault(name, []).append(as_number(number if before else word, place))
     if FIRST_PASS in values:  # the total alone is the first pass
-        values[free_name(FIRST_PASS, values)] = values.pop(FIRST_PASS)
+        raise UserError(f"{place}: the name of the feature {FIRST_PASS} is reserved; give it another name")
     return {
         column if len(numbers) == 1 else f"{column}.{rank}": number
         for column, numbers in values.items()
