@@ -30,7 +30,6 @@ from rescore.lms.base import (
     Spec,
     Streamed,
     TokenScores,
-    report,
 )
 from rescore.parts import did_you_mean
 
@@ -215,12 +214,8 @@ class ServerModel(Streamed):
         shown = list(dict.fromkeys(before for before, text in places if text.strip()))
         prompts = {shown[rank]: tokens for rank, tokens in self._client.in_parallel(shown, self._read_prompt)}
         texts = list(places)
-        done = 0
         for rank, scores in self._client.in_parallel(texts, lambda pair: self._scores(*pair, prompts.get(pair[0], []))):
-            for place in places[texts[rank]]:
-                yield place, scores
-                done += 1
-            report(done, len(questions))
+            yield from ((place, scores) for place in places[texts[rank]])
 
     def _read_prompt(self, before: str) -> list[Token]:
         """The tokens of the prompt before a text."""
