@@ -63,7 +63,7 @@ def read(
     """N-best lists of any known format, which is found out by looking inside.
 
     Args:
-        paths: a file or folder, or several. references: Kaldi text, trn, stm, or plain lines; of several files each has
+        paths: a file or folder, or several. references: Kaldi text, trn, or plain lines; of several files each has
             one more reference of each utterance. s2s: the first-pass column; `rank` for the order of the file.
         format: its name, as `--format` has it; None to find out. nbest_size: hypotheses per list, if no file says it.
         field: JSON, CSV, TSV: which key or column is text, score, id, ref or src, such as `{"text": "hyp"}`.
@@ -306,7 +306,7 @@ def tune(
     config = config_of(metric, decision, words, normaliser, columns=tuple(columns or ()), **options)
     every = checked_lists("tune", lists)
     plan = pipeline.resolve(config, dev=every)
-    return pipeline.tune(plan, [*pipeline.expand(plan, every, dev=True)])[0]
+    return pipeline.tune(plan, [*pipeline.expand(plan, every, dev=True)])
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:

@@ -17,7 +17,7 @@ from rescore.plan import Load, Plan, resolve
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry
 from rescore.scoring import OnProgress
-from rescore.tuning import Tuned, Weights
+from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
 
 
@@ -59,7 +59,7 @@ def _entries(
     """Without a model (for decisions other than the best score), each model alone, and all together, tuned; one after
     another, as columns are added. Each entry is an experiment with a plan of its own; all share the metric."""
 
-    tuned_before: dict[tuple[bool, tuple[str, ...]], tuple[Weights, Tuned]] = {}
+    tuned_before: dict[tuple[bool, tuple[str, ...]], Weights] = {}
 
     def entry(
         models: Sequence[LanguageModel], speed: float | None = None, missing: LanguageModel | None = None
@@ -70,9 +70,9 @@ def _entries(
             bonus = config.word_bonus if missing is None else WORDS in plan.tuning.bonuses
             own = resolve(replace(config, norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
             tuned_before[key] = tune(replace(own, metrics=plan.metrics), dev)
-        weights, tuned = tuned_before[key]
+        weights = tuned_before[key]
         name = " + ".join(names) if missing is None else f"without {missing.name}"
-        return Entry(name or plan.decision.name, lists, weights, tuned.value, speed, missing is not None)
+        return Entry(name or plan.decision.name, lists, weights, weights.value, speed, missing is not None)
 
     if plan.decision.name != "best":
         yield entry([])

@@ -61,11 +61,9 @@ class Rover(DecisionRule):
         return tune_votes if vote_columns(lists) else None
 
 
-def tune_votes(
-    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str]
-) -> tuple[dict[str, float], float, float]:
-    """The weights of vote columns for ROVER, then of other columns where they lower the error; the metric with these
-    weights, and with equal votes alone.
+def tune_votes(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str]) -> tuple[dict[str, float], float]:
+    """The weights of vote columns for ROVER, then of other columns where they lower the error; and the metric with
+    these weights.
 
     Votes are searched one after another, from equal votes on, in confusion networks that are built once. Equal votes
     stay where tuned votes are no better on these lists.
@@ -83,6 +81,7 @@ def tune_votes(
         return sign * text_value(metric, lists, Decision("rover", 1.0).texts(metric, lists, weights))
 
     reached, before = error(tuned), error(equal)
+    log.info("equal votes: %s %.2f", metric.name, sign * before)
     if reached >= before:
         tuned, reached = equal, before
     for name in dict.fromkeys([*columns, *component_columns(lists[0])]):
@@ -95,7 +94,7 @@ def tune_votes(
         helps = errors[best] < reached
         log.info("%s in the vote: %.2f without, %.2f at best with it", name, sign * reached, sign * errors[best])
         tuned, reached = (trials[best], errors[best]) if helps else (tuned | {name: 0.0}, reached)
-    return tuned, sign * reached, sign * before
+    return tuned, sign * reached
 
 
 def _own(nbest: NbestList, system: str) -> int | None:

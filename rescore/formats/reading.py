@@ -106,7 +106,7 @@ def read(
     options: ReadOptions | None = None,
     allow_missing: bool = False,
 ) -> list[NbestList]:
-    """All lists of `iterate`; with `references` (Kaldi text, trn, stm or plain) these replace any in the files.
+    """All lists of `iterate`; with `references` (Kaldi text, trn or plain) these replace any in the files.
 
     Messages about missing references name `ref_option`. With `allow_missing`, references of
     utterances without a list are only reported, and not an error.

@@ -63,9 +63,8 @@ class Metric:
     pair_losses: Callable[[Sequence[Any]], Values] | None = None
     """A function from texts to their (n, n) losses (`losses`), with each text as the reference of each other text; None
     if the metric has no short cut."""
-    length_ratio: Callable[[Counts], Values] | None = None
-    """(m, k) summed statistics -> (m,) the hypotheses' length over the references', where the metric punishes short
-    texts by this ratio, as BLEU's brevity penalty does; None for other metrics."""
+    punishes_brevity: ClassVar[bool] = False
+    """Whether short texts are punished by the length of the whole set, as BLEU's brevity penalty does."""
 
     @classmethod
     def choose(cls, options: Any, references: Sequence[str]) -> Metric:

@@ -58,6 +58,8 @@ class WordList:
                 f"{path}: line {wrong}: most lines begin with an utterance, but this one does not, or its utterance is "
                 "duplicated; give each line its utterance, or none"
             )
+        if not by_utterance and (line := next((line for line in lines if "\t" in line), None)):
+            raise UserError(f"{path}: line {numbered[line]}: has a tab; expected `term` or `heard => term`")
         return cls(lines, str(path), by_utterance)
 
     @property
@@ -105,9 +107,8 @@ def with_listed(lists: Iterable[NbestList], words: WordList) -> Iterator[NbestLi
 
 
 def meant(line: str) -> str:
-    """The term of a line of a word list: `term`, or `heard => term`, each perhaps with a tab and a weight."""
-    entry = line.partition("\t")[0]
-    return (entry.rpartition("=>")[2] if "=>" in entry else entry).strip()
+    """The term of a line of a word list: `term`, or `heard => term`."""
+    return line.rpartition("=>")[2].strip()
 
 
 class ListedErrorRate(ErrorRate):

@@ -182,6 +182,7 @@ class Bleu(_Sacrebleu):
     name = "BLEU"
     unit = "n-gram"
     companion = "chrf"
+    punishes_brevity = True
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
@@ -243,9 +244,6 @@ class Bleu(_Sacrebleu):
             own = np.broadcast_to([*totals[rank], lengths[rank, 0]], (number, ORDERS + 1))
             losses[rank] = self.losses(np.concatenate([matches[rank], own, lengths], axis=1))
         return losses
-
-    def length_ratio(self, sums: Counts) -> Values:
-        return np.asarray(sums[:, 8] / np.maximum(sums[:, 9], 1), dtype=np.float64)
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"hyp_words": int(sums[8]), "ref_words": int(sums[9])}

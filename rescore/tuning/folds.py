@@ -58,7 +58,7 @@ def suits_word_bonus(columns: Sequence[str], metric: Metric) -> bool:
 
     Not for BLEU: a bonus fits the brevity penalty of the dev lists, and what it gains there is lost on other lists.
     """
-    return len(columns) > 1 and metric.length_ratio is None
+    return len(columns) > 1 and not metric.punishes_brevity
 
 
 def added_columns(lists: Sequence[NbestList]) -> list[str]:
@@ -145,7 +145,7 @@ def tuned_in_folds(
     for fold in range(folds.number):
         mine = [index for index, place in enumerate(folds.fold) if place == fold]
         rest = [nbest for nbest, place in zip(lists, folds.fold, strict=True) if place != fold]
-        weights, _ = tune(metric, rest, columns, "the other folds", options)
+        weights = tune(metric, rest, columns, "the other folds", options)
         weights_of_folds.append(weights)
         chosen = [lists[index] for index in mine]
         decision: Decision = weights.decision

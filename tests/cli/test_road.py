@@ -75,14 +75,14 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
 
 def test_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
-    weights = tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))[0]
+    weights = tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))
     assert outlook(ErrorRate(), lists, weights).flatters and not outlook(ErrorRate(), lists[1:], weights).flatters
     assert "tuned on these very lists" in show(analyse(ErrorRate(), lists, weights))
 
 
 def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
-    weights = tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))[0]
+    weights = tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))
     columns = {name: Column("tta", fingerprint, "sum", "float32") for name, fingerprint in (("tta", "0"), ("now", "1"))}
     lists = [replace(nbest, provenance={"tta": columns["now"]}) for nbest in lists]
     forced = suited(replace(weights, columns={"tta": columns["tta"]}), lists, force=True)
@@ -214,7 +214,7 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
         for one in nbest.hypotheses:
             one.scores = {"s2s": one.scores["s2s"]}
     respelled = package.respell(lists, 2, channel="shipped")
-    weights, _ = tune(ErrorRate(), respelled, [], options=TuningOptions(("channel", "edits"), bagging=False))
+    weights = tune(ErrorRate(), respelled, [], options=TuningOptions(("channel", "edits"), bagging=False))
     record = respelled[0].provenance[CHANNEL]
     assert weights.columns == {CHANNEL: record}
     assert suited(weights, respelled) is weights

@@ -87,11 +87,11 @@ def test_a_record_behind_its_lists_is_an_error(tmp_path: Path) -> None:
 
 
 def test_an_empty_source_is_not_an_absent_one(tmp_path: Path) -> None:
-    """A translation of nothing stays one, whatever format it goes through."""
+    """A translation of nothing stays one; only in a table, an empty cell says nothing."""
     log = "S-0\t\nT-0\ta\nH-0\t-0.5\ta\nP-0\t-0.5 -0.5\nS-1\tx\nT-1\tb\nH-1\t-0.5\tb\nP-1\t-0.5 -0.5\n"
     (tmp_path / "log").write_text(log)
     lists = formats.read([tmp_path / "log"])
-    for to, name in (("native", "l.jsonl"), ("native", "l.json"), ("csv", "l.csv")):
+    for to, name in (("native", "l.jsonl"), ("native", "l.json")):
         formats.write(lists, str(tmp_path / name), to)
         assert [nbest.source for nbest in formats.read([tmp_path / name])] == ["", "x"]
     (tmp_path / "l.json").write_text(json.dumps({"u": {"hyp_1": {"score": -1, "text": "a"}}}))

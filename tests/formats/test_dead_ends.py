@@ -56,39 +56,11 @@ CASES: dict[str, tuple[str, str, Expected]] = {
         '{"transcript": "b", "confidence": 1.0}, {"transcript": "c", "confidence": 0.0}]}]}',
         [("call", [("a", 0.0), ("b", 0.0), ("c", -math.inf)])],
     ),
-    # pyctcdecode 0.5: OutputBeam and OutputBeamMPSafe; the last number is what beams are sorted by.
-    "pyctcdecode": (
-        "l.json",
-        '{"u1": [["a b", null, [["a", [0, 1]], ["b", [4, 5]]], -3.5, -2.5], ["a", null, [], -3, -4]]}',
-        [("u1", [("a b", -2.5), ("a", -4.0)])],
-    ),
-    "pyctcdecode without states": (
-        "l.jsonl",
-        '{"id": "u1", "beams": [["a b", [["a", [0, 1]]], -3.5, -2.5]]}\n{"id": "u2", "beams": [["", [], -1, -1]]}\n',
-        [("u1", [("a b", -2.5)]), ("u2", [("", -1.0)])],
-    ),
-    # transformers: Wav2Vec2DecoderWithLMOutput of decode(..., n_best=2).
-    "wav2vec2 with a language model": (
-        "l.jsonl",
-        '{"id": "u1", "text": ["a b", "a"], "logit_score": [-3.5, -3], "lm_score": [-2.5, -4]}\n',
-        [("u1", [("a b", -2.5), ("a", -4.0)])],
-    ),
     # WeNet: decoder_main.cc with --output_nbest; empty sentences are left out.
     "wenet": (
         "nbest.txt",
         "wav u1\ncandidate -1.5 a b\ncandidate -2 a\nwav u2\nwav u3\ncandidate -3 c\n",
         [("u1", [("a b", -1.5), ("a", -2.0)]), ("u2", [("", 0.0)]), ("u3", [("c", -3.0)])],
-    ),
-    "texts by id": (
-        "l.json",
-        '{"u1": ["a b", "a"], "u2": ["c"]}',
-        [("u1", [("a b", None), ("a", None)]), ("u2", [("c", None)])],
-    ),
-    "pairs by id": ("l.json", '{"u1": [["a b", -1], ["a", -2.5]]}', [("u1", [("a b", -1.0), ("a", -2.5)])]),
-    "records by id": (
-        "l.json",
-        '{"u1": {"reference": "a", "hypotheses": ["a b", "a"]}, "u2": {"reference": "c", "hypotheses": ["c"]}}',
-        [("u1", [("a b", None), ("a", None)]), ("u2", [("c", None)])],
     ),
     "hyps and scores": (
         "l.jsonl",
@@ -159,7 +131,7 @@ def test_features_have_their_names(tmp_path: Path) -> None:
 
 
 def test_references_come_along(tmp_path: Path) -> None:
-    for case, references in {"records by id": ("a",), "predictions": ("a b",), "icefall": ("A B",)}.items():
+    for case, references in {"predictions": ("a b",), "icefall": ("A B",)}.items():
         name, content, _ = CASES[case]
         (tmp_path / name).write_text(content)
         assert formats.read([tmp_path / name])[0].references == references
@@ -171,12 +143,10 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
     nbest = formats.read([tmp_path / "l.jsonl"])[0]
     assert [one.scores for one in nbest.hypotheses] == [{"s2s": -1, "am_scores": -3}, {"s2s": -2, "am_scores": -4}]
     assert component_columns(nbest) == ["am_scores"]
-    objects = {"hypotheses": [{"text": "a", "score": -1, "lm_score": -2, "scores": {"tta": -3}}]}
+    objects = {"hypotheses": [{"text": "a", "score": -1, "lm_score": -2}]}
     (tmp_path / "l.jsonl").write_text(json.dumps(objects))
     nbest = formats.read([tmp_path / "l.jsonl"])[0]
-    assert nbest.hypotheses[0].scores == {"s2s": -1, "lm_score": -2, "tta": -3} and component_columns(nbest) == [
-        "lm_score"
-    ]
+    assert nbest.hypotheses[0].scores == {"s2s": -1, "lm_score": -2} and component_columns(nbest) == ["lm_score"]
 
 
 @pytest.mark.parametrize(
@@ -187,7 +157,13 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
         ('{"results": [{"results": [{"results": []}]}]}', ["phrase 1: no alternatives"]),
         ('{"alternatives": [7]}', ["alternative 1: no text"]),
         ('{"NBest": [{"Lexical": "a", "Confidence": "x"}]}', ["confidence is \"x\", not a number"]),
-        ('{"u": ["a", 7]}', ["line 1, hyps 2: expected a text"]),
+        ('{"id": "u", "hyps": ["a", 7]}', ["line 1, hyps 2: expected a text"]),
+        ('{"hypotheses": [{"text": "a", "score": null}]}', ["hypotheses 1: score is null, not a number"]),
+        ('{"hypotheses": [{"text": "a", "score": -1, "am_score": "x"}]}', ['am_score is "x", not a number']),
+        ('{"hypotheses": [{"text": "a", "score": -1, "lm_score": [1]}]}', ["lm_score is [1], not a number"]),
+        ('{"hypotheses": [{"text": "a", "score": -1, "scores": {"lm": -2}}]}', ["scores is {", "not a number"]),
+        ('{"sequences": ["a", "b"], "sequences_scores": [-1, null]}', ["sequences_scores is null, not a number"]),
+        ('{"sequences": ["a", "b"], "am_scores": -1}', ["am_scores has 0 scores for 2 hypotheses"]),
         ('{"hyps": ["a", "b"], "scores": [-1]}', ["1 score for 2 hypotheses"]),
         ("0 ||| a ||| F0= x ||| -1\n", ["line 1: score is 'x'"]),
         ("0 ||| a ||| 0-0 ||| F0= -1\n", ["line 1: score is"]),

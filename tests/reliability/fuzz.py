@@ -240,7 +240,6 @@ def cases() -> list[Case]:
         ("norm", of_text("length^0.5", lambda path: length_power(path.read_text("utf-8", "replace")))),
         ("options", options),
         *((name, toolkit(name)) for name in SAMPLES),
-        ("stm", of_text("u1 1 s 0 1.5 <o> a\nu2 1 s 0 1 b\n", lambda path: read_references(path, ["u1", "u2"]))),
     ]
 
     def card(folder: Path, draw: random.Random) -> object:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.references import stm_segments
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import as_number, undo_entities
 from rescore.formats.times import spread
@@ -139,12 +138,22 @@ def _ctm(source: Source) -> dict[str, Recording]:
     return named
 
 
+_STM = re.compile(r"(\S+) \S+ \S+ (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
+
+
 def _stm(source: Source) -> dict[str, Recording]:
     """The words of a segment share its time by letters; segments are sorted by their start."""
+    segments: list[tuple[float, float, str, list[str]]] = []
+    for place, line in source.filled():
+        if line.startswith(";;"):
+            continue
+        match = _STM.fullmatch(" ".join(line.split()))
+        if match is None:
+            raise UserError(f"{place}: not stm: expected `file channel speaker start end text`")
+        segments.append((float(match[2]), float(match[3]), match[1], (match[4] or "").split()))
     named: dict[str, Recording] = {}
-    for segment in sorted(stm_segments(list(source.lines()), source.name), key=lambda segment: segment.start):
-        words, span = segment.text.split(), (segment.start, segment.end)
-        named.setdefault(segment.file, Recording()).add(words, spread(words, span))
+    for start, end, name, words in sorted(segments, key=lambda segment: segment[0]):
+        named.setdefault(name, Recording()).add(words, spread(words, (start, end)))
     return named
 
 
