@@ -30,7 +30,6 @@ class TermRate(ListedErrorRate):
 
     higher_is_better = True
     unit = "term"
-    pair_losses = None
     shares: ClassVar[tuple[float, float]]
     """Matched terms are divided by this share of the terms in references, plus this share of those in hypotheses."""
 
@@ -62,8 +61,8 @@ class TermRate(ListedErrorRate):
         rows = np.zeros((len(hypotheses), 3), dtype=np.int64)
         for row, hypothesis, texts in zip(rows, hypotheses, references, strict=True):
             terms, text = self._terms, hypothesis
-            if self.reads_utterance:
-                terms, text = self._terms_of.get(hypothesis.utterance, frozenset()), hypothesis.text
+            if self.reads:
+                terms, text = self._terms_of.get(hypothesis.about, frozenset()), hypothesis.text
             written = occurring(self.words(text), terms)
             spoken = [occurring(self.words(reference), terms) for reference in texts]
             best = max(spoken, key=lambda counts: 2 * (counts & written).total() - counts.total())
