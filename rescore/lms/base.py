@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.options import TrainingOptions
-from rescore.nbest import Audio, Column, Role
+from rescore.nbest import Audio, Column, NbestList, Role
 from rescore.options import Declared, option
 from rescore.parts import KINDS
 
@@ -40,6 +40,16 @@ class Question:
         if self.source is None:
             raise UserError("this model reads the source beside the hypothesis; give lists with sources")
         return (self.text, self.source) if channel else (self.source, self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class WithNeighbours:
+    """A list in its recording."""
+
+    nbest: NbestList
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """The 1-best of the lists before and after it, as many as the model reads that reads most of them."""
 
 
 def without_context(texts: Iterable[str]) -> list[Question]:

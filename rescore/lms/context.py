@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from rescore.errors import UserError
-from rescore.lms.base import LanguageModel, Question, capabilities_of
+from rescore.lms.base import LanguageModel, Question, WithNeighbours, capabilities_of
 from rescore.nbest import NbestList
-
-
-@dataclass(frozen=True, slots=True)
-class WithNeighbours:
-    """A list in its recording."""
-
-    nbest: NbestList
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    """The 1-best of the lists before and after it, as many as the model reads that reads most of them."""
 
 
 def ask(lm: LanguageModel, placed: WithNeighbours, texts: Iterable[str]) -> list[Question]:

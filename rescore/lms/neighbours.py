@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 
 from rescore.errors import UserError
-from rescore.lms.context import WithNeighbours
+from rescore.lms.base import WithNeighbours
 from rescore.nbest import FIRST_PASS, NbestList, ranking
 
 log = logging.getLogger(__name__)

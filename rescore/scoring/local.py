@@ -12,8 +12,8 @@ from typing import Protocol, cast
 
 from rescore.errors import UserError, counted
 from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin, without_context
-from rescore.lms.base import as_scored
-from rescore.lms.context import WithNeighbours, ask
+from rescore.lms.base import WithNeighbours, as_scored
+from rescore.lms.context import ask
 from rescore.nbest import TOKENS, Column, NbestList, Role
 
 log = logging.getLogger(__name__)
