@@ -48,8 +48,8 @@ def noise(number: int, seed: int, strength: float = 0.0) -> list[dict[str, Any]]
 
 
 def write_lines(path: Path, lists: list[dict[str, Any]], **origin: str) -> Path:
-    lines = [{"columns": {"tta": ORIGIN | origin}}, *lists]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    lines = [json.dumps({**entry, "columns": {"tta": ORIGIN | origin}}) + "\n" for entry in lists]
+    path.write_text("".join(lines), encoding="utf-8")
     return path
 
 
