@@ -32,14 +32,7 @@ class WordsFile(options.Lists):
     )
 
 
-@options.command(
-    "confidence",
-    dev=options.Offer(
-        options.DevLists,
-        helps={"dev": "Lists with references for calibration, with the same columns. May be repeated."},
-    ),
-    config=options.config(options.DECISION, options.MEASURES),
-)
+@options.command("confidence", config=options.config(options.DECISION, options.MEASURES))
 def command(
     file: WordsFile,
     weights: options.TunedWeights,
