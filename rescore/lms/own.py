@@ -109,13 +109,6 @@ class OwnNetwork:
             return self.network.embed(tokens).float()
         return cast(Tensor, self.network.token_embedding(tokens % self.vocabulary).float())
 
-    def trainable(self) -> Self:
-        """A copy with trainable weights: the weights of the folder, in float32, not packed for speed."""
-        clone = copy(self)
-        network, _ = checkpoint.load(self._folder, self._kind)
-        clone.precision, clone.network = "float32", network.to(self._device)
-        return clone
-
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")
         contents = b"".join(hashlib.sha256((self._folder / file).read_bytes()).digest() for file in files)
