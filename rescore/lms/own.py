@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from torch import Tensor
 
