@@ -9,14 +9,14 @@ from pathlib import Path
 
 
 def beams(model, processor, decoder, audio, size=10):
-    """The beams of one recording at 16 kHz, as JSON: text, frames of words, logit_score, lm_score (the total)."""
+    """The beams of one recording at 16 kHz, as JSON: text, score (the total), logit_score."""
     import torch
 
     inputs = processor(audio, sampling_rate=16_000, return_tensors="pt").input_values.to(model.device)
     with torch.inference_mode():
         logits = model(inputs).logits[0].log_softmax(-1).cpu().numpy()
     best = decoder.decode_beams(logits, beam_width=max(100, size))[:size]
-    return [[text, frames, float(logit), float(total)] for text, _, frames, logit, total in best]
+    return [{"text": text, "score": float(total), "logit_score": float(logit)} for text, _, _, logit, total in best]
 
 
 def decoder_of(processor, lm=None):

@@ -17,7 +17,7 @@ from rescore.plan import Load, Plan, resolve
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry
 from rescore.scoring import OnProgress
-from rescore.tuning import Tuned, Weights
+from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
 
 
@@ -29,7 +29,6 @@ def compare(
     test: PairedTest | None = None,
     source: str = "test",
     progress: OnProgress = lambda done: None,
-    leave_out: bool = True,
     specs: Sequence[str | None] = (),
 ) -> comparison.Comparison:
     """Score both sets with every model, tune each on `dev`, and all together, and compare them on `lists`.
@@ -38,12 +37,12 @@ def compare(
     there to be looked at), and the last entries all of these but one, for each one.
 
     Args:
-        leave_out: whether there are the last entries. specs: the names of the loaded models, as in `resolve`.
+        specs: the names of the loaded models, as in `resolve`.
     """
     warn_of_overlap(lists, dev)
     plan = resolve(config, lists, dev, load, specs)
     lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
-    entries = _entries(lists, dev, plan, replace(config, expanding=OptionValues()), progress, leave_out)
+    entries = _entries(lists, dev, plan, replace(config, expanding=OptionValues()), progress)
     names = source, config.dev or "dev"
     return comparison.compare(plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:])
 
@@ -54,12 +53,11 @@ def _entries(
     plan: Plan,
     config: RunConfig,
     progress: OnProgress,
-    leave_out: bool,
 ) -> Iterator[Entry]:
     """Without a model (for decisions other than the best score), each model alone, and all together, tuned; one after
     another, as columns are added. Each entry is an experiment with a plan of its own; all share the metric."""
 
-    tuned_before: dict[tuple[bool, tuple[str, ...]], tuple[Weights, Tuned]] = {}
+    tuned_before: dict[tuple[bool, tuple[str, ...]], Weights] = {}
 
     def entry(
         models: Sequence[LanguageModel], speed: float | None = None, missing: LanguageModel | None = None
@@ -70,9 +68,9 @@ def _entries(
             bonus = config.word_bonus if missing is None else WORDS in plan.tuning.bonuses
             own = resolve(replace(config, norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
             tuned_before[key] = tune(replace(own, metrics=plan.metrics), dev)
-        weights, tuned = tuned_before[key]
+        weights = tuned_before[key]
         name = " + ".join(names) if missing is None else f"without {missing.name}"
-        return Entry(name or plan.decision.name, lists, weights, tuned.value, speed, missing is not None)
+        return Entry(name or plan.decision.name, lists, weights, weights.value, speed, missing is not None)
 
     if plan.decision.name != "best":
         yield entry([])
@@ -86,5 +84,5 @@ def _entries(
     together = [lm for lm in plan.models if not capabilities_of(lm).intact]
     if len(together) > 1:
         yield entry(together)
-        for missing in together if leave_out else ():
+        for missing in together:
             yield entry([lm for lm in together if lm is not missing], missing=missing)

@@ -28,12 +28,12 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
-from rescore.nbest import EMPTY, NbestList, split_fingerprint, without_copies
+from rescore.nbest import EMPTY, NbestList, without_copies
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
 from rescore.scoring import OnProgress, OnScores, add_columns, windows
-from rescore.tuning import Tuned, Weights, suited, tuned_in_folds
+from rescore.tuning import Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import (
     added_columns,
@@ -125,7 +125,7 @@ def run(
         if tuned_on is None and weights.tuned == "card":
             log.info("weight %g, from the model card of %s", weights.weights[plan.model_columns[0]], config.lms[0])
         if tuned_on is not None:
-            weights, _ = tune(plan, tuned_on)
+            weights = tune(plan, tuned_on)
         for parts in plan.folds:
             texts, of_folds = tuned_in_folds(parts, plan.metric, scored, plan.columns, plan.tuning)
             folded = [of_folds[fold] for fold in parts.fold]
@@ -192,10 +192,7 @@ def score_in_parts(
     """`score`, written to a file in parts, so that an interrupted command continues where it stopped."""
     from rescore.scoring.shards import Shards
 
-    made_by = []
-    for lm in plan.models:
-        content, _ = split_fingerprint(lm.fingerprint)
-        made_by.append(f"{lm.name} {replace(origin(lm, plan.norm), fingerprint=content).short} {content}")
+    made_by = [f"{lm.name} {origin(lm, plan.norm).short} {lm.fingerprint}" for lm in plan.models]
     shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])
     missing = shards.missing(windows(in_place(plan.models, lists)), progress)
     shards.write(add_columns(plan.models, missing, plan.norm, plan.counted, progress))
@@ -208,7 +205,7 @@ def first_lists(lists: Iterable[NbestList], most: int = CHUNK) -> tuple[list[Nbe
     return first, chain(first, stream)
 
 
-def tune(plan: Plan, lists: Sequence[NbestList]) -> tuple[Weights, Tuned]:
+def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
     """The weights that are best on lists, for the plan's decision.
 
     Raises:

@@ -10,7 +10,7 @@ from rescore.lms import LanguageModel
 from rescore.nbest import NbestList
 from rescore.plan import resolve
 from rescore.reports.results import Results
-from rescore.tuning import Tuned, Weights
+from rescore.tuning import Weights
 
 
 def models_for(
@@ -29,7 +29,7 @@ def expanded(
     return pipeline.expand(resolve(config, lists, dev, measures=False), lists, dev=dev is lists)
 
 
-def tuned(lists: Sequence[NbestList], config: RunConfig | None = None) -> tuple[Weights, Tuned]:
+def tuned(lists: Sequence[NbestList], config: RunConfig | None = None) -> Weights:
     return pipeline.tune(resolve(config or RunConfig(), dev=lists), lists)
 
 

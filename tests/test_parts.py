@@ -294,7 +294,7 @@ def test_a_decision_by_expected_loss(register: object, monkeypatch: pytest.Monke
     monkeypatch.setattr(LeastLoss, "losses", staticmethod(counted))
     hypotheses = [Hypothesis("a b", {"s2s": -1.0, "lm": -2.0}), Hypothesis("a", {"s2s": -2.0, "lm": -1.0})]
     options = tuning.TuningOptions(decide=Decision("middle"))
-    weights, _ = tuning.tune(ErrorRate(), [NbestList("u", hypotheses, ("a",))], ["lm"], options=options)
+    weights = tuning.tune(ErrorRate(), [NbestList("u", hypotheses, ("a",))], ["lm"], options=options)
     assert computed[0] == 1 and weights.decision.name == "middle" and weights.decision.scale
 
 

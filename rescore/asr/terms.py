@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -102,8 +102,8 @@ def read_terms(words: WordList) -> tuple[list[Term], dict[str, frozenset[int]]]:
     for line in words.lines:
         if words.by_utterance:
             name, *own = line.split("\t") if "\t" in line else line.split()
-            by_utterance[name.strip()] = [term.strip() for term in own if split(term)]
-            heard |= {term: set() for term in by_utterance[name.strip()]}
+            by_utterance[name.strip()] = listed = [term.strip() for term in own if split(term)]
+            heard.update((term, set()) for term in listed)
             continue
         left, arrow, right = line.rpartition("=>")
         if not split(right) or (arrow and not split(left)):
@@ -111,7 +111,19 @@ def read_terms(words: WordList) -> tuple[list[Term], dict[str, frozenset[int]]]:
         heard[right.strip()] |= {spoken(left)} if arrow else set()
     numbers = {term: number for number, term in enumerate(heard)}
     terms = [Term(text, frozenset(forms)) for text, forms in heard.items()]
-    return terms, {name: frozenset(map(numbers.__getitem__, own)) for name, own in by_utterance.items()}
+    return terms, {name: frozenset(numbers[term] for term in listed) for name, listed in by_utterance.items()}
+
+
+def longest_matches(words: Sequence[str], terms: Container[tuple[str, ...]], longest: int) -> Iterator[tuple[int, int]]:
+    """The terms in a text, none longer than `longest` words: first word, and word behind the last; the longest term at
+    each place, without overlap."""
+    place = 0
+    while place < len(words):
+        ends = range(min(len(words), place + longest), place, -1)
+        end = next((end for end in ends if tuple(words[place:end]) in terms), None)
+        if end is not None:
+            yield place, end
+        place = place + 1 if end is None else end
 
 
 class TermIndex:
@@ -123,8 +135,7 @@ class TermIndex:
     def __init__(self, terms: Sequence[Term], numbers: Iterable[int] | None = None) -> None:
         """`numbers`: of the terms that are looked for; None for all."""
         self.terms = terms
-        self._numbers = list(range(len(terms)) if numbers is None else sorted(numbers))
-        own = [(number, terms[number]) for number in self._numbers]
+        own = [(number, terms[number]) for number in (range(len(terms)) if numbers is None else sorted(numbers))]
         forms = {(sound, number) for number, term in own for sound in (term.sound, *map(sounds, term.heard)) if sound}
         pairs = sorted(forms, key=lambda form: (len(form[0]), form))
         self._sounds = [sound for sound, _ in pairs]
@@ -134,29 +145,15 @@ class TermIndex:
         self.exact = {term.words: number for number, term in reversed(own)}
         self._longest_exact = max(map(len, self.exact), default=0)
         self.heard = {form: number for number, term in own for form in term.heard}
-
-    @cached_property
-    def longest_span(self) -> int:
-        """Words in a span, at most."""
-        unspaced = [
-            len(self.terms[number].words) for number in self._numbers if UNSPACED.search(self.terms[number].text)
-        ]
-        return max([LONGEST_SPAN, *unspaced])
+        unspaced = (len(term.words) for _, term in own if UNSPACED.search(term.text))
+        self._longest_span = max([LONGEST_SPAN, *unspaced])
 
     def occurrences(self, words: Sequence[Word]) -> Iterator[tuple[int, int, int]]:
         """The terms that a text has as they are listed: first word, word behind the last, and number of the term; the
         longest first at each place, without overlap."""
         keys = [word.key for word in words]
-        place = 0
-        while place < len(keys):
-            for end in range(min(len(keys), place + self._longest_exact), place, -1):
-                number = self.exact.get(tuple(keys[place:end]))
-                if number is not None:
-                    yield place, end, number
-                    place = end
-                    break
-            else:
-                place += 1
+        for first, last in longest_matches(keys, self.exact, self._longest_exact):
+            yield first, last, self.exact[tuple(keys[first:last])]
 
     def spans(
         self, text: str, words: Sequence[Word], limit: Callable[[int, int, int], float] = lambda *span: CUTOFF
@@ -193,7 +190,7 @@ class TermIndex:
             place for place in range(1, len(words)) if text[words[place - 1].end : words[place].start].strip(" -\t\n")
         }
         for first in range(len(words)):
-            for last in range(first + 1, min(len(words), first + self.longest_span) + 1):
+            for last in range(first + 1, min(len(words), first + self._longest_span) + 1):
                 ending = _POSSESSIVE.search(words[last - 1].text)
                 stem = [sounds(words[last - 1].text[: ending.start()])] if ending else []
                 for possessive, last_part in enumerate([parts[last - 1], *stem]):
@@ -227,9 +224,10 @@ class TermIndex:
             dtype=np.uint8,
         )
         longer = np.maximum(self._lengths[low:high], length)
-        rows, places = np.nonzero((distances <= edits[:, None]) & (100 * distances <= percents[:, None] * longer))
-        edited = distances[rows, places]
-        order = np.lexsort((edited / longer[places], rows))
+        rows, places = np.nonzero(distances <= edits[:, None])
+        edited = distances[rows, places].astype(np.int64)
+        within = np.flatnonzero(100 * edited <= percents[rows] * longer[places])
+        order = within[np.lexsort((edited[within] / longer[places[within]], rows[within]))]
         for row, place, number in zip(rows[order], places[order], edited[order].tolist(), strict=True):
             near = self._near[questions[row]]
             owner = self._owners[low + place]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from rescore.config import RunConfig
 from rescore.options import option
 
 if TYPE_CHECKING:
-    from rescore.tuning import Tuned, Weights
+    from rescore.tuning import Weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,6 @@ class TunedColumns(options.Lists):
         "first pass]",
         metavar="NAME",
     )
-    nth: int | None = option(None, "Use only the Nth column with LM scores.", low=1)
     word_bonus: bool | None = option(
         None,
         "Also tune a word bonus.  [default: with several columns, not for BLEU]",
@@ -64,14 +63,13 @@ def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, in
         config,
         dev=own.nbest,
         columns=own.column,
-        nth=own.nth,
         word_bonus=own.word_bonus,
         token_bonus=own.token_bonus,
     )
     dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)
     lists, metric = list(pipeline.expand(plan, dev, dev=True)), plan.metric
-    weights, tuned = pipeline.tune(plan, lists)
+    weights = pipeline.tune(plan, lists)
     if own.output == "-":
         click.echo(weights.to_json())
     else:
@@ -79,30 +77,26 @@ def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, in
     if curve.curve:
         with formats.opened(curve.curve) as file:
             write_curve(weight_curve(metric, lists, weights), metric.name, file)
-    for line in (*_found(metric.name, weights, tuned), sign(metric, lists, weights)):
+    for line in (*_found(metric.name, weights), sign(metric, lists, weights)):
         click.echo(str(line), err=True)
 
 
-def _found(metric: str, weights: Weights, tuned: Tuned) -> Iterator[str]:
+def _found(metric: str, weights: Weights) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
     from rescore.tuning.weights import notes, why_zero
 
-    if not (tuned.lm or tuned.helps):
+    about = weights.tuned_for
+    assert about is not None and about.value is not None and about.first_pass is not None
+    tuned = {name: weight for name, weight in weights.weights.items() if name != FIRST_PASS}
+    if not tuned:
         yield "no column is tuned; --components or --column NAME also tunes scores in the lists"
-    elif not tuned.helps:
-        yield why_zero(tuned.unproven, tuned.first_pass, "these lists", weights.decision.name)
-
-    def shown(columns: Mapping[str, float]) -> str:
-        return ", ".join(f"{name} {weight:.4g}" for name, weight in columns.items() if name != FIRST_PASS)
-
-    named = shown(weights.weights)
+    elif not any(tuned.values()):
+        yield why_zero(weights.unproven, about.first_pass, "these lists", weights.decision.name)
     yield from notes([weights.weights], weights.columns)
-    same = "" if tuned.low is None else f" (the same from {tuned.low:.4g} to {tuned.high:.4g})"
+    named = ", ".join(f"{name} {weight:.4g}" for name, weight in tuned.items())
+    same = "" if about.low is None else f" (the same from {about.low:.4g} to {about.high:.4g})"
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
     how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"
-    first = f"{tuned.first_pass:.2f}"
-    if tuned.equal_votes is not None:
-        first = f"{tuned.first_pass:.2f} (first system), {tuned.equal_votes:.2f} (equal votes)"
     at = f" at lambda {named}{same}" if named else ""
-    yield f"{metric} {first} -> {tuned.value:.2f}{at}{how}"
+    yield f"{metric} {about.first_pass:.2f} -> {about.value:.2f}{at}{how}"

@@ -101,9 +101,9 @@ Losses = Callable[[Metric, Sequence[NbestList]], list[Floats]]
 """Of each list the (hypotheses, hypotheses) loss of choosing one where the other is right."""
 
 
-Search = Callable[[Metric, Sequence[NbestList], Sequence[str]], tuple[dict[str, float], float, float]]
-"""Finds weights on lists with references, given the names of the columns of language models. Returns the weights, the
-metric with them, and the metric with equal weights."""
+Search = Callable[[Metric, Sequence[NbestList], Sequence[str]], tuple[dict[str, float], float]]
+"""Finds weights on lists with references, given the names of the columns of language models. Returns the weights and
+the metric with them."""
 
 
 class DecisionRule:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import logging
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,8 +14,6 @@ from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import as_number, grouped, strip_markup
 from rescore.formats.writing import check_holds, line, opened
 from rescore.nbest import FIRST_PASS, RANK, Hypothesis, NbestList
-
-log = logging.getLogger(__name__)
 
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE)
 _HOLDS = frozenset({"reference", "source", "columns"})
@@ -51,10 +48,9 @@ class DelimitedTable:
     def _rows(self, source: Source, options: ReadOptions) -> Iterator[tuple[str | None, NbestList]]:
         names = self._names(source.head)
         layout, more = _roles(GENERIC.with_fields(options.of(Fields).fields), names, source.name)
-        beginning = self._beginning(source, names)
-        has_references = bool(layout.ref) and any(row[layout.ref[0]] for row in beginning)
-        has_sources = bool(layout.src) and any(row[layout.src[0]] for row in beginning)
-        reader = self._reader((f"{line}\n" for line in source.lines(crlf=True)), source, names)
+        delimiter = max(self._delimiters, key=source.head.partition("\n")[0].count)
+        lines = (f"{line}\n" for line in source.lines(crlf=True))
+        reader = csv.DictReader(lines, names, delimiter=delimiter, **self._quoting)
         columns: dict[str, bool] = {}
         for number, row in enumerate(_as_user_errors(reader, source.name)):
             if number == 0:
@@ -72,26 +68,11 @@ class DelimitedTable:
             for name, (key, sign) in more.items():
                 if row[key].strip() and columns.setdefault(name, NUMBER.fullmatch(row[key]) is not None):
                     scores[name] = sign * as_number(row[key], place, f"column {key}, which has numbers above,")
-            references = (" ".join(row[layout.ref[0]].split()),) if has_references else ()
-            text = row[layout.src[0]].strip() if has_sources else None
+            reference, said = (row[keys[0]].strip() if keys else "" for keys in (layout.ref, layout.src))
             identity = row[layout.id[0]] if layout.id else None
-            nbest = NbestList(
-                identity or str(number), [Hypothesis(strip_markup(row[layout.text[0]]), scores)], references, text
-            )
-            yield identity, nbest
-
-    def _reader(self, lines: Iterable[str], source: Source, names: list[str]) -> csv.DictReader[str]:
-        delimiter = max(self._delimiters, key=source.head.partition("\n")[0].count)
-        return csv.DictReader(lines, names, delimiter=delimiter, **self._quoting)
-
-    def _beginning(self, source: Source, names: list[str]) -> list[dict[str, str]]:
-        """The rows of the first 64 KiB that are whole: they show whether anything stands in a column."""
-        whole = source.head.rpartition("\n")[0].split("\n")
-        reader = self._reader((f"{row}\n" for row in whole), source, names)
-        try:
-            return [row for row in list(reader)[1:] if None not in row and None not in row.values()]
-        except csv.Error:  # it is reported when it is read
-            return []
+            hypothesis = Hypothesis(strip_markup(row[layout.text[0]]), scores)
+            references = (" ".join(reference.split()),) if reference else ()  # an empty cell is no reference
+            yield identity, NbestList(identity or str(number), [hypothesis], references, said or None)
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """One hypothesis per line: id, text, score, further columns, and ref and src if present."""
@@ -102,11 +83,13 @@ class DelimitedTable:
         columns = list(
             dict.fromkeys(name for hypothesis in first.hypotheses for name in hypothesis.scores if name != FIRST_PASS)
         )
-        titles = _titles(columns, path)
+        for name in columns:
+            if line(name).lower() in {"", RANK, *ROLES}:
+                raise UserError(f"{path}: the column {name!r} has another meaning in tables; write .jsonl")
         about = [*(["ref"] if first.references else []), *(["src"] if first.source is not None else [])]
         with opened(path) as file:
             writer = csv.writer(file, delimiter=self._delimiters[0], lineterminator="\n", **self._quoting)
-            writer.writerow(["id", "text", "score", *map(line, titles), *about])
+            writer.writerow(["id", "text", "score", *map(line, columns), *about])
             for nbest in (first, *stream):
                 if (nbest.references and "ref" not in about) or (nbest.source is not None and "src" not in about):
                     raise UserError(
@@ -125,21 +108,6 @@ class DelimitedTable:
                         writer.writerow(row)
                     except csv.Error:  # only an id can have a tab or the end of a line here
                         raise UserError(f"{path}: a TSV cannot hold the id {nbest.id!r}; write .jsonl") from None
-
-
-def _titles(columns: list[str], path: str) -> list[str]:
-    """The names of columns in the first line; a column called `score` or another name with a meaning gets a number."""
-    titles: list[str] = []
-    for name in columns:
-        title, number = name, 2
-        while title.strip().lower() in {"", RANK, *ROLES} or title in titles or (title != name and title in columns):
-            title, number = f"{name}.{number}", number + 1
-        if title != name:
-            log.warning(
-                "%s: the column %r is written as %s, because its name has another meaning in tables", path, name, title
-            )
-        titles.append(title)
-    return titles
 
 
 def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rescore.decision import Decision
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns, score_columns
 from rescore.tuning.tune import tune
@@ -36,21 +36,9 @@ def model_columns(nbest: NbestList) -> list[str]:
     return [name for name in columns if name in nbest.provenance] or columns
 
 
-def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = (), nth: int | None = None) -> list[str]:
-    """The columns to tune: those asked for, or those of language models; of these the `nth` (from 1) alone.
-
-    Raises:
-        UserError: there are not so many.
-    """
-    columns = [name for name in dict.fromkeys(asked) if name != FIRST_PASS] if asked else model_columns(lists[0])
-    if nth is None:
-        return columns
-    columns = [name for name in columns if name in lists[0].provenance] or columns
-    if nth > len(columns):
-        raise UserError(
-            f"--nth {nth}: the lists have {counted(len(columns), 'column')} of LM scores ({', '.join(columns)})"
-        )
-    return [columns[nth - 1]]
+def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
+    """The columns to tune: those asked for, or those of language models."""
+    return [name for name in dict.fromkeys(asked) if name != FIRST_PASS] if asked else model_columns(lists[0])
 
 
 def suits_word_bonus(columns: Sequence[str], metric: Metric) -> bool:
@@ -58,7 +46,7 @@ def suits_word_bonus(columns: Sequence[str], metric: Metric) -> bool:
 
     Not for BLEU: a bonus fits the brevity penalty of the dev lists, and what it gains there is lost on other lists.
     """
-    return len(columns) > 1 and metric.length_ratio is None
+    return len(columns) > 1 and not metric.punishes_brevity
 
 
 def added_columns(lists: Sequence[NbestList]) -> list[str]:
@@ -145,7 +133,7 @@ def tuned_in_folds(
     for fold in range(folds.number):
         mine = [index for index, place in enumerate(folds.fold) if place == fold]
         rest = [nbest for nbest, place in zip(lists, folds.fold, strict=True) if place != fold]
-        weights, _ = tune(metric, rest, columns, "the other folds", options)
+        weights = tune(metric, rest, columns, "the other folds", options)
         weights_of_folds.append(weights)
         chosen = [lists[index] for index in mine]
         decision: Decision = weights.decision

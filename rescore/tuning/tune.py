@@ -16,8 +16,6 @@ from rescore.metrics.base import Counts, Metric, is_better, remembered
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
-    TOKENS,
-    WORDS,
     NbestList,
     Origin,
     columns_for,
@@ -40,40 +38,8 @@ from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
 
-LENGTH_BONUSES = frozenset({WORDS, TOKENS})
-"""Bonuses that decide about nothing but length."""
-
 PAIRS = 1 << 26
 """Pairs of hypotheses in all lists whose losses are kept: 512 MiB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """The outcome of tuning, as it describes the weights that are written."""
-
-    lm: dict[str, float]
-    """The language models' weights."""
-    bonuses: dict[str, float]
-    """What is added for each word or token, and the weights of LM columns that may be negative."""
-    value: float
-    """The metric of the decision with these weights, in percent."""
-    first_pass: float
-    """The metric of the first pass, in percent."""
-    low: float | None = None
-    """A single weight is as good from here ..."""
-    high: float | None = None
-    """... to here."""
-    excluded: frozenset[Origin] = frozenset()
-    """Hypotheses of these origins may not win."""
-    unproven: Unproven | None = None
-    """The best weights, where all are 0 because no gain was significant."""
-    equal_votes: float | None = None
-    """The metric where all systems have equal votes, in percent; None where no systems vote."""
-
-    @property
-    def helps(self) -> bool:
-        """Whether a weight is not 0."""
-        return any(self.lm.values()) or any(self.bonuses.values())
 
 
 def tune(
@@ -82,16 +48,13 @@ def tune(
     columns: Sequence[str],
     source: str = "dev",
     options: TuningOptions | None = None,
-) -> tuple[Weights, Tuned]:
+) -> Weights:
     """The best weights of LM columns, and of bonuses, for one decision, on lists with references.
 
     The objective is the metric of the texts that the decision chooses. Weights are averaged over bootstrap samples. A
     column whose gain beside the others is within chance is left out, and so are all of them (or as `options` say).
     For a decision by expected loss, weights and scale are tuned together; for another decision that needs a scale, the
     weights are tuned for the best score.
-
-    For BLEU, word and token bonuses are left out if with them the length of the chosen texts is further from the
-    length of the references than without.
 
     Args:
         columns: of language models. source: the name of the lists, for tables.
@@ -104,33 +67,13 @@ def tune(
         if LISTED in options.bonuses or options.boost:
             raise UserError("--boost adds to the scores of hypotheses, but here systems vote; leave out one of them")
         return _by_rule(search, metric, lists, columns, source, options)
-    tuner = Tuner(metric, lists, columns, source, options)
-    weights, tuned = tuner.tune()
+    weights = Tuner(metric, lists, columns, source, options).tune()
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
             "the boost of listed words has no significant gain on these %s lists: it is off; --boost NUMBER sets it",
             f"{len(lists):,}",
         )
-    if options.decide.losses and metric.learned:
-        log.warning(
-            "%s is the utility, the tuning objective and the reported metric at once, so its figures are too high "
-            "(arXiv 2411.03524); report another metric beside it with a second --metric",
-            metric.name,
-        )
-    if metric.length_ratio is None or not LENGTH_BONUSES.intersection(options.bonuses):
-        return weights, tuned
-    bonuses = tuple(name for name in options.bonuses if name not in LENGTH_BONUSES)
-    plain = Tuner(metric, lists, columns, source, replace(options, bonuses=bonuses))
-    without = plain.tune()
-    with_bonus, plain_ratio = tuner.length_ratio(weights), plain.length_ratio(without[0])
-    if abs(with_bonus - 1.0) <= abs(plain_ratio - 1.0):
-        return weights, tuned
-    log.warning(
-        "the word or token bonus is left out: with it texts have %.2f %% of the references' length, without it %.2f %%",
-        100 * with_bonus,
-        100 * plain_ratio,
-    )
-    return without
+    return weights
 
 
 def _by_rule(
@@ -140,14 +83,13 @@ def _by_rule(
     columns: Sequence[str],
     source: str,
     options: TuningOptions,
-) -> tuple[Weights, Tuned]:
+) -> Weights:
     """The weights that the search of a rule finds, as `tune` returns weights."""
-    votes, value, equal = search(metric, lists, columns)
+    votes, value = search(metric, lists, columns)
     weights = Weights(votes, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", origins(lists, votes))
     first = text_value(metric, lists, [nbest.hypotheses[0].text for nbest in lists])
     about = TunedFor.by(metric, value, first, len(lists))
-    weights = replace(weights, decision=Decision(options.decide.name, 1.0), tuned_for=about, options=options)
-    return weights, Tuned(votes, {}, value, first, equal_votes=equal)
+    return replace(weights, decision=Decision(options.decide.name, 1.0), tuned_for=about, options=options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +135,8 @@ class Tuner:
         self.losses = options.decide.losses if options.decide.needs_scale else None
         self._own_scale = options.decide.takes_scale and self.losses is None
 
-    def tune(self) -> tuple[Weights, Tuned]:
-        """The weights to write, and their outcome."""
+    def tune(self) -> Weights:
+        """The weights to write."""
         fit = self._fit()
         weights = replace(
             self._weights(fit.weights, fit.excluded),
@@ -205,11 +147,8 @@ class Tuner:
         )
         chosen = fit.chosen if self._own_scale else self._texts(weights.decision, weights.of)
         first_pass = self._value(self._texts(Decision(), {FIRST_PASS: 1.0}))
-        lm = {name: fit.weights.get(name, 0.0) for name in self.models}
-        bonuses = {name: fit.weights[name] for name in self.free if name in fit.weights}
-        tuned = Tuned(lm, bonuses, self._value(chosen), first_pass, fit.low, fit.high, fit.excluded, fit.unproven)
-        about = TunedFor.by(self.metric, tuned.value, tuned.first_pass, len(self.lists))
-        return replace(weights, tuned_for=replace(about, low=tuned.low, high=tuned.high)), tuned
+        about = TunedFor.by(self.metric, self._value(chosen), first_pass, len(self.lists))
+        return replace(weights, tuned_for=replace(about, low=fit.low, high=fit.high))
 
     def _fit(self) -> Fit:
         """The weights for the decision."""
@@ -326,20 +265,11 @@ class Tuner:
         ordered = [name for name in dict.fromkeys([FIRST_PASS, *self.named]) if name in result.weights]
         return replace(result, weights={name: result.weights[name] for name in ordered}, excluded=excluded)
 
-    def length_ratio(self, weights: Weights) -> float:
-        """The length of the chosen texts, divided by the length of the references."""
-        assert self.metric.length_ratio is not None
-        chosen = self._texts(weights.decision, weights.of)
-        return float(self.metric.length_ratio(chosen.sum(axis=0)[None])[0])
-
     def _better(self, ours: Counts, theirs: Counts) -> bool:
         """Whether choices (lists, k) are better than others: significantly so, or on these lists with --no-bagging."""
         if self.options.bagging:
             return significantly_better(self.metric, ours, theirs)
-        return self._is_better(self._value(ours), self._value(theirs))
-
-    def _is_better(self, value: float, other: float) -> bool:
-        return is_better(value, other, self.metric.higher_is_better)
+        return is_better(self._value(ours), self._value(theirs), self.metric.higher_is_better)
 
     def _value(self, chosen: Counts) -> float:
         """The metric of choices (lists, k), in percent."""

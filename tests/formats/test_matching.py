@@ -35,9 +35,8 @@ KALDI = "spk1-1 word 1\nspk1-2 word 2\nspk2-1 word 1\n"
         ("word 1 (spk1-1)\nword 2 (spk1-2)\nword 1 (spk2-7)\n", "no reference for utterance spk2-1"),
         ('{"a1": {"ref": "x", "hyp_1": {"text": "x"}}, "a2": {"ref": "x", "hyp_1": {"text": "x"}}, '
          '"a3": {"ref": "x", "hyp_1": {"text": "x"}}}', "no reference for utterance spk1-1"),
-        ("a 1 s 0 1 word 1\nb 1 s 0 1 word 2\nc 1 s 0 1 word 1\n", "no reference for utterance spk1-1"),
     ],
-    ids=["one unknown", "another case", "others", "trn", "json", "stm"],
+    ids=["one unknown", "another case", "others", "trn", "json"],
 )  # fmt: skip
 def test_ids_of_references_that_do_not_match(
     reference: str, first: str, lists: Path, rescore: Run, tmp_path: Path
@@ -91,8 +90,6 @@ def test_a_manifest_without_hypotheses(lists: Path, tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = formats.read([lists], references=tmp_path / "m.json")
     assert [nbest.references for nbest in found] == [(f"ref {name}",) for name in IDS]
-    (tmp_path / "m.json").write_text('[{"audio": "u.wav", "text": "said", "reference": "meant"}]')
-    assert formats.read_references(tmp_path / "m.json", ["u"]) == {"u": ("meant",)}
     (tmp_path / "m.json").write_text('{"audio_filepath": "a.wav", "text": "a"}\n{"audio_filepath": "a.wav"}\n')
     with pytest.raises(UserError, match="line 2: expected an object with audio_filepath and text"):
         formats.read([lists], references=tmp_path / "m.json")
@@ -138,5 +135,3 @@ def test_trn_of_sclite(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "ref.trn").write_text(";; made by hand\nthe { cat / cats } sat { @ / down } (u-1)\n;; end\nyes (u-2)\n")
     (tmp_path / "out.trn").write_text("the cats sat (u-1)\nyes (u-2)\n;; end\n")
     assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.trn").stdout
-    (tmp_path / "ref.stm").write_text("u-1 1 s 0 1 the { cat / cats } sat { @ / down }\nu-2 1 s 0 1 yes\n")
-    assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.stm").stdout

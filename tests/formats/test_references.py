@@ -36,20 +36,11 @@ def test_numbers_that_may_be_ids_or_words(tmp_path: Path) -> None:
     assert read(ref, ["0", "1", "2", "10"]) == ["a", "b", "d", "c"]
 
 
-def test_stm(tmp_path: Path) -> None:
+def test_stm_is_for_whole_recordings(tmp_path: Path) -> None:
     ref = tmp_path / "ref.stm"
     ref.write_text(";; a comment\nu2 1 spk 0.00 1.50 <o,f0> B C\nu1 1 spk 0.00 2.50 A\n")
-    assert read(ref, ["u1", "u2"]) == ["A", "B C"]
-    ref.write_text("talk 1 spk 0.00 1.50 A\ntalk 1 spk 1.5 3 ignore_time_segment_in_scoring\ntalk 1 spk 3 4 B\n")
-    assert read(ref, ["1", "2"]) == ["A", "B"]
-    with pytest.raises(UserError, match="2 segments for 3 utterances"):
-        read(ref, ["1", "2", "3"])
-
-
-def test_several_segments_of_a_recording_are_no_references_of_utterances(tmp_path: Path) -> None:
-    (tmp_path / "ref.stm").write_text("t1 1 s 0.00 1.50 A\nt1 1 s 1.5 3.04 B\n")
-    with pytest.raises(UserError, match=r"several segments of a recording; give references with the ids of the lists"):
-        read(tmp_path / "ref.stm", ["x", "y"])
+    with pytest.raises(UserError, match=r"ref.stm: is stm, for whole recordings \(rescore eval --whole\)"):
+        read(ref, ["u1", "u2"])
 
 
 def test_trn_that_begins_with_alternatives_is_no_json(rescore: Run, tmp_path: Path) -> None:

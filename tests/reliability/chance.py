@@ -145,10 +145,8 @@ def harmed(sets: int, utterances: int, columns: int, seed: int = 0, bagging: boo
     weighed, changes = 0, []
     for _ in range(sets):
         dev, test = (noisy_lists(random, utterances, columns) for _ in range(2))
-        weights, tuned = tune(
-            METRIC, dev, [f"noise{k}" for k in range(columns)], options=TuningOptions(bagging=bagging)
-        )
-        weighed += tuned.helps
+        weights = tune(METRIC, dev, [f"noise{k}" for k in range(columns)], options=TuningOptions(bagging=bagging))
+        weighed += any(weight for name, weight in weights.weights.items() if name != FIRST_PASS)
         statistics = list_statistics(METRIC, test)
         before, after = (
             value(METRIC, total(statistics, decision.best(test, some))) for some in ({FIRST_PASS: 1.0}, weights.weights)
@@ -219,7 +217,7 @@ def null(name: str, sets: int, utterances: int, seed: int = 0) -> tuple[float, f
             negative = tuple(column for column in kind.negative if column in columns)
             options = TuningOptions(bonuses, negative=negative, decide=Decision(kind.decide))
             known = [lists if bonuses or not kind.respelled else _own(lists) for lists in (dev, test)]
-            weights, _ = tune(METRIC, known[0], columns, options=options)
+            weights = tune(METRIC, known[0], columns, options=options)
             rows.append(text_statistics(METRIC, known[1], weights.decision.texts(METRIC, known[1], weights.of)))
         without, with_it = (float(METRIC.values(each.sum(axis=0)[None])[0]) for each in rows)
         changes.append(with_it - without)

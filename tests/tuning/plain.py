@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rescore.metrics.base import Metric
-from rescore.nbest import NbestList
-from rescore.tuning import Tuned, TuningOptions, tune
+from rescore.nbest import FIRST_PASS, NbestList
+from rescore.tuning import TuningOptions, tune
 
 
-def best_weights(metric: Metric, lists: list[NbestList], columns: list[str], bonuses: Sequence[str] = ()) -> Tuned:
-    return tune(metric, lists, columns, options=TuningOptions(tuple(bonuses), bagging=False))[1]
+class Best(NamedTuple):
+    """The weights of language models and of bonuses, and the metric with them and without."""
+
+    lm: dict[str, float]
+    bonuses: dict[str, float]
+    value: float
+    first_pass: float
+    low: float | None
+    high: float | None
+
+    @property
+    def helps(self) -> bool:
+        return any(self.lm.values()) or any(self.bonuses.values())
+
+
+def best_weights(metric: Metric, lists: list[NbestList], columns: list[str], bonuses: Sequence[str] = ()) -> Best:
+    weights = tune(metric, lists, columns, options=TuningOptions(tuple(bonuses), bagging=False))
+    about = weights.tuned_for
+    assert about is not None and about.value is not None and about.first_pass is not None
+    lm = {name: weights.weights.get(name, 0.0) for name in columns if name != FIRST_PASS}
+    counts = {name: weights.weights.get(name, 0.0) for name in bonuses}
+    return Best(lm, counts, about.value, about.first_pass, about.low, about.high)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from rescore import metrics
-from rescore.decision import Decision
 from rescore.nbest import WORDS, Hypothesis, NbestList
 from rescore.tuning import TuningOptions, tune
 from tests.conftest import ROOT, Run, some_lists
@@ -37,7 +36,7 @@ def lists(number: int, seed: int, help_: float) -> list[NbestList]:
 
 
 def weight(some: list[NbestList], **options: bool) -> float:
-    found, _ = tune(metrics.choose_metric("wer", some), some, ["lm"], options=TuningOptions(**options))
+    found = tune(metrics.choose_metric("wer", some), some, ["lm"], options=TuningOptions(**options))
     return found.weights["lm"]
 
 
@@ -61,42 +60,23 @@ def test_several_columns_and_a_bonus() -> None:
         for hypothesis in nbest.hypotheses:
             hypothesis.scores["other"] = hypothesis.scores["lm"] / 2
     metric = metrics.choose_metric("wer", some)
-    found, tuned = tune(metric, some, ["lm", "other"], options=TuningOptions((WORDS,)))
+    found = tune(metric, some, ["lm", "other"], options=TuningOptions((WORDS,)))
     assert set(found.weights) == {"s2s", "lm", "other", "words"}
-    assert tuned.value < tuned.first_pass
+    assert found.tuned_for is not None and found.tuned_for.first_pass is not None
+    assert found.value < found.tuned_for.first_pass
     assert sum(found.weights[name] for name in ("s2s", "lm", "other")) == pytest.approx(1.0)
 
 
 def test_the_value_is_that_of_the_weights() -> None:
     some = lists(200, 3, 2.0)
     metric = metrics.choose_metric("wer", some)
-    found, tuned = tune(metric, some, ["lm"])
+    found = tune(metric, some, ["lm"])
     from rescore.reports.results import evaluate
 
-    assert evaluate(metric, some, found)[0].reranked == pytest.approx(tuned.value)
-    assert tuned.low is not None and tuned.high is not None and tuned.low <= found.weights["lm"] <= tuned.high
-
-
-@pytest.mark.parametrize("decide", ["best", "mbr"])
-@pytest.mark.parametrize(("reference", "kept"), [("a b c d e f g h i j", True), ("a b c d e f g", False)])
-def test_a_bonus_brings_the_length_nearer_to_the_references(
-    reference: str, kept: bool, decide: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The long text has the better BLEU with either reference, but is longer than the second."""
-    random = np.random.default_rng(5)
-    texts = {"a b c x e f g": -1.0, "a b c d e f g h i": -2.0}
-    some = [
-        NbestList(
-            f"u{index}",
-            [Hypothesis(text, {"s2s": score, "lm": float(random.normal())}) for text, score in texts.items()],
-            (reference,),
-        )
-        for index in range(60)
-    ]
-    metric = metrics.choose_metric("bleu", some)
-    weights, _ = tune(metric, some, ["lm"], options=TuningOptions((WORDS,), decide=Decision(decide)))
-    assert (weights.weights.get(WORDS, 0.0) > 0) == kept
-    assert ("word or token bonus is left out" in caplog.text) != kept
+    assert evaluate(metric, some, found)[0].reranked == pytest.approx(found.value)
+    about = found.tuned_for
+    assert about is not None and about.low is not None and about.high is not None
+    assert about.low <= found.weights["lm"] <= about.high
 
 
 def test_a_large_set_gets_a_token_bonus(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from rescore import formats, metrics
 from rescore.decision import Decision, rules
 from rescore.decision.risk import losses
 from rescore.nbest import Hypothesis, NbestList, Origin
-from rescore.tuning import Tuned, TuningOptions, Weights, tune
+from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.objective import Objective
 from rescore.tuning.scale import text_value, tune_scale
 from rescore.tuning.tune import pruned
@@ -45,8 +45,8 @@ def test_the_value_is_that_of_the_decision(lists: list[NbestList], name: str, th
 def test_never_worse_than_one_after_the_other(lists: list[NbestList], name: str) -> None:
     metric = metrics.choose_metric(name, lists)
     before = {"s2s": 0.5, "lm": 0.5}
-    tuned, outcome = tune(metric, lists, ["lm"], options=TuningOptions(bagging=False, decide=Decision("mbr")))
-    weights, scale, value = tuned.weights, tuned.decision.scale, outcome.value
+    tuned = tune(metric, lists, ["lm"], options=TuningOptions(bagging=False, decide=Decision("mbr")))
+    weights, scale, value = tuned.weights, tuned.decision.scale, tuned.value
     assert sum(weights.values()) == pytest.approx(1.0) and all(one >= 0 for one in weights.values())
     texts = Decision("mbr", scale).texts(metric, lists, weights)
     assert value == pytest.approx(text_value(metric, lists, texts))
@@ -64,8 +64,8 @@ def test_the_first_pass_alone_respells_nothing() -> None:
     right = Hypothesis("a c d", {"s2s": -0.9, "edits": 0.0})
     lists = [NbestList(str(number), [right, *spellings], ("a c d",)) for number in range(9)]
     metric = metrics.choose_metric("wer", lists)
-    tuned, outcome = tune(metric, lists, [], options=TuningOptions(("edits",), decide=Decision("mbr")))
-    assert tuned.weights == {"s2s": 1.0} and tuned.excluded == {Origin.RESPELLED} and outcome.value == 0.0
+    tuned = tune(metric, lists, [], options=TuningOptions(("edits",), decide=Decision("mbr")))
+    assert tuned.weights == {"s2s": 1.0} and tuned.excluded == {Origin.RESPELLED} and tuned.value == 0.0
     assert tuned.decision.texts(metric, lists, tuned.of) == ["a c d"] * 9
 
 
@@ -78,15 +78,15 @@ def test_accidents_of_the_lists_get_no_weight(lists: list[NbestList], name: str)
             right = hypothesis.text == nbest.references[0]
             hypothesis.scores |= {"accident": float(place in (11, 25) and right), "true": 3.0 * right}
 
-    def tuned(*columns: str, bagging: bool = True) -> tuple[Weights, Tuned]:
+    def tuned(*columns: str, bagging: bool = True) -> Weights:
         return tune(metric, lists, columns, options=TuningOptions(bagging=bagging, decide=Decision("mbr")))
 
-    assert tuned("accident", bagging=False)[0].weights["accident"] > 0
-    (alone, before), (kept, after) = tuned(), tuned("accident")
-    assert kept.weights == {"s2s": 1.0, "accident": 0.0} and after.unproven is not None
-    assert (kept.decision.scale, after.value) == pytest.approx((alone.decision.scale, before.value))
-    assert after.unproven.alone == before.value
-    assert tuned("true")[0].weights["true"] > 0.1
+    assert tuned("accident", bagging=False).weights["accident"] > 0
+    alone, kept = tuned(), tuned("accident")
+    assert kept.weights == {"s2s": 1.0, "accident": 0.0} and kept.unproven is not None
+    assert (kept.decision.scale, kept.value) == pytest.approx((alone.decision.scale, alone.value))
+    assert kept.unproven.alone == alone.value
+    assert tuned("true").weights["true"] > 0.1
 
 
 def test_a_sample_is_the_lists_as_often_as_they_were_drawn(lists: list[NbestList]) -> None:
@@ -101,12 +101,13 @@ def test_a_sample_is_the_lists_as_often_as_they_were_drawn(lists: list[NbestList
 
 def test_tune_uses_it(lists: list[NbestList]) -> None:
     metric = metrics.choose_metric("wer", lists)
-    weights, tuned = tune(metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr")))
+    weights = tune(metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr")))
     assert weights.decision.name == "mbr" and weights.decision.scale is not None
     texts = weights.decision.texts(metric, lists, weights.of)
-    assert tuned.value == pytest.approx(text_value(metric, lists, texts))
-    assert tuned.value <= tuned.first_pass
-    fixed, _ = tune(metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr", 2.0)))
+    assert weights.tuned_for is not None and weights.tuned_for.first_pass is not None
+    assert weights.value == pytest.approx(text_value(metric, lists, texts))
+    assert weights.value <= weights.tuned_for.first_pass
+    fixed = tune(metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr", 2.0)))
     assert fixed.decision.scale == 2.0
 
 

@@ -51,7 +51,7 @@ def test_noise_beside_a_useful_column_gets_no_weight(decide: str, negative: bool
                 errors = sum(map(str.__ne__, hypothesis.text.split(), reference))
                 hypothesis.scores |= {"x": float(random.normal(-errors)), "noise": float(random.normal())}
         options = TuningOptions((WORDS,), negative=("noise",) if negative else (), decide=Decision(decide))
-        weights, _ = tune(ErrorRate(), lists, ["x", "noise"], options=options)
+        weights = tune(ErrorRate(), lists, ["x", "noise"], options=options)
         useful += bool(weights.weights["x"])
         kept += bool(weights.weights["noise"]) + bool(weights.weights.get(WORDS))
     assert kept <= 1 and (useful >= 3 or decide == "mbr")  # the consensus of these lists leaves little to gain
@@ -65,7 +65,7 @@ def test_a_vote_is_tested_by_its_own_texts(caplog: pytest.LogCaptureFixture) -> 
             hypothesis.scores["noise"] = float(random.normal())
     options = TuningOptions(decide=Decision("rover"))
     with caplog.at_level(logging.WARNING):
-        weights, tuned = tune(WER, lists, ["noise"], options=options)
-        alone, vote = tune(WER, lists, [], options=options)
+        weights = tune(WER, lists, ["noise"], options=options)
+        alone = tune(WER, lists, [], options=options)
     assert weights.weights == {"s2s": 1.0, "noise": 0.0} and weights.decision == alone.decision
-    assert tuned.value == vote.value and (tuned.unproven is None or tuned.unproven.alone == vote.value)
+    assert weights.value == alone.value and (weights.unproven is None or weights.unproven.alone == alone.value)
