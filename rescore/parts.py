@@ -136,7 +136,6 @@ KINDS: Registry[Any] = Registry(
         "hf-masked": ("rescore.large.kinds:MaskedKind", "masked language model of Hugging Face transformers"),
         "hf-causal": ("rescore.large.kinds:CausalKind", "causal language model of Hugging Face transformers"),
         "hf-seq2seq": ("rescore.large.kinds:Seq2SeqKind", "translation model of Hugging Face transformers"),
-        "hf-ctc": ("rescore.large.kinds:CtcKind", "CTC speech model of Hugging Face transformers; listens to --audio"),
         "hf-speech": (
             "rescore.large.kinds:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",

@@ -382,7 +382,7 @@ class _Resolver:
             return plan.model_columns
         if not self._basis:
             return []
-        columns = choose_columns(self._basis, self._config.columns, self._config.nth)
+        columns = choose_columns(self._basis, self._config.columns)
         nothing = not (columns or self._config.components or self._lists)  # `run` may tune bonuses alone
         if nothing and plan.decision.name == "best":
             raise UserError(_no_columns(self._config.dev or "the lists", self._basis))
@@ -462,7 +462,7 @@ class _Resolver:
     def _given(self, plan: Plan) -> Weights:
         """The weights where nothing is tuned: as given, else the weight that the model's card recommends."""
         columns = plan.model_columns or (
-            choose_columns(self._lists, self._config.columns, self._config.nth) if self._config.weights else []
+            choose_columns(self._lists, self._config.columns) if self._config.weights else []
         )
         weights = given_weights(self._config, columns)
         weights = replace(weights, columns={lm.name: origin(lm, plan.norm) for lm in plan.models})

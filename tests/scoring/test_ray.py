@@ -111,10 +111,10 @@ def test_equal_bytes_of_models_that_listen(
 ) -> None:
     """Workers read the recordings themselves, or get them with the lists."""
     pytest.importorskip("transformers")
-    from tests.large.speech_models import build_ctc, sound
+    from tests.large.speech_models import build_speech, sound
 
     monkeypatch.setattr(local, "WINDOW", 6)
-    build_ctc("hubert", tmp_path)
+    build_speech("moonshine", tmp_path)
     lines = []
     for number in range(5):
         path = sound(tmp_path / f"u{number}.wav", seed=number)
@@ -122,7 +122,7 @@ def test_equal_bytes_of_models_that_listen(
         hyps = [{"text": text, "score": -rank} for rank, text in enumerate(["the cat", "the cab", "a cat"])]
         lines.append({"id": f"u{number}", "hyps": hyps, "audio": content if number % 2 else str(path)})
     (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    lm = ("--lm", f"hf-ctc:{tmp_path}")
+    lm = ("--lm", f"hf-speech:{tmp_path}")
     assert rescore("score", "l.jsonl", *lm, "-o", "local.jsonl").returncode == 0
     done = rescore("score", "l.jsonl", *lm, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
     assert done.returncode == 0, done.stderr
