@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from rescore import decision
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.metrics import Metric
 from rescore.metrics.alignment import align
 from rescore.metrics.normalise import Normaliser
@@ -68,14 +68,6 @@ def overview(results: Results) -> list[list[str]]:
         change = marked_worse(f"{measured.reranked - measured.first_pass:+.2f}", measured.is_worse)
         rows.append([measured.metric, first, reranked, change, p_value(measured.p_value), best])
     return rows
-
-
-def notebook(results: Results) -> str:
-    """The table of a run for notebooks."""
-    if results.main is None:
-        return f"<p>{counted(results.utterances, 'list')} without references</p>"
-    signature = f'<code style="overflow-wrap:anywhere">{escape(results.signature)}</code>'
-    return f"{html(overview(results))}<p>{results.size}</p>{signature}"
 
 
 def _answer(results: Results) -> str:

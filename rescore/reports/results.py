@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -210,9 +211,12 @@ class Results:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        from rescore.reports.page import notebook
+        from rescore.reports.markup import html
 
-        return notebook(self)
+        if not self.metrics:
+            return f"<p>{counted(self.utterances, 'list')} without references</p>"
+        tables = "".join(html(cells(measured)) for measured in self.metrics)
+        return f"{tables}<p>{self.size}</p><code>{escape(self.signature)}</code>"
 
     def to_frame(self) -> Any:
         """A DataFrame with a row each for first pass, oracle and reranked, and a column for each metric.
