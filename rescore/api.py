@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rescore.lms import LanguageModel
     from rescore.lms.base import Public
     from rescore.metrics import Normaliser
+    from rescore.plan import Plan
     from rescore.reports.comparison import Comparison
     from rescore.reports.results import Results
     from rescore.tuning.weights import Weights
@@ -276,40 +277,22 @@ def config_of(
     return RunConfig(metrics=(metric,) if metric else (), decide=decision, measuring=measuring, **others)
 
 
-def tune(
-    lists: Iterable[NbestList],
+def plan_to_tune(
+    lists: Iterable[Any],
     columns: Sequence[str] | None = None,
     metric: str | None = None,
     decision: str | None = None,
-    *,
-    words: str | Path | None = None,
-    normaliser: Normaliser | None = None,
     **options: Any,
-) -> Weights:
-    """The weights of LM columns that give the best value of a metric on lists with references.
-
-    One column gets the best weight in [0, 1] of all; several are tuned together with a word bonus. On 500 lists or more
-    with a column of pseudo-log-likelihoods a bonus for each token is tuned as well. For BLEU there are no bonuses.
-
-    Args:
-        columns: None for those that `score` added; else all beside the first pass. metric: wer, cer, bleu, chrf or ter;
-            None for BLEU where lists have a source text, else WER.
-        decision: best, mbr or rover: what the weights (and the scale of posteriors) are tuned for.
-        words: a file of words, as `--words`: what the metrics bwer and uwer count, and what `boost=NUMBER` boosts.
-        normaliser: what counts as the same word, such as `rescore.Normaliser(split_hyphens=True)`; the weights keep it.
-        options: further fields of `rescore.RunConfig`, such as `components=True`.
-
-    Raises:
-        UserError: there are no lists, one has no reference, or there is no such column.
-    """
+) -> tuple[Plan, list[NbestList]]:
+    """The plan of `rescore.tune`, and the lists with the new hypotheses of the plan."""
     from rescore import pipeline
 
     if isinstance(columns, str):
         raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
-    config = config_of(metric, decision, words, normaliser, columns=tuple(columns or ()), **options)
+    config = config_of(metric, decision, columns=tuple(columns or ()), **options)
     every = checked_lists("tune", lists)
     plan = pipeline.resolve(config, dev=every)
-    return pipeline.tune(plan, [*pipeline.expand(plan, every, dev=True)])
+    return plan, list(pipeline.expand(plan, every, dev=True))
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:
