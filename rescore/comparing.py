@@ -29,7 +29,6 @@ def compare(
     test: PairedTest | None = None,
     source: str = "test",
     progress: OnProgress = lambda done: None,
-    leave_out: bool = True,
     specs: Sequence[str | None] = (),
 ) -> comparison.Comparison:
     """Score both sets with every model, tune each on `dev`, and all together, and compare them on `lists`.
@@ -38,12 +37,12 @@ def compare(
     there to be looked at), and the last entries all of these but one, for each one.
 
     Args:
-        leave_out: whether there are the last entries. specs: the names of the loaded models, as in `resolve`.
+        specs: the names of the loaded models, as in `resolve`.
     """
     warn_of_overlap(lists, dev)
     plan = resolve(config, lists, dev, load, specs)
     lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
-    entries = _entries(lists, dev, plan, replace(config, expanding=OptionValues()), progress, leave_out)
+    entries = _entries(lists, dev, plan, replace(config, expanding=OptionValues()), progress)
     names = source, config.dev or "dev"
     return comparison.compare(plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:])
 
@@ -54,7 +53,6 @@ def _entries(
     plan: Plan,
     config: RunConfig,
     progress: OnProgress,
-    leave_out: bool,
 ) -> Iterator[Entry]:
     """Without a model (for decisions other than the best score), each model alone, and all together, tuned; one after
     another, as columns are added. Each entry is an experiment with a plan of its own; all share the metric."""
@@ -86,5 +84,5 @@ def _entries(
     together = [lm for lm in plan.models if not capabilities_of(lm).intact]
     if len(together) > 1:
         yield entry(together)
-        for missing in together if leave_out else ():
+        for missing in together:
             yield entry([lm for lm in together if lm is not missing], missing=missing)

@@ -90,8 +90,6 @@ class RunConfig(Declared):
     )  # fmt: skip
     columns: tuple[str, ...] = ()
     """The scored columns whose weights are tuned; empty for the columns of language models."""
-    nth: int | None = None
-    """The place, from 1, of the only column among them whose weight is tuned."""
     bagging: bool = option(
         True,
         "Use the best weights on dev as they are: no averaging over bootstrap samples, no significance check.",

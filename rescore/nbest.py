@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -117,29 +116,6 @@ def free_name(name: str, taken: Collection[str] = ()) -> str:
     return candidate
 
 
-PROBED = re.compile(r"(.*)~(-?\d{1,9}\.\d{2})", re.DOTALL)
-"""The fingerprint of a served model: the hash of its name and settings, and the score of a probe."""
-PROBE_TOLERANCE = 0.25
-"""Scores of the probe may differ by this much, natural log, because batches on a server differ."""
-
-
-def split_fingerprint(fingerprint: str) -> tuple[str, str]:
-    """The hash of a model's content, and `~` with the score of the probe; the latter is empty for most models.
-
-    The probe of a served model differs a little between processes, so it names no file and is in no hash.
-    """
-    content, mark, probe = fingerprint.partition("~")
-    return content, mark + probe
-
-
-def same_model(fingerprint: str, other: str) -> bool:
-    """Whether two fingerprints are of one model: equal, or with scores of the probe that differ little."""
-    mine, theirs = PROBED.fullmatch(fingerprint), PROBED.fullmatch(other)
-    if mine is None or theirs is None:
-        return fingerprint == other
-    return mine[1] == theirs[1] and abs(float(mine[2]) - float(theirs[2])) <= PROBE_TOLERANCE
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
     """Where a column of scores comes from; kept once for all lists of a file."""
@@ -147,8 +123,7 @@ class Column:
     model: str
     """The back-end and its options, such as `bilm:intact`."""
     fingerprint: str
-    """Content hash of weights, tokenizer and settings, in hexadecimal; empty where no model gave the column. Compare
-    fingerprints by `same_model`."""
+    """Content hash of weights, tokenizer and settings, in hexadecimal; empty where no model gave the column."""
     norm: str
     """`sum`, `mean` or `length^A` over tokens."""
     precision: str
@@ -161,10 +136,6 @@ class Column:
         """A part of the toolkit's own score, such as its acoustic score: no language model's, and tuned where asked."""
         return cls(toolkit, "", SUM, "", Role.COMPONENT)
 
-    def matches(self, other: Column) -> bool:
-        """Whether one model gave both columns in the same way."""
-        return same_model(self.fingerprint, other.fingerprint) and replace(self, fingerprint=other.fingerprint) == other
-
     @property
     def is_component(self) -> bool:
         return self.role is Role.COMPONENT
@@ -172,8 +143,7 @@ class Column:
     @property
     def short(self) -> str:
         """For one line of text."""
-        content, probe = split_fingerprint(self.fingerprint)
-        return f"{self.model}@{content[:12]}{probe} {self.norm} {self.precision}"
+        return f"{self.model}@{self.fingerprint[:12]} {self.norm} {self.precision}"
 
 
 @dataclass(slots=True)

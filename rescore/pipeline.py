@@ -29,7 +29,7 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
-from rescore.nbest import EMPTY, NbestList, split_fingerprint, without_copies
+from rescore.nbest import EMPTY, NbestList, without_copies
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -193,10 +193,7 @@ def score_in_parts(
     """`score`, written to a file in parts, so that an interrupted command continues where it stopped."""
     from rescore.scoring.shards import Shards
 
-    made_by = []
-    for lm in plan.models:
-        content, _ = split_fingerprint(lm.fingerprint)
-        made_by.append(f"{lm.name} {replace(origin(lm, plan.norm), fingerprint=content).short} {content}")
+    made_by = [f"{lm.name} {origin(lm, plan.norm).short} {lm.fingerprint}" for lm in plan.models]
     shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])
     missing = shards.missing(windows(in_place(plan.models, lists)), progress)
     shards.write(add_columns(plan.models, missing, plan.norm, plan.counted, progress))

@@ -43,7 +43,6 @@ from rescore.nbest import (
     Role,
     component_columns,
     ranked_by_means,
-    same_model,
 )
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
@@ -365,7 +364,7 @@ class _Resolver:
             wanted = bool(config.token_bonus)
         known = self._tuned.columns.get(TOKENS) if self._tuned else None
         if wanted is None and known is not None:
-            counted = [lm for lm in models if same_model(lm.fingerprint, known.fingerprint)]
+            counted = [lm for lm in models if lm.fingerprint == known.fingerprint]
             why = "the weights were tuned with its tokens"
         elif wanted is None:
             counted = [] if any(TOKENS in nbest.provenance for nbest in self._heads[:1]) else pseudo
@@ -383,7 +382,7 @@ class _Resolver:
             return plan.model_columns
         if not self._basis:
             return []
-        columns = choose_columns(self._basis, self._config.columns, self._config.nth)
+        columns = choose_columns(self._basis, self._config.columns)
         nothing = not (columns or self._config.components or self._lists)  # `run` may tune bonuses alone
         if nothing and plan.decision.name == "best":
             raise UserError(_no_columns(self._config.dev or "the lists", self._basis))
@@ -463,7 +462,7 @@ class _Resolver:
     def _given(self, plan: Plan) -> Weights:
         """The weights where nothing is tuned: as given, else the weight that the model's card recommends."""
         columns = plan.model_columns or (
-            choose_columns(self._lists, self._config.columns, self._config.nth) if self._config.weights else []
+            choose_columns(self._lists, self._config.columns) if self._config.weights else []
         )
         weights = given_weights(self._config, columns)
         weights = replace(weights, columns={lm.name: origin(lm, plan.norm) for lm in plan.models})
@@ -476,7 +475,7 @@ def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | 
     if weights is None:
         return None
     for column in weights.columns.values():
-        if any(same_model(lm.fingerprint, column.fingerprint) for lm in models):
+        if any(lm.fingerprint == column.fingerprint for lm in models):
             return column.norm
     return None
 

@@ -88,7 +88,7 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
             continue
         last = nbest.provenance
         for name, column in last.items():
-            if name in weights and column.fingerprint and not columns.setdefault(name, column).matches(column):
+            if name in weights and column.fingerprint and columns.setdefault(name, column) != column:
                 raise UserError(
                     f"utterance {nbest.id}: column {name} comes from {column.short}, but in other lists from "
                     f"{columns[name].short}; score all lists with the same model"

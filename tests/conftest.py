@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine threads
 import torch
 
 from rescore.cli.main import main
-from rescore.large import client
+from rescore.large import server
 from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
@@ -105,8 +105,8 @@ def run_main(*arguments: str | Path, input: str | bytes = "") -> Done:  # noqa: 
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests are repeated soon, and no key is in the environment."""
-    monkeypatch.setattr(client, "BACKOFF", 0.01)
-    for name in client.KEYS:
+    monkeypatch.setattr(server, "BACKOFF", 0.01)
+    for name in server.KEYS:
         monkeypatch.delenv(name, raising=False)
 
 

@@ -437,7 +437,7 @@ def test_terms(ngram: Golden) -> None:
 
 
 def test_correct(golden: Golden) -> None:
-    names = "kubectl\nClaude Code\nAoife\t0.5\neva => Aoife\nGoldman Sachs\nPostgres\n"
+    names = "kubectl\nClaude Code\neva => Aoife\nGoldman Sachs\nPostgres\n"
     (golden.folder / "terms.txt").write_text(names, encoding="utf-8")
     heard = ("run cube cuttle get pods", "ask gold man sacks, then eva", "some post gress here", "thanks")
     (golden.folder / "talk.trn").write_text(

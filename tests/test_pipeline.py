@@ -117,9 +117,7 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
     lists[0].hypotheses[0].scores["LM0"] = -3.0
     assert choose_columns(lists) == ["lm"] and choose_columns(lists, ["LM0", "s2s"]) == ["LM0"]
     lists[0].provenance = {}
-    assert choose_columns(lists) == ["lm", "LM0"] and choose_columns(lists, (), 2) == ["LM0"]
-    with pytest.raises(UserError, match="--nth 3: the lists have 2 columns"):
-        choose_columns(lists, (), 3)
+    assert choose_columns(lists) == ["lm", "LM0"]
 
 
 @pytest.mark.parametrize(

@@ -355,8 +355,9 @@ class Corrector:
 
     @cached_property
     def digest(self) -> str:
-        """Of the list with its weights and heard forms, and of the model that decides, for signatures."""
-        listed = sorted(repr((term.text, term.weight, sorted(term.heard))) for term in self._terms)
+        """Of the list with its heard forms, and of the model that decides, for signatures."""
+        # 0.0 was the weight of a term, without which earlier signatures of the same list would differ.
+        listed = sorted(repr((term.text, 0.0, sorted(term.heard))) for term in self._terms)
         own = sorted((name, sorted(self._terms[n].text for n in terms)) for name, terms in self._by_utterance.items())
         model = (self._trees.features, self._trees.baseline, self._trees.trees)
         return hashlib.sha256(repr((listed, own, model, self._channel.digest)).encode()).hexdigest()[:12]
@@ -400,7 +401,7 @@ class Corrector:
 
     def _change(self, text: Text, heard: Heard, span: Span, score: float) -> Change:
         start, end = heard.words[span.first].start, heard.words[span.last - 1].end
-        score = ORDERED if span.ordered else score + self._terms[span.term].weight
+        score = ORDERED if span.ordered else score
         term = self._terms[span.term].text + ("'s" if span.possessive else "")
         written = text.text[start:end]
         return Change(text.id, start, end, written, self._cased(term, text.text), score)

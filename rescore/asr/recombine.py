@@ -4,21 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.merge import lacking, refuse_scored
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.expansion import Expansion
-from rescore.metrics.alignment import Edit, edits_between
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin, in_tie_order
 from rescore.options import Declared, option
 
 RIDGE = 0.3
 """How far estimates are drawn to the mean of the list's edits, against the square of one hypothesis' error."""
 DEFAULT_NUMBER = 20
+
+
+class Edit(NamedTuple):
+    """Words of a text, from `start` to before `end`, and their replacement."""
+
+    start: int
+    end: int
+    words: tuple[str, ...]
+
+
+def edits_between(text: Sequence[str], other: Sequence[str]) -> tuple[Edit, ...]:
+    """The spans in which `other` differs from `text`, from left to right, in an alignment with the fewest errors."""
+    spans: list[tuple[int, int, int, int]] = []
+    for code in Levenshtein.opcodes(text, other):
+        start, end, from_, to = code.src_start, code.src_end, code.dest_start, code.dest_end
+        if code.tag == "equal":
+            continue
+        if spans and spans[-1][1] == start and spans[-1][3] == from_:  # neighbours are one
+            spans[-1] = (spans[-1][0], end, spans[-1][2], to)
+        else:
+            spans.append((start, end, from_, to))
+    return tuple(Edit(start, end, tuple(other[from_:to])) for start, end, from_, to in spans)
 
 
 def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:

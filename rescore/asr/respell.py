@@ -6,17 +6,15 @@ from __future__ import annotations
 import heapq
 import logging
 import math
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
@@ -60,10 +58,8 @@ PRIOR = 0.5
 """The weight of the lexicon's log-probability beside the channel's."""
 FREQUENT = 1e-5
 """The share of a text from which on a word may be one of two that were run together."""
-CELLS = 1 << 24
-"""Distances computed at once: bounds memory, a byte each."""
-
-Numbers = npt.NDArray[np.int64]
+WORDS = 100
+"""Words that are compared with the lexicon at once: bounds memory."""
 
 
 class Candidate(NamedTuple):
@@ -82,67 +78,49 @@ class Candidate(NamedTuple):
         return self.channel + PRIOR * self.prior
 
 
-KEPT = 1 << 17
-"""Words whose candidates are kept."""
-
-
 class Proposer:
-    """Looks for candidates; keeps the candidates of recent words."""
+    """Looks for candidates."""
 
     def __init__(self, channel: Channel, lexicon: Lexicon) -> None:
         self._channel, self._lexicon = channel, lexicon
         words = sorted(lexicon.counts, key=len)
         self._words = np.array(words, dtype=object)
+        self._lengths = np.array([len(word) for word in words])
         self._priors = np.array([lexicon.log_prob(word) for word in words])
-        lengths = np.array([len(word) for word in words])
-        self._starts = np.searchsorted(lengths, np.arange(lengths[-1] + DISTANCE + 2))
         self._frequent = {word for word in words if lexicon.counts[word] >= FREQUENT * lexicon.total}
         self._near_frequent = _deletions(word for word in self._frequent if len(word) > 2)
-        self._known: dict[str, list[Candidate]] = {}
 
     def __call__(self, heard: Iterable[str]) -> dict[str, list[Candidate]]:
         """The best `MAX_CANDIDATES` candidates for each of some words in lower case, the best first."""
-        every = list(dict.fromkeys(heard))
-        if len(self._known) > KEPT:
-            self._known.clear()
-        new = sorted((word for word in every if word not in self._known), key=len)
-        proposals = dict(zip(new, self._near(new), strict=True))
-        for word in new:
-            proposals[word] += self._split(word)
-        pairs = [(word, meant) for word in new for meant in proposals[word]]
+        words = sorted(set(heard), key=len)
+        pairs = [
+            (word, meant)
+            for word, near in zip(words, self._near(words), strict=True)
+            for meant in [*near, *self._split(word)]
+        ]
         channel = self._channel.log_probs([meant for _, meant in pairs], [word for word, _ in pairs])
-        for word, group in groupby(zip(pairs, channel.tolist(), strict=True), key=lambda item: item[0][0]):
-            candidates = [
-                Candidate(meant, log_prob, sum(map(self._lexicon.log_prob, meant.split())))
-                for (_, meant), log_prob in group
-            ]
-            self._known[word] = sorted(candidates, key=lambda candidate: (-candidate.score, candidate.text))[
-                :MAX_CANDIDATES
-            ]
-        return {word: self._known.get(word, []) for word in every}
+        candidates: dict[str, list[Candidate]] = {word: [] for word in words}
+        for (word, meant), log_prob in zip(pairs, channel.tolist(), strict=True):
+            prior = sum(map(self._lexicon.log_prob, meant.split()))
+            candidates[word].append(Candidate(meant, log_prob, prior))
+        return {
+            word: sorted(own, key=lambda candidate: (-candidate.score, candidate.text))[:MAX_CANDIDATES]
+            for word, own in candidates.items()
+        }
 
     def _near(self, heard: Sequence[str]) -> Iterator[list[str]]:
         """For words in order of length, other ones of the lexicon that differ in few letters."""
         for length, group in groupby(heard, key=len):
-            low, high = (
-                int(self._starts[min(max(end, 0), len(self._starts) - 1)])
-                for end in (length - DISTANCE, length + DISTANCE + 1)
-            )
-            words, priors = self._words[low:high].tolist(), self._priors[low:high]
-            same = list(group)
-            part = max(1, CELLS // max(len(words), 1))
-            for start in range(0, len(same), part):
+            low, high = np.searchsorted(self._lengths, (length - DISTANCE, length + DISTANCE + 1)).tolist()
+            words, priors = self._words[low:high], self._priors[low:high]
+            for part in windows(group, WORDS):
                 distances = process.cdist(
-                    same[start : start + part],
-                    words,
-                    scorer=Levenshtein.distance,
-                    score_cutoff=DISTANCE,
-                    dtype=np.uint8,
+                    part, words.tolist(), scorer=Levenshtein.distance, score_cutoff=DISTANCE, dtype=np.uint8
                 )
                 for row in distances:
                     near = np.flatnonzero((row <= DISTANCE) & (row > 0))
                     order = np.argsort(EDIT_COST * row[near] - PRIOR * priors[near], kind="stable")
-                    yield [words[index] for index in near[order[:PROPOSED]].tolist()]
+                    yield words[near[order[:PROPOSED]]].tolist()
 
     def _split(self, heard: str) -> list[str]:
         """Two frequent words that make up a word, one of them perhaps with a letter more, less or other."""
@@ -236,12 +214,12 @@ def extended(nbest: NbestList, originals: Iterable[Original], number: int) -> Nb
     ]
     versions.sort(key=lambda version: -version[0])
     room = number - sum(one.origin is Origin.RESPELLED for one in old)
-    seen = {_key(one.text) for one in old}
+    seen = {" ".join(one.text.lower().split()) for one in old}
     lower = all(one.text == one.text.lower() for one in old)
     new: list[Hypothesis] = []
     for _, (hypothesis, text, *_), chosen in versions:
         text = replaced(text, [change.replacement for change in chosen])
-        if (key := _key(text)) not in seen and len(new) < room:
+        if (key := " ".join(text.lower().split())) not in seen and len(new) < room:
             seen.add(key)
             columns = {
                 CHANNEL: hypothesis.scores.get(CHANNEL, 0.0) + sum(change.channel for change in chosen),
@@ -249,11 +227,6 @@ def extended(nbest: NbestList, originals: Iterable[Original], number: int) -> Nb
             }
             new.append(Hypothesis(key if lower else text, hypothesis.scores | columns, Origin.RESPELLED))
     return replace(nbest, hypotheses=[*old, *new])
-
-
-def _key(text: str) -> str:
-    """Texts with the same words have the same key."""
-    return " ".join(text.lower().split())
 
 
 class Respeller:
@@ -269,21 +242,20 @@ class Respeller:
         Raises:
             UserError: a list has scores of models, which the new hypotheses would lack.
         """
-        for window in _windows(lists, WINDOW):
+        for window in windows(lists, WINDOW):
             words = {word for nbest in window for one in nbest.hypotheses for word in one.text.lower().split()}
-            candidates = self._propose(sorted(word for word in words if word not in self._lexicon and spelled(word)))
+            candidates = self._propose(word for word in words if word not in self._lexicon and spelled(word))
             for nbest in window:
                 refuse_scored(nbest, "respell")
                 originals = (
-                    self._original(nbest, place, rank, candidates) for place, rank in first_pass_ranks(nbest).items()
+                    self._original(nbest.hypotheses[place], rank, candidates)
+                    for place, rank in first_pass_ranks(nbest).items()
                 )
                 yield extended(nbest, originals, self._number)
 
-    def _original(
-        self, nbest: NbestList, place: int, rank: int, candidates: Mapping[str, Sequence[Candidate]]
-    ) -> Original:
+    def _original(self, hypothesis: Hypothesis, rank: int, candidates: Mapping[str, Sequence[Candidate]]) -> Original:
         """A hypothesis with the changes that candidates for words in lower case make possible."""
-        words = nbest.hypotheses[place].text.split()
+        words = hypothesis.text.split()
         score, end, changes = 0.0, -1, []
         for number, word in enumerate(words):
             heard, start = word.lower(), end + 1
@@ -291,16 +263,18 @@ class Respeller:
             prior = self._lexicon.log_prob(heard)
             score += prior
             for meant in candidates.get(heard, ()):
-                if self._lexicon.knows(meant.text.split(), nbest.id):
-                    gain = LEXICON_WEIGHT * (meant.prior - prior) + CHANNEL_WEIGHT * meant.channel + EDIT_BONUS
-                    written = Replacement(start, end, cased(meant.text, word))
-                    changes.append(Change(number, number + 1, gain, meant.channel, written))
-        first = -math.log(rank) + LEXICON_WEIGHT * score
-        return Original(nbest.hypotheses[place], " ".join(words), first, changes)
+                gain = LEXICON_WEIGHT * (meant.prior - prior) + CHANNEL_WEIGHT * meant.channel + EDIT_BONUS
+                written = Replacement(start, end, cased(meant.text, word))
+                changes.append(Change(number, number + 1, gain, meant.channel, written))
+        return Original(hypothesis, " ".join(words), -math.log(rank) + LEXICON_WEIGHT * score, changes)
 
 
-def _windows(lists: Iterable[NbestList], size: int) -> Iterator[list[NbestList]]:
-    stream = iter(lists)
+Item = TypeVar("Item")
+
+
+def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """The items in their order, `size` at a time."""
+    stream = iter(items)
     while window := list(islice(stream, size)):
         yield window
 
@@ -328,36 +302,38 @@ class TermRespeller:
         self.digest = self._corrector.digest
 
     def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        """Copies of the lists with new hypotheses. The other texts of a recording tell whether a term is probable.
+
+        Raises:
+            UserError: a list has scores of models, which the new hypotheses would lack.
+        """
         for recording, group in groupby(lists, key=lambda nbest: recording_of(nbest.id)):
-            for window in _windows(group, TOGETHER):
-                yield from self._together(recording, window)
+            for window in windows(group, TOGETHER):
+                ranks = [
+                    sorted(first_pass_ranks(nbest).items(), key=lambda item: item[1])[:LOOKED_AT] for nbest in window
+                ]
+                texts = [
+                    Text(nbest.id, recording, nbest.hypotheses[place].text, number > 0)
+                    for nbest, own in zip(window, ranks, strict=True)
+                    for number, (place, _) in enumerate(own)
+                ]
+                self._corrector.restart()
+                corrections = iter(self._corrector.candidates(texts))
+                for nbest, own in zip(window, ranks, strict=True):
+                    refuse_scored(nbest, "respell")
+                    originals = [
+                        self._original(nbest.hypotheses[place], rank, next(corrections)) for place, rank in own
+                    ]
+                    yield extended(nbest, originals, self._number)
 
-    def _together(self, recording: str, window: Sequence[NbestList]) -> Iterator[NbestList]:
-        """Lists of a recording, whose other texts tell whether a term is probable."""
-        ranks = [sorted(first_pass_ranks(nbest).items(), key=lambda item: item[1])[:LOOKED_AT] for nbest in window]
-        texts = [
-            Text(nbest.id, recording, nbest.hypotheses[place].text, number > 0)
-            for nbest, own in zip(window, ranks, strict=True)
-            for number, (place, _) in enumerate(own)
+    def _original(self, hypothesis: Hypothesis, rank: int, corrections: Iterable[Correction]) -> Original:
+        """A hypothesis with the corrections that are probable enough for a new hypothesis."""
+        changes = [
+            Change(first, last, change.log_odds, change.log_prob, change.replacement)
+            for first, last, change in sorted(corrections, key=lambda one: (one.first, one.last))
+            if change.log_odds >= LEAST_LOG_ODDS
         ]
-        self._corrector.restart()
-        corrections = iter(self._corrector.candidates(texts))
-        for nbest, own in zip(window, ranks, strict=True):
-            refuse_scored(nbest, "respell")
-            originals = [
-                Original(nbest.hypotheses[place], nbest.hypotheses[place].text, -math.log(rank), _changes(candidates))
-                for (place, rank), candidates in zip(own, islice(corrections, len(own)), strict=True)
-            ]
-            yield extended(nbest, originals, self._number)
-
-
-def _changes(corrections: Iterable[Correction]) -> list[Change]:
-    """The corrections that are probable enough for a new hypothesis."""
-    return [
-        Change(first, last, change.log_odds, change.log_prob, change.replacement)
-        for first, last, change in sorted(corrections, key=lambda one: (one.first, one.last))
-        if change.log_odds >= LEAST_LOG_ODDS
-    ]
+        return Original(hypothesis, hypothesis.text, -math.log(rank), changes)
 
 
 def cased(text: str, like: str) -> str:
@@ -375,8 +351,6 @@ LEARNABLE = 500
 FOLDS = 3
 HEAD = 100
 """Lists that are looked at before the first is respelled."""
-UNSPACED = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
-"""Scripts that put no blanks between words, as the names of their letters begin."""
 KNOWN = 0.5
 """Share of words that the lexicon has to know; of fewer, it is one of another language."""
 
@@ -389,9 +363,7 @@ def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None 
     """
     own = [model.path / NAME for model in map(parse, specs[:1]) if (model.path / NAME).is_file()]
     lexicon = Lexicon.load(Path(path) if path else next(iter(own), shipped_models() / "tta" / NAME))
-    if words is None:
-        return lexicon
-    return lexicon.with_words(chain.from_iterable(map(str.split, words.entries)), words.lower)
+    return lexicon.with_words(word for entry in words.entries for word in entry.split()) if words else lexicon
 
 
 class Respelling(Expansion):
@@ -446,15 +418,9 @@ class Respelling(Expansion):
         self._number, self._lexicon, self._dev = number, lexicon, dev
         self._terms = TermRespeller(words, number) if words else None
         self._name = channel or ("dev" if dev is not None and len(dev) >= LEARNABLE else "shipped")
-        if channel is None and dev is not None:
-            log.info("using --channel %s, the default for these dev lists", self._name)
-        elif channel is None:
-            log.warning(
-                "using --channel shipped, which is not learned from your lists. For lists of %d utterances or more, "
-                "make a folder with `rescore train --lm channel` from other lists of the same recogniser, and give it "
-                "as --channel DIR",
-                LEARNABLE,
-            )
+        if channel is None:
+            where = "without dev lists" if dev is None else "for these dev lists"
+            log.info("using --channel %s, the default %s", self._name, where)
 
     @classmethod
     def made(cls, options: Options, config: RunConfig, dev: Sequence[NbestList] | None) -> Respelling:
@@ -511,16 +477,13 @@ class Respelling(Expansion):
                 f"--channel {self._name}: {counted(number, 'utterance')} cannot be split into {FOLDS} parts for "
                 "cross-validation; give --channel shipped, or the folder of a channel"
             )
-        parts = split(ids, FOLDS)
-        result = list(lists)
+        folds = split(ids, FOLDS).fold
+        streams = []
         for fold in range(FOLDS):
-            channel = _learned([nbest for nbest, place in zip(lists, parts.fold, strict=True) if place != fold])
-            mine = [index for index, place in enumerate(parts.fold) if place == fold]
-            respeller = Respeller(channel, self._lexicon, self._number)
-            respelled = self._checked((lists[index] for index in mine), respeller)
-            for index, nbest in zip(mine, respelled, strict=True):
-                result[index] = nbest
-        return iter(result)
+            own = [nbest for nbest, place in zip(lists, folds, strict=True) if place == fold]
+            channel = _learned([nbest for nbest, place in zip(lists, folds, strict=True) if place != fold])
+            streams.append(self._checked(own, Respeller(channel, self._lexicon, self._number)))
+        return (next(streams[fold]) for fold in folds)
 
     def _checked(self, lists: Iterable[NbestList], respeller: Respeller) -> Iterator[NbestList]:
         """The lists, respelled where they are suited for that."""
@@ -530,27 +493,13 @@ class Respelling(Expansion):
         if reason := unsuited(head, self._lexicon):
             log.warning("%s: %s", "only listed terms are proposed" if self._terms else "nothing is respelled", reason)
         # What is left alone has the columns, too: weights that were tuned on lists that are respelled fit it.
-        every = (_untouched(nbest) for nbest in every) if reason else respeller(every)
-        before, columns = None, {}
-        for nbest in every:
-            if nbest.provenance is not before:
-                before = nbest.provenance
-                columns = {**self.columns, **before}
-            yield replace(nbest, provenance=columns)
-
-
-def _untouched(nbest: NbestList) -> NbestList:
-    refuse_scored(nbest, "respell")
-    return extended(nbest, (), 0)
+        every = (extended(nbest, (), 0) for nbest in every) if reason else respeller(every)
+        return (replace(nbest, provenance={**nbest.provenance, **self.columns}) for nbest in every)
 
 
 def unsuited(lists: Sequence[NbestList], lexicon: Lexicon) -> str | None:
     """Why the words of lists cannot be looked up in a lexicon, if they cannot."""
     words = [word.lower() for nbest in lists for hypothesis in nbest.hypotheses[:1] for word in hypothesis.text.split()]
-    letters = [letter for word in words for letter in word if unicodedata.category(letter)[0] == "L"]
-    unspaced = sum(unicodedata.name(letter, "").startswith(UNSPACED) for letter in letters)
-    if 2 * unspaced > len(letters):
-        return "its words have no blanks between them"
     looked_up = [word for word in words if spelled(word)]
     known = sum(word in lexicon for word in looked_up)
     if looked_up and known < KNOWN * len(looked_up):

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from rescore.asr.terms import longest_matches
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Values
 from rescore.metrics.listed import ListedErrorRate, WordList
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
-from rescore.options import Declared
 
 MATCHED, SPOKEN, WRITTEN = range(3)
 
 Terms = frozenset[tuple[str, ...]]
 
 
-class TermRate(ErrorRate):
+class TermRate(ListedErrorRate):
     """How many of the listed terms in references are in hypotheses (recall), and the reverse (precision), in percent.
 
     A term is one or more words, as the normaliser has them. At each place of a text the longest term counts. Of a term
@@ -29,15 +29,17 @@ class TermRate(ErrorRate):
     """
 
     higher_is_better = True
-
     unit = "term"
-    Options = ListedErrorRate.Options
+    shares: ClassVar[tuple[float, float]]
+    """Matched terms are divided by this share of the terms in references, plus this share of those in hypotheses."""
 
     def __init__(self, listed: WordList, normaliser: Normaliser | None = None) -> None:
-        super().__init__(normaliser)
-        self._list = listed
+        super().__init__(listed, normaliser)
         self._terms = _terms(listed.entries, self.words)
-        self._of_utterance = dict(_of_utterances(listed, self.words))
+        self._terms_of: dict[str, Terms] = {}
+        for line in listed.lines if listed.by_utterance else ():
+            name, *terms = line.split("\t") if "\t" in line else line.split()
+            self._terms_of[name.strip()] = _terms(terms, self.words)
 
     @classmethod
     def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> TermRate:
@@ -47,48 +49,30 @@ class TermRate(ErrorRate):
         return cls(options.words, options.normaliser)
 
     @property
-    def reads_utterance(self) -> bool:  # type: ignore[override]
-        return self._list.by_utterance
-
-    @property
     def versions(self) -> dict[str, str]:
         return {name: version(name) for name in ("jiwer", "rapidfuzz")}
 
     @property
     def settings(self) -> dict[str, str]:
-        form = {"words-by": "utterance"} if self._list.by_utterance else {}
-        return self.words.settings | {"tok": self.words.unit, "words": self._list.digest} | form
-
-    @property
-    def options(self) -> Declared:
-        return ListedErrorRate.Options(normaliser=self.words, words=self._list)
-
-    @property
-    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:  # type: ignore[override]
-        return None
+        return {name: value for name, value in super().settings.items() if name != "align"}
 
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: terms of both, of the reference, of the hypothesis; of several references the one that fits best."""
         rows = np.zeros((len(hypotheses), 3), dtype=np.int64)
         for row, hypothesis, texts in zip(rows, hypotheses, references, strict=True):
             terms, text = self._terms, hypothesis
-            if self._list.by_utterance:
-                terms, text = self._of_utterance.get(hypothesis.utterance, frozenset()), hypothesis.text
-            longest = max(map(len, terms), default=0)
-            written = occurring(self.words(text), terms, longest)
-            spoken = [occurring(self.words(reference), terms, longest) for reference in texts]
+            if self.reads:
+                terms, text = self._terms_of.get(hypothesis.about, frozenset()), hypothesis.text
+            written = occurring(self.words(text), terms)
+            spoken = [occurring(self.words(reference), terms) for reference in texts]
             best = max(spoken, key=lambda counts: 2 * (counts & written).total() - counts.total())
             row[:] = (best & written).total(), best.total(), written.total()
         return rows
 
     def values(self, sums: Counts) -> Values:
-        below = self.denominator(sums)
+        below = sums[:, [SPOKEN, WRITTEN]] @ np.array(self.shares)
         empty = np.full(len(sums), 100.0)  # without terms none is missed
         return np.asarray(np.divide(100.0 * sums[:, MATCHED], below, out=empty, where=below > 0), dtype=np.float64)
-
-    def denominator(self, sums: Counts) -> Values:
-        """(m, 3) -> (m,) the number of terms that the matched terms are a share of."""
-        raise NotImplementedError
 
     def sentence_values(self, statistics: Counts) -> Values:
         return -self.losses(statistics)
@@ -104,28 +88,19 @@ class TermRate(ErrorRate):
 class Recall(TermRate):
     """Share of the terms in references that are in hypotheses."""
 
-    name = "recall"
-
-    def denominator(self, sums: Counts) -> Values:
-        return sums[:, SPOKEN].astype(np.float64)
+    name, shares = "recall", (1.0, 0.0)
 
 
 class Precision(TermRate):
     """Share of the terms in hypotheses that are in references."""
 
-    name = "precision"
-
-    def denominator(self, sums: Counts) -> Values:
-        return sums[:, WRITTEN].astype(np.float64)
+    name, shares = "precision", (0.0, 1.0)
 
 
 class F1(TermRate):
     """The harmonic mean of recall and precision."""
 
-    name = "F1"
-
-    def denominator(self, sums: Counts) -> Values:
-        return np.asarray((sums[:, SPOKEN] + sums[:, WRITTEN]) / 2, dtype=np.float64)
+    name, shares = "F1", (0.5, 0.5)
 
 
 def _terms(texts: Iterable[str], normaliser: Normaliser) -> Terms:
@@ -133,21 +108,7 @@ def _terms(texts: Iterable[str], normaliser: Normaliser) -> Terms:
     return frozenset(words for text in texts if (words := tuple(normaliser(text))))
 
 
-def _of_utterances(listed: WordList, normaliser: Normaliser) -> Iterator[tuple[str, Terms]]:
-    """Each utterance and its terms, each of one word unless tabs separate them; none if all share a list."""
-    for line in listed.lines if listed.by_utterance else ():
-        name, *terms = line.split("\t") if "\t" in line else line.split()
-        yield name.strip(), _terms(terms, normaliser)
-
-
-def occurring(words: Sequence[str], terms: Terms, longest: int) -> Counter[tuple[str, ...]]:
+def occurring(words: Sequence[str], terms: Terms) -> Counter[tuple[str, ...]]:
     """How often each term stands in a text, the longest term at each place, without overlap."""
-    counts: Counter[tuple[str, ...]] = Counter()
-    place = 0
-    while place < len(words):
-        ends = range(min(len(words), place + longest), place, -1)
-        end = next((end for end in ends if tuple(words[place:end]) in terms), None)
-        if end is not None:
-            counts[tuple(words[place:end])] += 1
-        place = place + 1 if end is None else end
-    return counts
+    longest = max(map(len, terms), default=0)
+    return Counter(tuple(words[first:last]) for first, last in longest_matches(words, terms, longest))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
@@ -39,15 +37,13 @@ class Term:
 
     text: str
     """As it is written into a text."""
-    weight: float = 0.0
-    """Added to the log-odds of each correction to this term, natural log."""
     heard: frozenset[str] = frozenset()
     """Forms, as `spoken` has them, that are always corrected to the term."""
 
     @cached_property
     def words(self) -> tuple[str, ...]:
         """Its words, as `Word.key` has them."""
-        return words_of(self.text)
+        return tuple(word.key for word in split(self.text))
 
     @cached_property
     def sound(self) -> str:
@@ -65,9 +61,8 @@ class Word(NamedTuple):
     """In lower case without accents and apostrophes."""
 
 
-Numbers = npt.NDArray[np.int64]
-CELLS = 1 << 24
-"""Distances computed at once: bounds memory, a byte each."""
+TOGETHER = 1_000
+"""Spans that are compared with all terms at once: bounds memory."""
 
 
 class Span(NamedTuple):
@@ -93,52 +88,42 @@ def split(text: str) -> list[Word]:
     return [Word(match.start(), match.end(), match[0], spoken(match[0])) for match in _WORD.finditer(text)]
 
 
-def words_of(text: str) -> tuple[str, ...]:
-    """The words of a term, as `Word.key` has them."""
-    return tuple(spoken(match[0]) for match in _WORD.finditer(text))
-
-
 def read_terms(words: WordList) -> tuple[list[Term], dict[str, frozenset[int]]]:
     """The terms of a word list, and the numbers of the terms of each utterance if the list is by utterance.
 
-    A line is `term`, `heard => term`, or either of these with a tab and a weight. A line of a list by utterance is an
-    utterance or a recording and its words, or its terms if tabs separate them.
+    A line is `term` or `heard => term`. A line of a list by utterance is an utterance or a recording and its words, or
+    its terms if tabs separate them.
 
     Raises:
-        UserError: a weight is no number, or a side of `=>` has no word.
+        UserError: a side of `=>` has no word.
     """
-    known: dict[str, int] = {}
-    weights: dict[str, float] = {}
     heard: defaultdict[str, set[str]] = defaultdict(set)
     by_utterance = {}
-    if words.by_utterance:
-        for line in words.lines:
-            name, _, rest = line.strip().partition("\t" if "\t" in line else " ")
-            terms = [term.strip() for term in (rest.split("\t") if "\t" in line else rest.split())]
-            by_utterance[name] = frozenset(known.setdefault(term, len(known)) for term in terms if words_of(term))
-        return [Term(text) for text in known], by_utterance
     for line in words.lines:
-        entry, _, weight = line.strip().partition("\t")
-        left, arrow, right = entry.partition("=>")
-        meant = (right if arrow else left).strip()
-        if not words_of(meant) or (arrow and not words_of(left)):
+        if words.by_utterance:
+            name, *own = line.split("\t") if "\t" in line else line.split()
+            by_utterance[name.strip()] = listed = [term.strip() for term in own if split(term)]
+            heard.update((term, set()) for term in listed)
+            continue
+        left, arrow, right = line.rpartition("=>")
+        if not split(right) or (arrow and not split(left)):
             raise UserError(f"{words.path}: {line.strip()!r} has no word; expected `term` or `heard => term`")
-        known.setdefault(meant, len(known))
-        if arrow:
-            heard[meant].add(spoken(left))
-        if weight.strip():
-            weights[meant] = _number(weight, words.path, line)
-    return [Term(text, weights.get(text, 0.0), frozenset(heard[text])) for text in known], {}
+        heard[right.strip()] |= {spoken(left)} if arrow else set()
+    numbers = {term: number for number, term in enumerate(heard)}
+    terms = [Term(text, frozenset(forms)) for text, forms in heard.items()]
+    return terms, {name: frozenset(numbers[term] for term in listed) for name, listed in by_utterance.items()}
 
 
-def _number(text: str, path: str, line: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise UserError(f"{path}: {line.strip()!r}: the weight {text.strip()!r} is not a number")
-    return value
+def longest_matches(words: Sequence[str], terms: Container[tuple[str, ...]], longest: int) -> Iterator[tuple[int, int]]:
+    """The terms in a text, none longer than `longest` words: first word, and word behind the last; the longest term at
+    each place, without overlap."""
+    place = 0
+    while place < len(words):
+        ends = range(min(len(words), place + longest), place, -1)
+        end = next((end for end in ends if tuple(words[place:end]) in terms), None)
+        if end is not None:
+            yield place, end
+        place = place + 1 if end is None else end
 
 
 class TermIndex:
@@ -150,41 +135,25 @@ class TermIndex:
     def __init__(self, terms: Sequence[Term], numbers: Iterable[int] | None = None) -> None:
         """`numbers`: of the terms that are looked for; None for all."""
         self.terms = terms
-        self._numbers = list(range(len(terms)) if numbers is None else sorted(numbers))
-        own = [(number, terms[number]) for number in self._numbers]
-        forms = {(term.sound, number) for number, term in own}
-        forms |= {(sounds(form), number) for number, term in own for form in term.heard}
-        pairs = sorted((form for form in forms if form[0]), key=lambda form: (len(form[0]), form))
+        own = [(number, terms[number]) for number in (range(len(terms)) if numbers is None else sorted(numbers))]
+        forms = {(sound, number) for number, term in own for sound in (term.sound, *map(sounds, term.heard)) if sound}
+        pairs = sorted(forms, key=lambda form: (len(form[0]), form))
         self._sounds = [sound for sound, _ in pairs]
-        self._owners = np.array([number for _, number in pairs], dtype=np.int64)
+        self._owners = [number for _, number in pairs]
         self._lengths = np.array([len(sound) for sound in self._sounds], dtype=np.int64)
         self._near: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self.exact = {term.words: number for number, term in reversed(own)}
         self._longest_exact = max(map(len, self.exact), default=0)
         self.heard = {form: number for number, term in own for form in term.heard}
-
-    @cached_property
-    def longest_span(self) -> int:
-        """Words in a span, at most."""
-        unspaced = [
-            len(self.terms[number].words) for number in self._numbers if UNSPACED.search(self.terms[number].text)
-        ]
-        return max([LONGEST_SPAN, *unspaced])
+        unspaced = (len(term.words) for _, term in own if UNSPACED.search(term.text))
+        self._longest_span = max([LONGEST_SPAN, *unspaced])
 
     def occurrences(self, words: Sequence[Word]) -> Iterator[tuple[int, int, int]]:
         """The terms that a text has as they are listed: first word, word behind the last, and number of the term; the
         longest first at each place, without overlap."""
         keys = [word.key for word in words]
-        place = 0
-        while place < len(keys):
-            for end in range(min(len(keys), place + self._longest_exact), place, -1):
-                number = self.exact.get(tuple(keys[place:end]))
-                if number is not None:
-                    yield place, end, number
-                    place = end
-                    break
-            else:
-                place += 1
+        for first, last in longest_matches(keys, self.exact, self._longest_exact):
+            yield first, last, self.exact[tuple(keys[first:last])]
 
     def spans(
         self, text: str, words: Sequence[Word], limit: Callable[[int, int, int], float] = lambda *span: CUTOFF
@@ -197,7 +166,18 @@ class TermIndex:
         """
         questions = self.questions(text, words, limit)
         self.look_up(questions)
-        return self.matches(words, questions)
+        for first, last, possessive, question in questions:
+            keys = tuple(word.key for word in words[first:last])
+            if (number := self.heard.get(" ".join(keys))) is not None:
+                if not possessive:
+                    yield Span(first, last, number, 0, self.terms[number].sound, False, True)
+                continue
+            for number, distance in self._near[question]:
+                listed = self.terms[number].words
+                if possessive and (listed[-1].endswith("s") or (*keys[:-1], keys[-1][:-1]) == listed):
+                    continue
+                if keys != listed:
+                    yield Span(first, last, number, distance, question[0], possessive)
 
     def questions(
         self, text: str, words: Sequence[Word], limit: Callable[[int, int, int], float]
@@ -210,7 +190,7 @@ class TermIndex:
             place for place in range(1, len(words)) if text[words[place - 1].end : words[place].start].strip(" -\t\n")
         }
         for first in range(len(words)):
-            for last in range(first + 1, min(len(words), first + self.longest_span) + 1):
+            for last in range(first + 1, min(len(words), first + self._longest_span) + 1):
                 ending = _POSSESSIVE.search(words[last - 1].text)
                 stem = [sounds(words[last - 1].text[: ending.start()])] if ending else []
                 for possessive, last_part in enumerate([parts[last - 1], *stem]):
@@ -221,59 +201,35 @@ class TermIndex:
                     break
         return heard
 
-    def matches(
-        self, words: Sequence[Word], questions: Iterable[tuple[int, int, bool, tuple[str, int]]]
-    ) -> Iterator[Span]:
-        """The spans of a text whose sounds were looked up."""
-        for first, last, possessive, question in questions:
-            keys = tuple(word.key for word in words[first:last])
-            if self.heard and (number := self.heard.get(" ".join(keys))) is not None:
-                if not possessive:
-                    yield Span(first, last, number, 0, self.terms[number].sound, False, True)
-                continue
-            for number, distance in self._near[question]:
-                listed = self.terms[number].words
-                if possessive and (listed[-1].endswith("s") or (*keys[:-1], keys[-1][:-1]) == listed):
-                    continue
-                if keys != listed:
-                    yield Span(first, last, number, distance, question[0], possessive)
-
     def look_up(self, questions: Iterable[tuple[int, int, bool, tuple[str, int]]]) -> None:
         """Find the nearest terms of all sounds that were not looked up before; many together cost less."""
-        asked = dict.fromkeys(question for *_, question in questions)
-        new = sorted((question for question in asked if question not in self._near), key=lambda item: len(item[0]))
+        new = {question for *_, question in questions} - self._near.keys()
         self._near |= {question: [] for question in new}
-        for length, group in groupby(new, key=lambda item: len(item[0])):
+        for length, group in groupby(sorted(new, key=lambda item: len(item[0])), key=lambda item: len(item[0])):
             same = list(group)
-            percents = np.array([percent for _, percent in same])
-            edits = np.minimum(percents * length // (100 - percents), min(MOST_EDITS, max(1, length - 1)))
-            most = int(edits.max())
-            low, high = np.searchsorted(self._lengths, (length - most, length + most + 1)).tolist()
-            if length < 2 or low == high:
-                continue
-            step = max(1, CELLS // (high - low))
-            for start in range(0, len(same), step):
-                part = slice(start, start + step)
-                self._compare(same[part], percents[part], edits[part], low, high)
+            for start in range(0, len(same) if length > 1 else 0, TOGETHER):
+                self._compare(same[start : start + TOGETHER], length)
 
-    def _compare(
-        self, questions: Sequence[tuple[str, int]], percents: Numbers, edits: Numbers, low: int, high: int
-    ) -> None:
-        """Find the nearest of the terms from `low` to `high` for sounds of one length."""
+    def _compare(self, questions: Sequence[tuple[str, int]], length: int) -> None:
+        """Find the nearest terms of sounds of one length."""
+        percents = np.array([percent for _, percent in questions])
+        edits = np.minimum(percents * length // (100 - percents), min(MOST_EDITS, length - 1))
+        most = int(edits.max())
+        low, high = np.searchsorted(self._lengths, (length - most, length + most + 1)).tolist()
         distances = process.cdist(
             [sound for sound, _ in questions],
             self._sounds[low:high],
             scorer=Levenshtein.distance,
-            score_cutoff=int(edits.max()),
+            score_cutoff=most,
             dtype=np.uint8,
         )
-        longer = np.maximum(self._lengths[low:high], len(questions[0][0]))
+        longer = np.maximum(self._lengths[low:high], length)
         rows, places = np.nonzero(distances <= edits[:, None])
         edited = distances[rows, places].astype(np.int64)
         within = np.flatnonzero(100 * edited <= percents[rows] * longer[places])
         order = within[np.lexsort((edited[within] / longer[places[within]], rows[within]))]
-        for row, place, number in zip(rows[order], places[order], edited[order], strict=True):
+        for row, place, number in zip(rows[order], places[order], edited[order].tolist(), strict=True):
             near = self._near[questions[row]]
-            owner = int(self._owners[low + place])
+            owner = self._owners[low + place]
             if len(near) < PER_SPAN and all(owner != other for other, _ in near):
-                near.append((owner, int(number)))
+                near.append((owner, number))

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import click
 
 from rescore.cli import options
-from rescore.cli.bridge import Command
 from rescore.config import RunConfig
 from rescore.options import option
 from rescore.parts import STYLES
@@ -23,11 +22,6 @@ class Comparison(options.Lists):
         "Tune a word bonus.  [default: for all models together, not for BLEU]",
         "--word-bonus/--no-word-bonus",
     )
-    leave_out: bool = option(
-        True,
-        "Whether all models but one are combined, too, leaving out each model in turn.  [default: yes]",
-        "--leave-out/--no-leave-out",
-    )
     style: str = option("text", "Style of the table on stdout.", choices=(*STYLES, "json"))
     output: tuple[str, ...] = option(
         (),
@@ -37,27 +31,10 @@ class Comparison(options.Lists):
         metavar="FILE",
         writes="stdout",
     )
-    as_json: bool = option(False, "Print JSON, like --style json.", "--json")
-
-
-class CompareCommand(Command):
-    """The command; says which commands compare files where there is nothing to score them with."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.MissingParameter as error:
-            raise click.UsageError(
-                f"{error.format_message()} This command scores lists with language models. To compare outputs: rescore "
-                "eval A B --ref FILE; results files: rescore report A.json B.json; a table without a model: rescore "
-                "run NBEST --decide mbr --table FILE.tex",
-                ctx,
-            ) from None
 
 
 @options.command(
     "compare",
-    CompareCommand,
     lms=options.PLAIN,
     dev=options.Offer(options.DevLists, required=("dev",)),
     config=options.config(
@@ -95,12 +72,10 @@ def command(
     lists, dev_lists = inputs.read(own.nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref)
     about = shown(", ".join(own.nbest))
     with options.scoring_bar(config, lists, dev_lists) as bar:
-        comparison = comparing.compare(
-            lists, dev_lists, config, lms.load, significance.make(), about, bar.update, own.leave_out
-        )
+        comparison = comparing.compare(lists, dev_lists, config, lms.load, significance.make(), about, bar.update)
     if message := unknown_name(naming.rename, comparison.names):
         log.warning(message)  # an error would throw away the scores
     for path, style in styles.items():
         with formats.opened(path) as file:
             file.write(render(comparison, str(style), naming.rename) + "\n")
-    click.echo(render(comparison, JSON if own.as_json else own.style, naming.rename))
+    click.echo(render(comparison, own.style, naming.rename))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import glob
-import os
 import re
 import shlex
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -29,7 +27,6 @@ class Folder(Declared):
     common = True
 
     folder: str = option(".", metavar="[FOLDER]", argument=True)
-    force: bool = option(False, "Overwrite an existing Makefile.")
 
 
 @command("init")
@@ -48,10 +45,8 @@ def init_command(own: Folder) -> None:
     if not place.is_dir():
         raise UserError(f"{own.folder}: no such folder")
     target = place / "Makefile"
-    if target.exists() and not own.force:
-        raise UserError(f"{target}: exists already; give another folder, or overwrite it with --force")
-    if target.is_symlink():
-        raise UserError(f"{target}: is a link; remove it, otherwise {target.readlink()} is overwritten")
+    if target.exists():
+        raise UserError(f"{target}: exists already; remove it, or give another folder")
     toolkit, names = search(place)
     pairs = paired(names)
     if pairs:
@@ -81,8 +76,8 @@ def init_command(own: Folder) -> None:
 
 
 def search(place: Path) -> tuple[str, list[str]]:
-    """The first toolkit that has lists in a folder, behind links as well, and the names of these lists."""
-    paths = list(below(place))
+    """The first toolkit that has lists in a folder, and the names of these lists. Links in the folder are followed."""
+    paths = [*place.glob("*"), *place.glob("*/**/*")]
     for toolkit, places in (
         ("ESPnet2", {path.parent for path in paths if path.name == "logdir"}),
         ("ESPnet1", {path.parent for path in paths if path.name == "data.json"}),
@@ -133,19 +128,6 @@ def _fairseq(place: Path) -> set[Path]:
     return known
 
 
-def below(folder: Path) -> Iterator[Path]:
-    """What is in a folder and in those inside, by name; links are followed, each folder is visited once."""
-    visited: set[str] = set()
-    for root, folders, names in os.walk(folder, followlinks=True):
-        place = os.path.realpath(root)
-        if place in visited:
-            folders.clear()
-            continue
-        visited.add(place)
-        folders.sort()
-        yield from (Path(root, name) for name in sorted([*folders, *names]))
-
-
 def _lists(place: Path, name: str, toolkit: str) -> str:
     """The lists' name, with --ref and the text of the data folder that a decode folder is named after, if any."""
     if toolkit != "ESPnet2":
@@ -163,71 +145,16 @@ def _quoted(name: str) -> str:
     return shlex.quote(named).replace("$", "$$").replace("#", "\\#")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recipe(Declared):
-    common = True
-
-    stamp: str | None = option(
-        None,
-        "For the Makefile fragment: write a record of the arguments to FILE if it has changed.",
-        metavar="FILE",
-    )
-    each: bool = option(False, "For the Makefile fragment: print the language models in the arguments.")
-    arguments: tuple[str, ...] = option((), metavar="[ARGUMENTS]...", argument=True)
-
-
 @command("recipe")
-def recipe_command(own: Recipe) -> None:
+def recipe_command() -> None:
     """Print the path of a Makefile fragment that rescores decode folders step by step and writes RESULTS.md.
 
     \b
     DEV  := exp/asr/decode_dev --ref data/dev/text
     TEST := exp/asr/decode_test --ref data/test/text
     include $(shell rescore recipe)
-
-    The fragment itself uses --stamp and --each. --stamp records the options, the version of rescore, and the sizes and
-    times of the files in the arguments (also in KIND:PATH). --each replaces KIND:all:PATH by one model per reading.
     """
-    if own.each:
-        from rescore.lms import each
-
-        click.echo("\n".join(each(own.arguments)))
-        return
-    if own.stamp is None:
-        click.echo(str(files("rescore") / "recipe.mk"))
-        return
-    from rescore.files import write_text
-    from rescore.version import VERSION
-
-    lines = [f"rescore {VERSION}", *(line for argument in own.arguments for line in _described(argument)), ""]
-    text = "\n".join(lines)
-    path = Path(own.stamp)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.is_file() or path.read_text(encoding="utf-8", errors="replace") != text:
-        write_text(path, text)
-
-
-def _described(argument: str) -> list[str]:
-    """The argument, and the files that it names: as a path or pattern, behind `--option=`, or behind a colon."""
-    value = argument.partition("=")[2] if argument.startswith("--") else argument
-    names = [value, *(value.split(":", number)[-1] for number in range(1, value.count(":") + 1))]
-    lines = [ascii(argument)]
-    for path in dict.fromkeys(path for name in filter(None, names) for path in _files_of(name)):
-        about = path.stat()
-        lines.append(f"{str(path)!a} {about.st_size} {about.st_mtime_ns}")
-    return lines
-
-
-def _files_of(name: str) -> list[Path]:
-    """The file of that name, the files in the folder of that name, or the files that match the pattern."""
-    place = Path(name)
-    if not place.exists():
-        places = map(Path, sorted(glob.glob(name))) if set(name) & set("*?[") else ()  # noqa: PTH207
-        return [path for place in places for path in _files_of(str(place))]
-    return [path for path in below(place) if path.is_file()] if place.is_dir() else [place]
-
-
-recipe_command.context_settings["ignore_unknown_options"] = True
+    click.echo(str(files("rescore") / "recipe.mk"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,33 +162,25 @@ class Models(Declared):
     common = True
 
     name: str | None = option(None, metavar="[NAME]", argument=True)
-    check: bool = option(False, "Check the cards of the shipped models, or of NAME; exit 1 if a card has a problem.")
 
 
 @command("models")
-def models_command(own: Models) -> int | None:
+def models_command(own: Models) -> None:
     """List the shipped models (size, language, training text, folder), or print the card of the model NAME.
 
     \b
     rescore models
     rescore models tta
-    rescore models tta:DIR --check
+    rescore models tta:DIR
     """
-    from rescore.lms import describe, model_card, parse, shipped, shipped_models
-    from rescore.lms.folders import card_problems
+    from rescore.lms import describe, model_card, shipped, shipped_models
     from rescore.styles import text
 
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]
     rows += [[model, *describe(model), str(shipped_models() / model)] for model in shipped()]
-    if own.check:
-        folders = [parse(own.name).path] if own.name else [Path(row[-1]) for row in rows[1:]]
-        problems = [problem for folder in folders for problem in card_problems(folder)]
-        click.echo("\n".join(problems) or f"{len(folders)} {'card is' if len(folders) == 1 else 'cards are'} in order")
-        return int(bool(problems))
     if not own.name:
         click.echo(text(rows))
     elif card := model_card(own.name):
         click.echo(card)
     else:
         raise UserError(f"{own.name}: has no card (README.md) on this machine")
-    return None

@@ -50,14 +50,7 @@ class TrainCommand(Command):
         kinds, name = trained_kinds(), _named(args)
         if name in kinds:
             ctx.meta[DECLARED] = kinds[name].training_options()
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            able = [kind for kind in kinds if _has(kinds[kind], error.option_name)]
-            if not able or name not in kinds:
-                raise
-            message = f"{error.option_name} is for {', '.join(able)}; it does not apply to --lm {name}"
-            raise click.UsageError(message, ctx) from None
+        return super().parse_args(ctx, args)
 
 
 DECLARED = "rescore.train.options"
@@ -68,13 +61,6 @@ def _named(args: Sequence[str]) -> str:
     values = [following for argument, following in pairwise(args) if argument == "--lm"]
     values += [argument.removeprefix("--lm=") for argument in args if argument.startswith("--lm=")]
     return values[0] if values else ""
-
-
-def _has(kind: Kind, name: str) -> bool:
-    options = kind.training_options()
-    return options is not None and any(
-        name in parameter.opts + parameter.secondary_opts for parameter in Offer(options).parameters()
-    )
 
 
 @bridge.command("train", TrainCommand)

@@ -25,7 +25,6 @@ class TunedColumns(options.Lists):
         "first pass]",
         metavar="NAME",
     )
-    nth: int | None = option(None, "Use only the Nth column with LM scores.", low=1)
     word_bonus: bool | None = option(
         None,
         "Also tune a word bonus.  [default: with several columns, not for BLEU]",
@@ -64,7 +63,6 @@ def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, in
         config,
         dev=own.nbest,
         columns=own.column,
-        nth=own.nth,
         word_bonus=own.word_bonus,
         token_bonus=own.token_bonus,
     )

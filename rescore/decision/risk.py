@@ -26,17 +26,22 @@ def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Floats]:
         return metric.losses_of_lists(lists, losses)
     if metric.pair_losses is not None:
         return [_of_list(metric, metric.pair_losses, nbest) for nbest in lists]
-    texts = [list(dict.fromkeys(hypothesis.text for hypothesis in nbest.hypotheses)) for nbest in lists]
-    pairs = list(dict.fromkeys(pair for of_list in texts for pair in product(of_list, of_list)))
+    shown = [{one.text: metric_input(metric, nbest, one.text) for one in nbest.hypotheses} for nbest in lists]
+    pairs = list(dict.fromkeys(pair for of_list in shown for pair in product(of_list.values(), of_list)))
     where = {pair: index for index, pair in enumerate(pairs)}
-    chunks = []
+    chunks = [np.zeros(0)]
     for start in range(0, len(pairs), CHUNK):
         choices, references = zip(*pairs[start : start + CHUNK], strict=True)
         chunks.append(metric.losses(metric.statistics(choices, [(reference,) for reference in references])))
     values = np.concatenate(chunks)
     return [
-        values[[[where[choice.text, reference.text] for reference in nbest.hypotheses] for choice in nbest.hypotheses]]
-        for nbest in lists
+        values[
+            [
+                [where[of_list[choice.text], reference.text] for reference in nbest.hypotheses]
+                for choice in nbest.hypotheses
+            ]
+        ]
+        for of_list, nbest in zip(shown, lists, strict=True)
     ]
 
 

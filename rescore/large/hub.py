@@ -1,4 +1,4 @@
-"""Models in Hugging Face's layout: names on its hub, and folders that are read without executing anything."""
+"""Models in Hugging Face's layout: names on its hub, folders that are read without executing anything, and prompts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import read_json
+from rescore.lms.base import Question
 from rescore.lms.config import LIMITS
 
 log = logging.getLogger(__name__)
@@ -21,6 +22,26 @@ NAME = re.compile(r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", 
 """`OWNER/MODEL`, or `OWNER/MODEL@REVISION`; the oldest models have no owner."""
 FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 """Files to download: configuration, tokenizer and weights; neither pickled weights nor code."""
+SOURCE, TEXT = "{src}", "{text}"
+
+
+class Template:
+    """What a causal model reads around a text that is scored."""
+
+    def __init__(self, template: str) -> None:
+        """
+        Args:
+            template: ends with {text}, and may have {src}; \\n is a new line, \\t a tab.
+        """
+        self.text = template.replace("\\n", "\n").replace("\\t", "\t")
+        if self.text.count(TEXT) != 1 or not self.text.endswith(TEXT):
+            raise UserError(f"--prompt {template!r}: expected a template that ends with {TEXT}, and may have {SOURCE}")
+        self.reads_source = SOURCE in self.text
+
+    def before(self, question: Question) -> str:
+        """What is read before the text, with the source in its place."""
+        source = question.pair(channel=False)[0] if self.reads_source else ""
+        return self.text.removesuffix(TEXT).replace(SOURCE, source)
 
 
 def find(path: Path) -> tuple[Path, str | None]:

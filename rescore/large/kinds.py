@@ -1,11 +1,11 @@
-"""Models of Hugging Face's transformers: masked, causal, of translations, and of speech."""
+"""The kinds of models of Hugging Face's transformers: masked, causal, of translations, and of speech."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rescore.large import hub
+from rescore.large.hub import find
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Spec, Wrapped
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class HubKind(Kind):
     on_hub = uses_torch = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
-        folder, revision = hub.find(spec.path)
+        folder, revision = find(spec.path)
         lm = self.load_folder(replace(spec, path=folder), computing)
         return Wrapped(lm, model=f"{lm.model}:{revision}") if revision else lm
 

@@ -1,8 +1,8 @@
-"""Language models behind a server that answers in OpenAI's form: vLLM, SGLang, llama-cpp-python.
+"""Language models behind a server that answers OpenAI's completions API: vLLM, SGLang, llama-cpp-python.
 
-The server gives the natural-log probability of each token of a text, given those before it. Servers know different
-ways to ask for that; the first request finds out which one this server knows. `_ask` is the border: an answer is parsed
-as its type, and its tokens must spell the text that was sent; nothing behind it checks an answer again.
+An answer to `echo` with `logprobs` lists the natural-log probability of each token of a text, given those before it.
+The borders are `Client`, whose answers are JSON objects or errors without the key, and `ServerModel._ask`: an answer is
+parsed as its type, and its tokens must spell the text that was sent. Nothing behind them checks an answer again.
 """
 
 from __future__ import annotations
@@ -11,56 +11,149 @@ import hashlib
 import json
 import logging
 import math
+import os
 import re
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Annotated, Any, ClassVar, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.pool import ThreadPool
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
+import urllib3
+from urllib3.exceptions import HTTPError, LocationParseError, MaxRetryError
+from urllib3.util import Retry, Url, parse_url
 
 from rescore.errors import UserError, counted
 from rescore.files import parsed
-from rescore.large.client import Client, RefusedError, api_key
-from rescore.large.template import Template
-from rescore.lms.base import (
-    Capabilities,
-    ComputeOptions,
-    Kind,
-    Question,
-    Spec,
-    Streamed,
-    TokenScores,
-    report,
-)
-from rescore.parts import did_you_mean
+from rescore.large.hub import Template
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores, report
 
 log = logging.getLogger(__name__)
+logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each request that it repeats
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+KEYS = ("RESCORE_API_KEY", "OPENAI_API_KEY")
+"""The environment variables that a key is taken from; the first that is there."""
 PARALLEL = 16
 """Requests under way at a time."""
-TIMEOUT = 60
-"""Seconds that an answer may take."""
+TIMEOUT = 120.0
+"""Seconds without any byte of an answer."""
+ATTEMPTS = 7
+"""How often a request is sent to a server that is busy."""
+BROKEN = 2
+"""How often a request is repeated after a connection that broke, or a late answer: more would only add to the load."""
+BACKOFF, LONGEST_BACKOFF = 0.5, 30.0
+"""Seconds between attempts: each time twice as many."""
+BUSY = {429, 500, 502, 503, 504}
+"""Answers after which the same request may succeed."""
+HOW_TO_RESUME = "run the same command again: with --cache, what was scored is kept"
 PROBE = Question("The old clock on the wall ticked while nobody was in the", "Die alte Uhr tickte an der Wand.")
-"""The first request to a server: an incomplete sentence, so that the model continues it."""
+"""The first text that a server scores: its end has letters, so that tokens that are missing there are noticed."""
 SLACK = 1e-3
 """A log-probability may exceed 0 by this much, due to rounding."""
 
 
-class NonsenseError(UserError):
-    """An answer without the requested values."""
+def api_key() -> str | None:
+    """The key in the environment."""
+    name = next((name for name in KEYS if os.environ.get(name, "").strip()), None)
+    if name is None:
+        return None
+    key = os.environ[name].strip()
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise UserError(f"{name}: contains characters that keys cannot have, such as blanks; set it again")
+    return key
+
+
+def parsed_address(url: str) -> Url:
+    """The parts of a server's address."""
+    try:
+        parts = parse_url(url)
+    except LocationParseError:
+        parts = Url()
+    if parts.auth is not None or parts.query is not None:
+        raise UserError(f"--lm server: the address must have no user, password or ?; set the key in {KEYS[0]}")
+    if parts.scheme not in ("http", "https") or not parts.host:
+        raise UserError(f"--lm server: {url!r} is no address; give server:URL#MODEL, such as http://HOST:8000#MODEL")
+    return parts
+
+
+class Client:
+    """A server's address, and this process' connections to it. urllib3 repeats requests."""
+
+    def __init__(self, url: str, key: str | None, parallel: int = PARALLEL) -> None:
+        """
+        Args:
+            url: with or without /v1 at its end. parallel: requests under way at a time, in `in_parallel`.
+        """
+        parts = parsed_address(url)
+        path = (parts.path or "").rstrip("/").removesuffix("/v1")
+        self.url = f"{parts.scheme}://{parts.netloc}{path}"
+        self._key, self._parallel = key, parallel
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._pool = urllib3.PoolManager(maxsize=parallel, timeout=TIMEOUT, headers=headers)
+        if key and parts.scheme != "https" and parts.host not in ("localhost", "127.0.0.1", "[::1]"):
+            log.warning("%s: the key is sent unencrypted; use https or a tunnel", self.url)
+
+    def request(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """Send a request; returns the answer, a JSON object."""
+        retries = Retry(
+            ATTEMPTS - 1,
+            connect=BROKEN,
+            read=BROKEN,
+            allowed_methods=None,
+            status_forcelist=BUSY,
+            raise_on_status=False,
+            backoff_factor=BACKOFF,
+            backoff_max=LONGEST_BACKOFF,
+        )
+        sent = None if body is None else json.dumps(body)
+        headers = {**self._pool.headers, "Content-Type": "application/json"}
+        try:
+            response = self._pool.request(
+                method, self.url + path, body=sent, headers=headers, retries=retries, redirect=False
+            )
+        except HTTPError as error:
+            reason = error.reason if isinstance(error, MaxRetryError) else error
+            raise UserError(
+                f"{self.url}: no answer ({self.shown(reason)}); is the server running at this address? Then "
+                f"{HOW_TO_RESUME}"
+            ) from None
+        if response.status != 200:
+            advice = f"; set the key in {KEYS[0]}" if response.status in (401, 403) else ""
+            advice = f", {ATTEMPTS} times; {HOW_TO_RESUME}" if response.status in BUSY else advice
+            status = f"{response.status} {self.shown(response.reason or '')}".strip()
+            raise UserError(f"{self.url}: answers {status} ({self.shown(response.data)}){advice}")
+        try:
+            answer = json.loads(response.data)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise UserError(f"{self.url}: answers {self.shown(response.data)!r}, which is no JSON object")
+        return answer
+
+    def in_parallel(self, items: Sequence[Item], do: Callable[[Item], Result]) -> Iterator[tuple[int, Result]]:
+        """Ranks of items with their results, as they come; no item is begun after an error or an interrupt."""
+        with ThreadPool(self._parallel) as threads:  # of daemons: an interrupt does not wait for their answers
+            yield from threads.imap_unordered(lambda ranked: (ranked[0], do(ranked[1])), enumerate(items))
+
+    def shown(self, told: object) -> str:
+        """The beginning of a server's words in one line, without the key, which a server may repeat anywhere."""
+        text = told.decode("utf-8", errors="replace") if isinstance(told, bytes) else str(told)
+        text = " ".join(text[:10_000].split())
+        return (text.replace(self._key, "***") if self._key else text)[:200]
 
 
 class Token(NamedTuple):
     """A token that the server read."""
 
-    key: Hashable
-    """Equal for equal tokens of two answers."""
     text: str
     log_prob: float | None
     """None for the very first token, which has no context."""
 
 
-OMITTED = Token("omitted", "", None)
+OMITTED = Token("", None)
 """Stands for a [BOS] that llama-cpp-python counts but does not list; the next token has no log-probability."""
 
 
@@ -78,104 +171,39 @@ class _Choice(msgspec.Struct):
     logprobs: _Listed
 
 
-class Echo(msgspec.Struct):
+class Completion(msgspec.Struct):
     """An answer of OpenAI's completions API: the tokens that were read, then the new ones."""
 
-    about: ClassVar[str] = "echo with logprobs"
-    path: ClassVar[str] = "/v1/completions"
     choices: Annotated[list[_Choice], msgspec.Meta(min_length=1)]
     usage: _Usage
 
-    @staticmethod
-    def request(model: str, text: str) -> dict[str, Any]:
-        # One token is generated: for some servers 0 means as many as fit.
-        return {"model": model, "prompt": text, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1}
-
-    def listed(self) -> list[Token]:
-        """All tokens of the answer, new ones included."""
-        listed = self.choices[0].logprobs
-        if len(listed.tokens) != len(listed.token_logprobs):
-            raise ValueError(
-                f"{counted(len(listed.tokens), 'token')} with {counted(len(listed.token_logprobs), 'log-probability')}"
-            )
-        return [Token(name, name, value) for name, value in zip(listed.tokens, listed.token_logprobs, strict=True)]
-
     def read(self) -> list[Token]:
-        """The tokens that the server read."""
-        tokens, usage = self.listed(), self.usage
-        if len(tokens) != usage.prompt_tokens + usage.completion_tokens:
-            raise _miscounted(tokens, usage.prompt_tokens, usage.completion_tokens)
-        return tokens[: usage.prompt_tokens]
-
-
-class EchoBehindFirst(Echo):
-    """An answer of llama-cpp-python: it counts a [BOS] that it does not list, and lists some of the new tokens."""
-
-    about = "echo with logprobs, less [BOS]"
-
-    def read(self) -> list[Token]:
-        """The tokens that the server read."""
-        tokens, read, new = self.listed(), self.usage.prompt_tokens - 1, self.usage.completion_tokens
-        if not read <= len(tokens) <= read + new:
-            raise _miscounted(tokens, read, new)
-        return [OMITTED, *tokens[:read]]
-
-
-class _Meta(msgspec.Struct):
-    input_token_logprobs: list[tuple[float | None, int, str | None]]
-    prompt_tokens: int
-
-
-class Generated(msgspec.Struct):
-    """An answer of SGLang."""
-
-    about: ClassVar[str] = "SGLang's /generate"
-    path: ClassVar[str] = "/generate"
-    meta_info: _Meta
-
-    @staticmethod
-    def request(model: str, text: str) -> dict[str, Any]:
-        return {
-            "text": text,
-            "sampling_params": {"max_new_tokens": 1, "temperature": 0},
-            "return_logprob": True,
-            "logprob_start_len": 0,
-            "return_text_in_logprobs": True,
-        }
-
-    def read(self) -> list[Token]:
-        """The tokens that the server read."""
-        listed, read = self.meta_info.input_token_logprobs, self.meta_info.prompt_tokens
-        if len(listed) != read:
-            raise ValueError(f"{counted(len(listed), 'token')} for {read} read")
-        return [Token(number, str(number) if text is None else text, value) for value, number, text in listed]
-
-
-def _miscounted(tokens: Sequence[Token], read: int, new: int) -> ValueError:
-    return ValueError(f"{counted(len(tokens), 'token')} for {read} read and {new} new")
-
-
-Way = type[Echo] | type[Generated]
-"""A way to ask for the log-probabilities of a text: what is asked, and what a server answers that knows the way."""
-WAYS: tuple[Way, ...] = (Echo, EchoBehindFirst, Generated)
+        """The tokens that the server read. llama-cpp-python does not list [BOS], nor each new token."""
+        listed, read, new = self.choices[0].logprobs, self.usage.prompt_tokens, self.usage.completion_tokens
+        number = len(listed.tokens)
+        if number != len(listed.token_logprobs):
+            raise ValueError(f"{counted(number, 'token')} with {len(listed.token_logprobs)} log-probabilities")
+        tokens = [Token(*pair) for pair in zip(listed.tokens, listed.token_logprobs, strict=True)]
+        if number == read + new:
+            return tokens[:read]
+        if read - 1 <= number < read + new:
+            return [OMITTED, *tokens[: read - 1]]
+        raise ValueError(f"{counted(number, 'token')} for {read} read and {new} new")
 
 
 class ServerKind(Kind):
     """log p of each token given those before, by requests to a server."""
 
     capabilities = Capabilities(source=True)
-    options = ("parallel=", "timeout=")
+    options = ("parallel=",)
     remote = prompted = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> ServerModel:
         """`server:URL#MODEL`; without #MODEL, the server's only model."""
         template = None if computing.prompt is None else Template(computing.prompt)
         url, _, model = spec.address.partition("#")
-        parallel, timeout = spec.number("parallel", PARALLEL), spec.number("timeout", TIMEOUT, most=9999)
-        name = ":".join(
-            [spec.kind, *(option for option in spec.options if not option.startswith(("parallel=", "timeout=")))]
-        )
-        return ServerModel(name, Client(url, api_key(), timeout, parallel), model, template)
+        name = ":".join([spec.kind, *(option for option in spec.options if not option.startswith("parallel="))])
+        return ServerModel(name, Client(url, api_key(), spec.number("parallel", PARALLEL)), model, template)
 
 
 class ServerModel(Streamed):
@@ -193,25 +221,20 @@ class ServerModel(Streamed):
         Args:
             model: its name on the server; empty for the only one there.
         """
-        self.name = self._name = name
+        self.name = self.model = name
         self.capabilities = Capabilities(source=template is not None and template.reads_source)
         self._client, self._template = client, template
-        self._model, revision = served_model(client, model)
-        self._way, probe = self._find_way()
-        log.info("%s: scores with %s, through %s", client.url, client.masked(self._model), self._way.about)
-        identity = [name, self._model, revision, template and template.text, probe.tokens]
-        self.fingerprint = f"{hashlib.sha256(json.dumps(identity).encode()).hexdigest()}~{probe.sum:.2f}"
-
-    @property
-    def model(self) -> str:
-        return self._name
+        self._served = model or only_model(client)
+        self._probe()
+        log.info("%s: scores with %s", client.url, client.shown(self._served))
+        identity = [name, self._served, template and template.text]
+        self.fingerprint = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """Places of questions with their scores, as the server answers."""
         places: dict[tuple[str, str], list[int]] = {}
         for place, question in enumerate(questions):
-            before = self._template.before(question) if self._template else ""
-            places.setdefault((before, question.text), []).append(place)
+            places.setdefault((self._before(question), question.text), []).append(place)
         shown = list(dict.fromkeys(before for before, text in places if text.strip()))
         prompts = {shown[rank]: tokens for rank, tokens in self._client.in_parallel(shown, self._read_prompt)}
         texts = list(places)
@@ -222,63 +245,56 @@ class ServerModel(Streamed):
                 done += 1
             report(done, len(questions))
 
-    def _read_prompt(self, before: str) -> list[Token]:
-        """The tokens of the prompt before a text."""
-        before = before.rstrip(" ")
-        return self._ask(self._way, before, before) if before else []
-
-    def _scores(self, before: str, text: str, prompt: Sequence[Token]) -> TokenScores:
-        if not text.strip():
-            return TokenScores([], np.zeros(0))
-        return _behind(prompt, self._ask(self._way, before + text, text))
-
-    def _ask(self, way: Way, prompt: str, shown: str, trying: bool = False) -> list[Token]:
-        """The server's tokens of a prompt.
-
-        Args:
-            shown: named in errors. trying: the server may not know this way.
-        """
-        shown = shown[:60]
-        try:
-            answer = self._client.post(way.path, way.request(self._model, prompt), trying)
-        except RefusedError as error:
-            raise RefusedError(f"{error}, for {shown!r}") from None
-        try:
-            tokens = parsed(answer, way, way.about).read()
-            _check(tokens)
-            _check_text(tokens, prompt.strip())
-        except (UserError, ValueError) as error:
-            reason = self._client.masked(str(error))[:200]
-            raise NonsenseError(
-                f"{self._client.url}: the answer to {shown!r} is not what {way.about} gives ({reason})"
-            ) from None
-        return tokens
-
-    def _find_way(self) -> tuple[Way, TokenScores]:
-        """The first kind of request that this server supports, and the score of the probe."""
-        before = self._template.before(PROBE) if self._template else ""
-        failed = []
-        for way in WAYS:
-            self._way = way
-            try:
-                tokens = self._ask(way, before + PROBE.text, PROBE.text, trying=True)
-                self._warn_of_first(tokens)
-                return way, _behind(self._read_prompt(before), tokens)
-            except (RefusedError, NonsenseError) as error:
-                failed.append(f"{way.about}: {str(error).removeprefix(f'{self._client.url}: ')}")
-        raise UserError(
-            f"{self._client.url}: gives no log-probabilities of given text ({'; '.join(failed)}); "
-            "servers that do are vLLM, SGLang and llama-cpp-python's"
-        )
-
-    def _warn_of_first(self, tokens: Sequence[Token]) -> None:
-        """Say that the first token of the probe has no score."""
-        rest = _letters("".join(token.text for token in tokens[1:]))
-        if tokens[0] is OMITTED or (tokens[0].log_prob is None and not rest.endswith(_letters(PROBE.text))):
+    def _probe(self) -> None:
+        """See that the server gives log-probabilities of a text, and say whether its first token has none."""
+        tokens = self._ask(self._before(PROBE) + PROBE.text, PROBE.text)
+        scored = _letters("".join(token.text for token in tokens if token.log_prob is not None))
+        if not scored.endswith(_letters(PROBE.text)):
             log.warning(
                 "%s: gives no score for the first token of a text; give --prompt, such as '\\n{text}'",
                 self._client.url,
             )
+
+    def _before(self, question: Question) -> str:
+        return self._template.before(question) if self._template else ""
+
+    def _read_prompt(self, before: str) -> list[Token]:
+        """The tokens of the prompt before a text."""
+        before = before.rstrip(" ")
+        return self._ask(before, before) if before else []
+
+    def _scores(self, before: str, text: str, prompt: Sequence[Token]) -> TokenScores:
+        if not text.strip():
+            return TokenScores([], np.zeros(0))
+        return _behind(prompt, self._ask(before + text, text))
+
+    def _ask(self, prompt: str, text: str) -> list[Token]:
+        """The server's tokens of a prompt; the text in it is named in errors."""
+        # One token is generated: for some servers 0 means as many as fit.
+        asked = {"prompt": prompt, "max_tokens": 1, "temperature": 0, "echo": True, "logprobs": 1}
+        try:
+            answer = self._client.request("POST", "/v1/completions", {"model": self._served, **asked})
+        except UserError as error:
+            raise UserError(f"{error}; the text was {text[:60]!r}") from None
+        try:
+            tokens = parsed(answer, Completion, "answer").read()
+            _check(tokens, prompt.strip())
+        except (UserError, ValueError) as error:
+            raise UserError(
+                f"{self._client.url}: gives no log-probabilities of {text[:60]!r} ({self._client.shown(error)}); "
+                "vLLM, SGLang and llama-cpp-python do"
+            ) from None
+        return tokens
+
+
+def only_model(client: Client) -> str:
+    """The name of the server's only model."""
+    listed = parsed(client.request("GET", "/v1/models").get("data"), list[dict[str, Any]], f"{client.url}/v1/models")
+    names = [str(model.get("id")) for model in listed]
+    if len(names) != 1:
+        served = client.shown(", ".join(names))
+        raise UserError(f"{client.url}: give the model as server:{client.url}#MODEL; it serves {served or 'none'}")
+    return names[0]
 
 
 def _letters(text: str) -> str:
@@ -286,8 +302,14 @@ def _letters(text: str) -> str:
     return re.sub(r"<0x[0-9A-F]{2}>|[^A-Za-z0-9]", "", text)
 
 
-def _check_text(tokens: Sequence[Token], text: str) -> None:
-    """See that the tokens spell the text that was sent, behind special tokens; the server may omit the first token."""
+def _check(tokens: Sequence[Token], text: str) -> None:
+    """See that each value is a log-probability, and that the tokens spell the text that was sent, behind special
+    tokens; the server may omit the first token."""
+    for rank, (_, value) in enumerate(tokens):
+        if value is None and (rank == 0 or tokens[rank - 1] == OMITTED):
+            continue
+        if value is None or not -math.inf < value <= SLACK:
+            raise ValueError(f"the log-probability of token {rank + 1} is {value}")
     spelled, wanted = _letters("".join(token.text for token in tokens)), _letters(text)
     if "<unk>" in "".join(token.text for token in tokens) or spelled.endswith(wanted):
         return
@@ -300,38 +322,7 @@ def _check_text(tokens: Sequence[Token], text: str) -> None:
 def _behind(prompt: Sequence[Token], tokens: Sequence[Token]) -> TokenScores:
     """The scores of a text's own tokens, selected from all tokens that the server read."""
     border = 0
-    while border < min(len(prompt), len(tokens)) and prompt[border].key == tokens[border].key:
+    while border < min(len(prompt), len(tokens)) and prompt[border].text == tokens[border].text:
         border += 1
     own = [token for token in tokens[border:] if token.log_prob is not None]
     return TokenScores([token.text for token in own], np.array([token.log_prob for token in own], dtype=np.float64))
-
-
-def _check(tokens: Sequence[Token]) -> None:
-    """See that each value is a log-probability."""
-    for rank, token in enumerate(tokens):
-        value = token.log_prob
-        if value is None and (rank == 0 or tokens[rank - 1] is OMITTED):
-            continue
-        if value is None or not -math.inf < value <= SLACK:
-            raise ValueError(f"the log-probability of token {rank + 1} is {value}")
-
-
-def served_model(client: Client, model: str) -> tuple[str, str | None]:
-    """The model's name, and its revision if the server gives it."""
-    try:
-        listed = client.get("/v1/models").get("data")
-    except RefusedError:
-        listed = None
-    entries = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
-    names = [str(entry.get("id")) for entry in entries]
-    if not model and len(names) == 1:
-        model = names[0]
-    if not model:
-        served = client.masked(f"; it serves {', '.join(names)}" if names else "")[:200]
-        raise UserError(f"{client.url}: give the model as server:{client.url}#MODEL{served}")
-    if names and model not in names:
-        guess = did_you_mean(model, names)
-        served = client.masked(", ".join(names))[:200]
-        raise UserError(f"{client.url}: serves no {model}, but {served}{client.masked(guess)}")
-    revision = next((entry.get("revision") for entry in entries if str(entry.get("id")) == model), None)
-    return model, None if revision is None else str(revision)

@@ -11,14 +11,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from rescore.errors import UserError
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, as_scored
-from rescore.nbest import same_model, split_fingerprint
 
 log = logging.getLogger(__name__)
 
@@ -60,13 +59,10 @@ class Cached(Wrapped):
 
     @cached_property
     def fingerprint(self) -> str:
-        """The fingerprint of the model, as an earlier process stored it (`same_model`)."""
-        own = self._lm.fingerprint
-        if not own:
+        """The fingerprint of the model, which must have one."""
+        if not self._lm.fingerprint:
             raise UserError(f"{self.name}: has no fingerprint, so its scores cannot be kept; give the model one")
-        content, probe = split_fingerprint(own)
-        paths = sorted(self._folder.glob(f"{content}~*{ENDING}")) if probe else []
-        return next(filter(partial(same_model, own), (path.name.removesuffix(ENDING) for path in paths)), own)
+        return self._lm.fingerprint
 
     def report(self) -> None:
         """Log how many scores were in the cache; the next report counts from here."""

@@ -12,7 +12,7 @@ from itertools import groupby, islice
 
 from rescore.errors import UserError
 from rescore.lms.base import LanguageModel, Question, TokenScores, Wrapped, capabilities_of
-from rescore.nbest import FIRST_PASS, NbestList, ranking, split_fingerprint
+from rescore.nbest import FIRST_PASS, NbestList, ranking
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,7 @@ class Recased(Wrapped):
 
     @property
     def fingerprint(self) -> str:
-        content, probe = split_fingerprint(self._lm.fingerprint)
-        return hashlib.sha256(f"{self._case} {content}".encode()).hexdigest() + probe
+        return hashlib.sha256(f"{self._case} {self._lm.fingerprint}".encode()).hexdigest()
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""

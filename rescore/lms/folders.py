@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.files import read_json
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +32,6 @@ def card_value(folder: Path, key: str) -> str | None:
     return match[1] if match else None
 
 
-HUB_KEYS = ("license", "library_name", "pipeline_tag")
-"""Keys of a card that the Hugging Face Hub reads; model-index, with figures, is optional there."""
-
-
 def card_head(task: str, own: Mapping[str, object], figures: Mapping[str, float] | None = None) -> str:
     """The head of a card in the form of the Hugging Face Hub, with our own keys.
 
@@ -51,21 +46,6 @@ def card_head(task: str, own: Mapping[str, object], figures: Mapping[str, float]
         lines += ["    dataset: {type: text, name: held-out sentences of the training text}", "    metrics:"]
         lines += [f"    - {{type: perplexity, name: {name}, value: {value:.2f}}}" for name, value in figures.items()]
     return "\n".join([*lines, "---"])
-
-
-def card_problems(folder: Path) -> list[str]:
-    """The problems of the card of a model's folder, a line each; empty if the card is in order."""
-    place = folder / "README.md"
-    if not card(folder).startswith("---\n"):
-        return [f"{place}: no card, or no head between lines of ---; write one as `rescore train` does"]
-    problems = [f"{place}: no {key}" for key in (*HUB_KEYS, "kind") if card_value(folder, key) is None]
-    config, kind = folder / "config.json", card_value(folder, "kind")
-    if config.is_file() and isinstance(values := read_json(config), dict) and kind != values.get("kind", kind):
-        problems.append(f"{place}: kind is {kind}, but config.json says {values['kind']}")
-    weight = card_value(folder, "recommended_weight")
-    if weight is not None and not re.fullmatch(r"0(\.\d+)?|1(\.0*)?", weight):
-        problems.append(f"{place}: recommended_weight is {weight}; expected a number from 0 to 1")
-    return problems
 
 
 def content_digest(folder: Path, settings: bytes = b"") -> bytes:

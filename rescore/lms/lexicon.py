@@ -28,6 +28,8 @@ LEAST = 3
 GIVEN = 100
 """The count of a word that a user gives: well known, but not among the most frequent."""
 
+AGAIN = "write the file again with `rescore train`"
+
 
 @dataclass(eq=False)
 class Lexicon:
@@ -35,52 +37,27 @@ class Lexicon:
 
     counts: Mapping[str, int]
     total: int
-    source: str = ""
-    """The file it was read from, for messages."""
     listed: frozenset[str] = frozenset()
     """Words that a user gave."""
-    by_utterance: Mapping[str, frozenset[str]] | None = None
-    """The words of each utterance, if each has its own list."""
-    added: frozenset[str] = frozenset()
-    """The listed words that the text does not have."""
 
     def __contains__(self, word: str) -> bool:
         return word in self.counts
 
-    @cached_property
-    def _unknown(self) -> float:
-        return math.log(LEAST / 2 / self.total)
-
     def log_prob(self, word: str) -> float:
         """Natural log of the word's share of the text; unknown words have half the share of the rarest word."""
-        count = self.counts.get(word)
-        return math.log(count / self.total) if count else self._unknown
+        return math.log(self.counts.get(word, LEAST / 2) / self.total)
 
-    def with_words(self, words: Iterable[str], by_utterance: Mapping[str, frozenset[str]] | None = None) -> Lexicon:
-        """The lexicon with a user's words, in lower case, each counted `GIVEN` times at least.
-
-        Args:
-            by_utterance: the words of each utterance, in lower case, if each has its own list.
-        """
+    def with_words(self, words: Iterable[str]) -> Lexicon:
+        """The lexicon with a user's words, in lower case, each counted `GIVEN` times at least."""
         listed = frozenset(map(str.lower, words))
         new = {word: max(GIVEN, self.counts.get(word, 0)) for word in listed}
-        added = self.added | (listed - self.counts.keys())
-        return Lexicon({**self.counts, **new}, self.total, self.source, self.listed | listed, by_utterance, added)
-
-    def listed_for(self, utterance: str) -> frozenset[str]:
-        """The words that a user gave for an utterance."""
-        return self.by_utterance.get(utterance, frozenset()) if self.by_utterance else self.listed
-
-    def knows(self, words: Iterable[str], utterance: str) -> bool:
-        """Whether an utterance may have words: not those that a user gave for other utterances alone."""
-        return self.added.isdisjoint(words) or self.listed_for(utterance).issuperset(self.added.intersection(words))
+        return Lexicon({**self.counts, **new}, self.total, self.listed | listed)
 
     @cached_property
     def digest(self) -> str:
         """Twelve hexadecimal digits that say which words and counts these are and which a user gave, for signatures."""
         counts = (f"{word} {count}" for word, count in sorted(self.counts.items()))
-        own = (f"of {name} {' '.join(sorted(words))}" for name, words in sorted((self.by_utterance or {}).items()))
-        lines = "\n".join([*counts, *(f"listed {word}" for word in sorted(self.listed)), *own])
+        lines = "\n".join([*counts, *(f"listed {word}" for word in sorted(self.listed))])
         return hashlib.sha256(f"{self.total}\n{lines}".encode()).hexdigest()[:12]
 
     @classmethod
@@ -102,21 +79,14 @@ class Lexicon:
     def load(cls, path: Path) -> Lexicon:
         """Read what `save` wrote."""
         lines = read_lines(path)
-        counts: dict[str, int] = {}
-        total = 0
         try:
             total = int(next(lines, ""))
-            for line in lines:
-                word, count = line.split()
-                counts[word] = int(count)
+            counts = {word: int(count) for word, count in map(str.split, lines)}
         except ValueError:
-            number = len(counts) + 2 if total else 1
-            raise UserError(
-                f"{path}: line {number}: expected a word and its count; write the file again with `rescore train`"
-            ) from None
+            raise UserError(f"{path}: expected a total, then a word and its count per line; {AGAIN}") from None
         if not counts:
-            raise UserError(f"{path}: has no words; write the file again with `rescore train`")
-        return cls(counts, max(total, sum(counts.values())), str(path))
+            raise UserError(f"{path}: has no words; {AGAIN}")
+        return cls(counts, max(total, sum(counts.values())))
 
 
 def spelled(word: str) -> bool:

@@ -21,17 +21,11 @@ Counts = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
 
-class Translation(NamedTuple):
-    """The input of a metric that reads the source of a hypothesis, too (`reads_source`)."""
+class Input(NamedTuple):
+    """The input of a metric that reads more than the text of a hypothesis (`Metric.reads`)."""
 
-    source: str
-    text: str
-
-
-class Spoken(NamedTuple):
-    """The input of a metric for which each utterance has its own list of words (`reads_utterance`)."""
-
-    utterance: str
+    about: str
+    """The source of the hypothesis, or the id of its utterance."""
     text: str
 
 
@@ -50,10 +44,8 @@ class Metric:
     """The unit of errors or matches: word, character, n-gram, edit."""
     Options: ClassVar[type[Declared]] = NoOptions
     """The options of the metric: the command line, weights files and `MetricOptions` have them."""
-    reads_source: ClassVar[bool] = False
-    """Whether hypotheses are given as `Translation`s."""
-    reads_utterance: bool = False
-    """Whether hypotheses are given as `Spoken`."""
+    reads: str = ""
+    """What the metric reads beside a text, `source` or `utterance`; hypotheses are then given as `Input`s."""
     learned: ClassVar[bool] = False
     """Whether it is a trained model, which overestimates texts that were chosen by it (arXiv 2411.03524)."""
     companion: ClassVar[str] = ""
@@ -91,7 +83,7 @@ class Metric:
         return self.Options()
 
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
-        """(n, k) counts of n hypotheses, texts or `Translation`s or `Spoken`, each with one or more references."""
+        """(n, k) counts of n hypotheses, texts or `Input`s, each with one or more references."""
         raise NotImplementedError
 
     def values(self, sums: Counts) -> Values:
@@ -121,13 +113,10 @@ class MetricOptions(OptionValues):
 
     def merged_with(self, options: MetricOptions) -> MetricOptions:
         """`options`, with the values of this object for options that are not set."""
-        ours, theirs = self.values, options.values
-        both = {
-            name: ours[name].merged_with(theirs[name])
-            for name in ours.keys() & theirs.keys()
-            if type(ours[name]) is Normaliser
-        }
-        return MetricOptions(**ours | theirs | both)
+        both = self.values | options.values
+        if self.values.get("normaliser") and options.values.get("normaliser"):
+            both["normaliser"] = self.values["normaliser"].merged_with(options.values["normaliser"])
+        return MetricOptions(**both)
 
 
 def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
@@ -142,35 +131,36 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
     if not any(reference.strip() for nbest in lists for reference in nbest.references):
         raise UserError("all references are empty; error rates cannot be computed")
     # Lists repeat hypotheses (with other scores); each text is compared once.
-    keys = [
-        [(metric_input(metric, nbest, hypothesis.text), nbest.references) for hypothesis in nbest.hypotheses]
-        for nbest in lists
-    ]
-    where = {key: index for index, key in enumerate(dict.fromkeys(key for list_keys in keys for key in list_keys))}
+    where: dict[tuple[str | Input, tuple[str, ...]], int] = {}
+    places = []
+    for nbest in lists:
+        keys = ((metric_input(metric, nbest, hypothesis.text), nbest.references) for hypothesis in nbest.hypotheses)
+        places.append([where.setdefault(key, len(where)) for key in keys])
     rows = metric.statistics([text for text, _ in where], [references for _, references in where])
-    return [rows[[where[key] for key in list_keys]] for list_keys in keys]
+    return [rows[of_list] for of_list in places]
 
 
-def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Translation | Spoken:
+def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Input:
     """The input of a metric for a hypothesis: its text, with the source or the utterance if the metric reads these.
 
     Raises:
         UserError: the metric reads the source, and the list has none.
     """
-    if metric.reads_utterance:
-        return Spoken(nbest.id, text)
-    if not metric.reads_source:
+    if not metric.reads:
         return text
-    if nbest.source is None:
+    about = nbest.source if metric.reads == "source" else nbest.id
+    if about is None:
         raise UserError(f"utterance {nbest.id}: no source; {metric.name} compares with it")
-    return Translation(nbest.source, text)
+    return Input(about, text)
 
 
 def settings_on(metric: Metric, lists: Sequence[NbestList]) -> dict[str, str]:
     """How the metric counts on lists, for the signature: as sacreBLEU says it, with the number of references."""
     numbers = {len(nbest.references) for nbest in lists if nbest.references}
-    known = {"nrefs": str(next(iter(numbers))) if len(numbers) == 1 else "var"} if numbers else {}
-    return {name: known.get(name, value) for name, value in metric.settings.items()}
+    settings = metric.settings
+    if "nrefs" not in settings or not numbers:
+        return settings
+    return settings | {"nrefs": str(min(numbers)) if len(numbers) == 1 else "var"}
 
 
 UNSPACED_WORD = 5
@@ -232,7 +222,6 @@ class CachedMetric:
         self._metric = metric
         self._rows: dict[tuple[Any, tuple[str, ...]], Counts] = {}
         self._losses: dict[tuple[Any, ...], Values] = {}
-        self._pairs = 0
 
     def __getattr__(self, name: str) -> Any:
         if name == "_metric" or name.startswith("__"):  # asked for by what copies, before there is a metric
@@ -243,23 +232,17 @@ class CachedMetric:
         """As `Metric.statistics`."""
         keys = [(text, tuple(texts)) for text, texts in zip(hypotheses, references, strict=True)]
         new = list(dict.fromkeys(key for key in keys if key not in self._rows))
-        if len(self._rows) + len(new) > TEXTS:
-            return self._metric.statistics(hypotheses, references)
         rows = self._metric.statistics([text for text, _ in new], [texts for _, texts in new])
-        self._rows.update(zip(new, rows, strict=True))
-        return np.stack([self._rows[key] for key in keys]) if keys else rows
+        known = self._rows | dict(zip(new, rows, strict=True))
+        if len(known) <= TEXTS:
+            self._rows = known
+        return np.stack([known[key] for key in keys]) if keys else rows
 
     def losses_of_lists(self, lists: Sequence[NbestList], compute: AllLosses) -> list[Values]:
         """The results of `compute`, a matrix (hypotheses, hypotheses) for each list."""
-        keys = [
-            tuple(metric_input(self._metric, nbest, hypothesis.text) for hypothesis in nbest.hypotheses)
-            for nbest in lists
-        ]
+        keys = [tuple(metric_input(self._metric, nbest, one.text) for one in nbest.hypotheses) for nbest in lists]
         new = {key: nbest for key, nbest in zip(keys, lists, strict=True) if key not in self._losses}
-        losses = dict(zip(new, compute(self._metric, list(new.values())), strict=True)) if new else {}
-        pairs = sum(loss.size for loss in losses.values())
-        if self._pairs + pairs > PAIRS:
-            return [losses[key] if key in losses else self._losses[key] for key in keys]
-        self._pairs += pairs
-        self._losses |= losses
-        return [self._losses[key] for key in keys]
+        known = self._losses | dict(zip(new, compute(self._metric, list(new.values())), strict=True))
+        if sum(losses.size for losses in known.values()) <= PAIRS:
+            self._losses = known
+        return [known[key] for key in keys]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from rescore.errors import UserError
 from rescore.formats.source import read_lines
 from rescore.formats.text import begin_with_ids
 from rescore.metrics.alignment import align
-from rescore.metrics.base import Counts, Spoken, Values
+from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
 from rescore.nbest import LISTED, Column, NbestList, Role
@@ -41,29 +39,31 @@ class WordList:
         has its own list.
 
         Raises:
-            UserError: the file cannot be read, is not UTF-8, or has no word; or most lines begin with ids, but one does
-                not, or an id is duplicated.
+            UserError: the file cannot be read, is not UTF-8, or has no word; or most lines begin with ids, but not all
+                with different ids.
         """
-        numbered = {line: number for number, line in enumerate(read_lines(Path(path), empty=True), 1) if line}
-        lines = tuple(sorted(numbered))
+        numbers = {line: number for number, line in enumerate(read_lines(Path(path), empty=True), 1) if line}
+        lines = tuple(sorted(numbers))
         if not lines:
             raise UserError(f"{path}: no word in it; expected one per line")
-        several = any(len(line.split()) > 1 for line in lines)
-        by_utterance = several and begin_with_ids(lines)
-        with_ids = [line for line in lines if set(line.split()[0]) & set("0123456789")]
-        if not by_utterance and 2 * len(with_ids) > len(lines) and any(len(line.split()) > 1 for line in with_ids):
-            first = Counter(line.split()[0] for line in lines)
-            wrong = min(numbered[line] for line in lines if line not in with_ids or first[line.split()[0]] > 1)
-            raise UserError(
-                f"{path}: line {wrong}: most lines begin with an utterance, but this one does not, or its utterance is "
-                "duplicated; give each line its utterance, or none"
-            )
+        several = [line for line in lines if len(line.split()) > 1]
+        by_utterance = bool(several) and begin_with_ids(lines)
+        with_ids = [line for line in several if set(line.split()[0]) & set("0123456789")]
+        if not by_utterance and 2 * len(with_ids) > len(lines):
+            raise UserError(f"{path}: most lines begin with an utterance; give each line another utterance, or none")
+        if not by_utterance and (line := next((line for line in lines if "\t" in line), None)):
+            raise UserError(f"{path}: line {numbers[line]}: has a tab; expected `term` or `heard => term`")
         return cls(lines, str(path), by_utterance)
 
     @property
     def digest(self) -> str:
         """Of the words, in any order."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()[:12]
+
+    @property
+    def reads(self) -> str:
+        """What a metric with this list reads beside a text (`Metric.reads`)."""
+        return "utterance" if self.by_utterance else ""
 
     @property
     def lists(self) -> dict[str, str]:
@@ -105,9 +105,8 @@ def with_listed(lists: Iterable[NbestList], words: WordList) -> Iterator[NbestLi
 
 
 def meant(line: str) -> str:
-    """The term of a line of a word list: `term`, or `heard => term`, each perhaps with a tab and a weight."""
-    entry = line.partition("\t")[0]
-    return (entry.rpartition("=>")[2] if "=>" in entry else entry).strip()
+    """The term of a line of a word list: `term`, or `heard => term`."""
+    return line.rpartition("=>")[2].strip()
 
 
 class ListedErrorRate(ErrorRate):
@@ -135,13 +134,9 @@ class ListedErrorRate(ErrorRate):
 
     def __init__(self, listed: WordList, normaliser: Normaliser | None = None) -> None:
         super().__init__(normaliser)
-        self._list = listed
+        self._list, self.reads = listed, listed.reads
         self._words = listed.words(self.words)
         self._of_utterance = {name: frozenset(self.words(words)) for name, words in listed.lists.items()}
-
-    @property
-    def reads_utterance(self) -> bool:  # type: ignore[override]
-        return self._list.by_utterance
 
     @classmethod
     def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ListedErrorRate:
@@ -150,8 +145,9 @@ class ListedErrorRate(ErrorRate):
             raise UserError("--metric bwer and uwer need --words FILE")
         metric = cls(options.words, options.normaliser)
         spoken = {word for text in references for word in metric.words(text)}
-        alone = not options.words.by_utterance  # a word that one utterance lists is another word in the others
-        if references and not (spoken & metric._words if cls.inside else not alone or spoken - metric._words):
+        # A word that one utterance lists is another word in the others.
+        counting = spoken & metric._words if cls.inside else spoken if metric.reads else spoken - metric._words
+        if references and not counting:
             which = "is a word of" if cls.inside else "is outside"
             raise UserError(f"{options.words.path}: no word of the references {which} this list")
         return metric
@@ -165,37 +161,24 @@ class ListedErrorRate(ErrorRate):
     def options(self) -> Declared:
         return ListedErrorRate.Options(normaliser=self.words, words=self._list)
 
-    @property
-    def pair_losses(self) -> Callable[[Sequence[Any]], Values] | None:  # type: ignore[override]
-        return self._losses_of_pairs if self.reads_utterance else None
-
-    def _losses_of_pairs(self, texts: Sequence[Spoken]) -> Values:
-        pairs = list(product(texts, texts))
-        rows = self.statistics([first for first, _ in pairs], [(second.text,) for _, second in pairs])
-        return self.losses(rows).reshape(len(texts), len(texts))
-
     def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
-        """Columns: substitutions, deletions, insertions, reference words; only words that count."""
+        """Columns: substitutions, deletions, insertions, reference words; only words that count.
+
+        Raises:
+            UserError: the file does not name an utterance.
+        """
         words = cache(self.words)
         result = np.zeros((len(hypotheses), 4), dtype=np.int64)
         for row, hypothesis, texts in zip(result, hypotheses, references, strict=True):
-            listed, text = self._words, hypothesis
-            if self.reads_utterance:
-                listed, text = self._listed(hypothesis.utterance), hypothesis.text
+            utterance, text = hypothesis if self.reads else (None, hypothesis)
+            listed = self._words if utterance is None else self._of_utterance.get(utterance)
+            if listed is None:
+                raise UserError(
+                    f"{self._list.path}: utterance {utterance} is not in it; give each a line, `utterance word ...`"
+                )
             rows = [self._errors(words(reference), words(text), listed) for reference in texts]
             row[:] = min(rows, key=lambda counts: sum(counts[:REFERENCE]))
         return result
-
-    def _listed(self, utterance: str) -> frozenset[str]:
-        """
-        Raises:
-            UserError: the file does not name the utterance.
-        """
-        if utterance not in self._of_utterance:
-            raise UserError(
-                f"{self._list.path}: utterance {utterance} is not in it; give each a line, `utterance word word ...`"
-            )
-        return self._of_utterance[utterance]
 
     def _errors(self, reference: Sequence[str], hypothesis: Sequence[str], listed: frozenset[str]) -> list[int]:
         def counts(word: str) -> bool:

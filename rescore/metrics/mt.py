@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,6 @@ from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, Values
 from rescore.options import Declared, option
 from rescore.parts import Registry
-
-CELLS = 1 << 25
-"""The largest matrix of texts and n-grams that is multiplied at once: 128 MiB."""
 
 
 def common_ngrams(texts: Sequence[Sequence[Hashable]], order: int) -> tuple[Counts, Counts]:
@@ -33,16 +31,12 @@ def common_ngrams(texts: Sequence[Sequence[Hashable]], order: int) -> tuple[Coun
             features.append(numbers.setdefault((gram, seen[gram]), len(numbers)))
     row, feature = np.array(rows, dtype=np.int64), np.array(features, dtype=np.int64)
     totals = np.bincount(row, minlength=len(texts))
-    shared = np.flatnonzero(np.bincount(feature, minlength=1) > 1)
-    common = np.zeros((len(texts), len(texts)), dtype=np.int64)
-    width = max(1, CELLS // len(texts))
-    for start in range(0, len(shared), width):
-        block = shared[start : start + width]
-        place = np.searchsorted(block, feature)
-        here = (place < len(block)) & (block[np.minimum(place, len(block) - 1)] == feature)
-        has = np.zeros((len(texts), len(block)), dtype=np.float32)
-        has[row[here], place[here]] = 1.0
-        common += (has @ has.T).astype(np.int64)
+    is_shared = np.bincount(feature, minlength=1) > 1
+    columns = is_shared.cumsum() - 1
+    here = is_shared[feature]
+    has = np.zeros((len(texts), int(is_shared.sum())), dtype=np.float32)
+    has[row[here], columns[feature[here]]] = 1.0
+    common = (has @ has.T).astype(np.int64)
     np.fill_diagonal(common, totals)
     return totals, common
 
@@ -66,16 +60,20 @@ class _Sacrebleu(Metric):
         parts = dict(part.split(":", 1) for part in self.tool.get_signature().format().split("|"))
         return parts, parts.pop("version")
 
-    def _sentence_statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> list[list[float]]:
+    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
+        """Columns: as sacreBLEU has them."""
         # sacreBLEU's own significance tests use this method; its public functions return scores only.
-        rows: list[list[float]] = [[] for _ in hypotheses]
-        for number in {len(texts) for texts in references}:
-            chosen = [index for index, texts in enumerate(references) if len(texts) == number]
-            streams = [[references[index][rank] for index in chosen] for rank in range(number)]
-            statistics = self.tool._extract_corpus_statistics([hypotheses[index] for index in chosen], streams)
-            for index, row in zip(chosen, statistics, strict=True):
-                rows[index] = row
-        return rows
+        streams = list(zip_longest(*references))  # None where a sentence has fewer references
+        rows = self.tool._extract_corpus_statistics(hypotheses, streams) if hypotheses else []
+        return self._counts(np.array(rows, dtype=np.float64))
+
+    def _counts(self, rows: Values) -> Counts:
+        return rows.astype(np.int64)
+
+    def _losses_of_pairs(self, columns: Sequence[Values | Counts]) -> Values:
+        """(n, n) losses from (n, n) columns of statistics; by row, as the cache of a core holds a few rows."""
+        every = zip(*np.broadcast_arrays(*columns), strict=True)
+        return np.stack([self.losses(np.stack(row, axis=-1)) for row in every])
 
 
 class Chrf(_Sacrebleu):
@@ -89,13 +87,8 @@ class Chrf(_Sacrebleu):
 
         self.tool = CHRF(word_order=self.word_order)
 
-    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
-        """Columns: for each order (of characters, then of words) the n-grams of hypothesis and reference, and the
-        matching ones."""
-        rows = self._sentence_statistics(hypotheses, references)
-        return np.array(rows, dtype=np.int64).reshape(len(rows), 3 * self.tool.order)
-
     def values(self, sums: Counts) -> Values:
+        # For each order (of characters, then of words): the n-grams of hypothesis and reference, and the common ones.
         hypothesis, reference, match = (sums[:, part::3] for part in range(3))
         with np.errstate(divide="ignore", invalid="ignore"):
             orders = (hypothesis > 0) & (reference > 0)
@@ -114,9 +107,8 @@ class Chrf(_Sacrebleu):
             for order in range(1, orders + 1):
                 totals, common = common_ngrams(units, order)
                 # Orders that the reference lacks are not counted, as in sacreBLEU.
-                own = np.where(totals > 0, totals[:, None], 0)
-                columns += [own, np.broadcast_to(totals, own.shape), common]
-        return np.stack([self.losses(np.stack(row, axis=-1)) for row in zip(*columns, strict=True)])
+                columns += [np.where(totals > 0, totals[:, None], 0), totals, common]
+        return self._losses_of_pairs(columns)
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"ref_characters": int(sums[1])}
@@ -142,10 +134,8 @@ class Ter(_Sacrebleu):
 
         self.tool = TER()
 
-    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
-        """Columns: edits, and the mean length of the references times `SCALE`."""
-        rows = self._sentence_statistics(hypotheses, references)
-        return np.array([[edits, round(length * self.SCALE)] for edits, length in rows], dtype=np.int64).reshape(-1, 2)
+    def _counts(self, rows: Values) -> Counts:
+        return np.rint(rows.reshape(-1, 2) * (1, self.SCALE)).astype(np.int64)
 
     def values(self, sums: Counts) -> Values:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -198,10 +188,8 @@ class Bleu(_Sacrebleu):
         from sacrebleu.metrics.bleu import BLEU
 
         self._tokenise = name = TOKENIZERS.check(tokenise)
-        # `force` only silences the warning that a text looks tokenised; what it looks like was decided before.
-        try:
+        try:  # `force` only silences the warning that a text looks tokenised; what it looks like was decided before
             self.tool = BLEU(tokenize=name, force=True)
-            self._sentence = BLEU(tokenize=name, force=True, effective_order=True)
         except (ImportError, RuntimeError):
             raise UserError(f"--tokenize {name} needs further packages; pip install 'rescore[cjk]'") from None
         except OSError as error:
@@ -219,14 +207,6 @@ class Bleu(_Sacrebleu):
     def options(self) -> Options:
         return Bleu.Options(tokenise=self._tokenise)
 
-    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
-        """Columns: matching 1- to 4-grams, all 1- to 4-grams, length of the hypothesis, of the closest reference."""
-        scores = (
-            self._sentence.sentence_score(text, list(texts)) for text, texts in zip(hypotheses, references, strict=True)
-        )
-        rows = [[*score.counts, *score.totals, score.sys_len, score.ref_len] for score in scores]
-        return np.array(rows, dtype=np.int64).reshape(len(rows), 10)
-
     def values(self, sums: Counts) -> Values:
         return corpus_bleu(sums)
 
@@ -234,36 +214,34 @@ class Bleu(_Sacrebleu):
         return corpus_bleu(statistics, effective_order=True)
 
     def pair_losses(self, texts: Sequence[str]) -> Values:
-        words = [self._sentence._preprocess_segment(text).split() for text in texts]
+        words = [self.tool._preprocess_segment(text).split() for text in texts]
+        lengths = np.array([len(sentence) for sentence in words])
         every = [common_ngrams(words, order) for order in range(1, ORDERS + 1)]
-        totals = np.stack([of_order for of_order, _ in every], axis=-1)
-        matches = np.stack([common for _, common in every], axis=-1)
-        lengths, number = np.array([len(sentence) for sentence in words])[:, None], len(words)
-        losses = np.empty((number, number))
-        for rank in range(number):  # the rows of one text: as many as the cache of a core holds
-            own = np.broadcast_to([*totals[rank], lengths[rank, 0]], (number, ORDERS + 1))
-            losses[rank] = self.losses(np.concatenate([matches[rank], own, lengths], axis=1))
-        return losses
+        matches, totals = [common for _, common in every], [of_order[:, None] for of_order, _ in every]
+        return self._losses_of_pairs([lengths[:, None], lengths, *matches, *totals])
 
     def details(self, sums: Counts) -> dict[str, int | float]:
-        return {"hyp_words": int(sums[8]), "ref_words": int(sums[9])}
+        return {"hyp_words": int(sums[0]), "ref_words": int(sums[1])}
 
 
 def corpus_bleu(rows: Counts, effective_order: bool = False) -> Values:
     """(m, 10) statistics -> (m,) BLEU, as sacreBLEU's `compute_bleu` with smoothing `exp`, many rows at once.
 
     Tuning asks for the value of every interval; sacreBLEU's own function takes one row a call.
+
+    Args:
+        rows: columns: length of the hypothesis, of the closest reference, matching 1- to 4-grams, all 1- to 4-grams.
     """
-    matches, ngrams, length, reference = rows[:, :4], rows[:, 4:8], rows[:, 8], rows[:, 9]
+    length, reference, matches, ngrams = rows[:, 0], rows[:, 1], rows[:, 2:6], rows[:, 6:]
     with np.errstate(divide="ignore", invalid="ignore"):
         # Orders without a match are smoothed: the k-th such counts as 2**-k of a match (NIST's mteval).
         smoothed = 0.5 ** np.cumsum(matches == 0, axis=1)
         logs = np.log(100.0 * np.where(matches > 0, matches, smoothed) / ngrams)
         orders = (ngrams > 0).sum(axis=1)  # a text without n-grams of an order has no longer n-grams either
-        used = np.arange(4) < orders[:, None]
-        mean = np.where(used, logs, 0.0).sum(axis=1) / (orders if effective_order else 4)
+        used = np.arange(ORDERS) < orders[:, None]
+        mean = np.where(used, logs, 0.0).sum(axis=1) / (orders if effective_order else ORDERS)
         brevity = np.where(length < reference, np.exp(1 - reference / length), 1.0)
-        complete = matches.any(axis=1) & (effective_order or orders == 4)
+        complete = matches.any(axis=1) & (effective_order or orders == ORDERS)
         return np.where(complete, brevity * np.exp(mean), 0.0)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Metric, Translation, Values
+from rescore.metrics.base import Counts, Input, Metric, Values
 from rescore.options import Declared, option
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Comet(Metric):
 
     name = "COMET"
     unit = "point"
-    reads_source = True
+    reads = "source"
     learned = True
 
     @dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class Comet(Metric):
     def options(self) -> Options:
         return Comet.Options(model=str(self._folder))
 
-    def statistics(self, hypotheses: Sequence[Translation], references: Sequence[Sequence[str]]) -> Counts:
+    def statistics(self, hypotheses: Sequence[Input], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: the score in units of 1e-6, and 1."""
         if not hypotheses:
             return np.zeros((0, 2), dtype=np.int64)
@@ -96,7 +96,7 @@ class Comet(Metric):
     def values(self, sums: Counts) -> Values:
         return np.asarray(100.0 * UNIT * sums[:, 0] / sums[:, 1])
 
-    def pair_losses(self, texts: Sequence[Translation]) -> Values:
+    def pair_losses(self, texts: Sequence[Input]) -> Values:
         triples = [(source, text, reference) for source, text in texts for _, reference in texts]
         return 100.0 - 100.0 * self._scores(triples).reshape(len(texts), -1)
 

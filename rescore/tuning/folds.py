@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rescore.decision import Decision
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns, score_columns
 from rescore.tuning.tune import tune
@@ -36,21 +36,9 @@ def model_columns(nbest: NbestList) -> list[str]:
     return [name for name in columns if name in nbest.provenance] or columns
 
 
-def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = (), nth: int | None = None) -> list[str]:
-    """The columns to tune: those asked for, or those of language models; of these the `nth` (from 1) alone.
-
-    Raises:
-        UserError: there are not so many.
-    """
-    columns = [name for name in dict.fromkeys(asked) if name != FIRST_PASS] if asked else model_columns(lists[0])
-    if nth is None:
-        return columns
-    columns = [name for name in columns if name in lists[0].provenance] or columns
-    if nth > len(columns):
-        raise UserError(
-            f"--nth {nth}: the lists have {counted(len(columns), 'column')} of LM scores ({', '.join(columns)})"
-        )
-    return [columns[nth - 1]]
+def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
+    """The columns to tune: those asked for, or those of language models."""
+    return [name for name in dict.fromkeys(asked) if name != FIRST_PASS] if asked else model_columns(lists[0])
 
 
 def suits_word_bonus(columns: Sequence[str], metric: Metric) -> bool:

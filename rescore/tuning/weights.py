@@ -25,7 +25,6 @@ from rescore.nbest import (
     NbestList,
     Origin,
     Role,
-    same_model,
 )
 from rescore.options import as_json, from_json
 
@@ -286,7 +285,7 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
                     f"column {name} comes from the channel {scored.fingerprint}, but the weights were tuned with the "
                     f"channel {tuned.fingerprint}; give that --channel, tune again, or go on with --force-weights"
                 )
-        elif not same_model(scored.fingerprint, tuned.fingerprint) or scored.norm != tuned.norm:
+        elif scored.fingerprint != tuned.fingerprint or scored.norm != tuned.norm:
             return (
                 f"column {name} comes from {scored.short}, but the weights were tuned on scores of {tuned.short}; tune "
                 "again, score with that model, or go on with --force-weights"

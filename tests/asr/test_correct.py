@@ -52,10 +52,6 @@ def test_case_of_text_and_list() -> None:
     assert corrected("ask gold man sacks now", "GOLDMAN SACHS") == "ask goldman sachs now"
 
 
-def test_weight_of_a_term() -> None:
-    assert corrected("ask gold man sacks now", "Goldman Sachs\t-20") == "ask gold man sacks now"
-
-
 def test_each_utterance_has_its_own_terms(tmp_path: Path) -> None:
     path = tmp_path / "terms.txt"
     path.write_text("u-1\tGoldman Sachs\tAoife\nu-2\tPostgres\n", encoding="utf-8")

@@ -32,5 +32,5 @@ def test_eval_prints_the_terms(rescore: Run, tmp_path: Path) -> None:
 def test_errors(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "terms.txt").write_text("Goldman Sachs\thigh\n", encoding="utf-8")
     (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
-    assert_one_line_error(rescore("correct", "a.txt", "--words", "terms.txt"), "the weight 'high' is not a number")
+    assert_one_line_error(rescore("correct", "a.txt", "--words", "terms.txt"), "terms.txt: line 1: has a tab")
     assert_one_line_error(rescore("correct", "a.txt", "--words", "none.txt"), "none.txt")

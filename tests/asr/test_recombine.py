@@ -16,9 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
-from rescore.asr.recombine import RIDGE, combinations, estimate, recombine
+from rescore.asr.recombine import RIDGE, Edit, combinations, edits_between, estimate, recombine
 from rescore.errors import UserError
-from rescore.metrics.alignment import Edit, edits_between
 from rescore.nbest import Hypothesis, NbestList, Origin
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists
 from tests.lms.test_ngram import ARPA

@@ -6,7 +6,6 @@ import lzma
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -61,14 +60,6 @@ def test_several_words_of_one_hypothesis() -> None:
     assert both.scores["channel"] == pytest.approx(sum(alone))
 
 
-def test_the_candidates_that_are_kept_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rescore.asr.respell.KEPT", 2)
-    proposer, words = Proposer(CHANNEL, LEXICON), ["zodiag", "howless", "inhal", "oldclok"]
-    for word in words:
-        assert proposer([word]) == Proposer(CHANNEL, LEXICON)([word])
-    assert len(proposer._known) <= 3
-
-
 @pytest.mark.parametrize("number", [1, 4, 16])
 def test_the_chosen_against_all_that_candidates_make_up(number: int) -> None:
     """The best of a list by first pass, lexicon, channel and the number of respelled words."""
@@ -89,24 +80,6 @@ def test_the_chosen_against_all_that_candidates_make_up(number: int) -> None:
     (found,) = Respeller(CHANNEL, LEXICON, number)([nbest])
     best = sorted(scores, key=lambda text: -scores[text])[:number]
     assert len(best) == number and [h.text for h in found.hypotheses[2:]] == best
-
-
-def test_words_that_are_listed_for_one_utterance_help_no_other() -> None:
-    own = LEXICON.with_words(["Quobal"], {"mine": frozenset({"quobal"})})
-    texts = {}
-    for name in ("mine", "other"):
-        hypotheses = [Hypothesis("the quobax", {"s2s": -1.0}), Hypothesis("the quobal", {"s2s": -2.0})]
-        (respelled,) = Respeller(CHANNEL, own, 20)([NbestList(name, hypotheses)])
-        words = WordList(("mine-1 Quobal", "other-1"), "words", by_utterance=True)
-        (counted,) = with_listed([replace(respelled, id=f"{name}-1")], words)
-        texts[name] = {hypothesis.text: hypothesis.scores["listed"] for hypothesis in counted.hypotheses}
-    assert texts["mine"]["the quobal"] == 1.0 and texts["other"]["the quobal"] == 0.0
-    lone = [Respeller(CHANNEL, own, 20)([NbestList(name, [Hypothesis("the quobax", {"s2s": -1.0})])]) for name in texts]
-    assert ["the quobal" in {hypothesis.text for hypothesis in next(lists).hypotheses} for lists in lone] == [
-        True,
-        False,
-    ]
-    assert own.digest != LEXICON.with_words(["Quobal"]).digest
 
 
 def test_listed_words_are_counted_in_all_hypotheses() -> None:
@@ -183,5 +156,5 @@ def test_the_lexicon(tmp_path: Path) -> None:
     assert again.counts == lexicon.counts and again.total == 16 and again.digest == lexicon.digest
     assert "zodiac" in again.with_words(["Zodiac"]) and "zodiac" not in again
     path.write_bytes(lzma.compress(b"16\nthe six\n"))
-    with pytest.raises(UserError, match=r"lexicon.txt.xz: line 2: expected a word and its count"):
+    with pytest.raises(UserError, match=r"lexicon.txt.xz: expected a total, then a word and its count per line"):
         Lexicon.load(path)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rescore.asr.term_metrics import F1, Precision, Recall
-from rescore.metrics.base import Spoken
+from rescore.metrics.base import Input
 from rescore.metrics.listed import WordList
 
 LISTED = WordList(("New York", "New York Times", "york", "eva => Aoife"), "words")
@@ -35,5 +35,5 @@ def test_recall_precision_f1() -> None:
 def test_lists_by_utterance() -> None:
     listed = WordList(("u-1 york", "u-2 paris"), "words", by_utterance=True)
     metric = Recall(listed)
-    rows = metric.statistics([Spoken("u-1", "york paris"), Spoken("u-2", "york paris")], [("york paris",)] * 2)
+    rows = metric.statistics([Input("u-1", "york paris"), Input("u-2", "york paris")], [("york paris",)] * 2)
     assert np.array_equal(rows, [[1, 1, 1], [1, 1, 1]])

@@ -139,16 +139,6 @@ def test_convert_lists_the_formats_that_it_writes(rescore: Run, tmp_path: Path) 
     assert formats.read([tmp_path / "l.jsonl"])
 
 
-def test_compare_with_outputs_alone_says_what_compares_them(rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
-    for name in ("a", "b"):
-        (tmp_path / name).write_text("u a b\n", encoding="utf-8")
-    for command in (["compare", "a", "b"], ["compare", "a", "b", "--lm", "ngram:lm.arpa"]):
-        done = rescore(*command)
-        assert done.returncode == 2 and "Missing option" in done.stderr
-        assert "rescore eval A B --ref FILE" in done.stderr and "rescore report A.json B.json" in done.stderr
-
-
 def test_version_names_torch_without_importing_it(rescore: Run) -> None:
     done = rescore("--version")
     assert done.returncode == 0

@@ -191,10 +191,10 @@ def test_a_column_of_costs_is_told(rescore: Run, tmp_path: Path) -> None:
 def test_word_lists_with_ids_in_some_lines(tmp_path: Path) -> None:
     path = tmp_path / "words"
     path.write_text("u-1 alpha\nu-2 beta gamma\n\ndelta epsilon\nu-4 zeta\n")
-    with pytest.raises(UserError, match=r"words: line 4: most lines begin with an utterance"):
+    with pytest.raises(UserError, match="words: most lines begin with an utterance"):
         WordList.load(path)
     path.write_text("u-1 alpha\nu-2 beta gamma\nu-1 delta\n")
-    with pytest.raises(UserError, match=r"words: line 1: .* or its utterance is duplicated"):
+    with pytest.raises(UserError, match="give each line another utterance, or none"):
         WordList.load(path)
     path.write_text("50 cent\nabba\nu2\nqueen\n")
     assert not WordList.load(path).by_utterance

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import email.utils
 import json
 import socket
 import sqlite3
@@ -17,7 +16,7 @@ import pytest
 
 import rescore as package
 from rescore.errors import UserError
-from rescore.large.client import Client
+from rescore.large.server import Client
 from rescore.lms import ComputeOptions, LanguageModel, Question, TokenScores, without_context
 from rescore.lms import load as load_model
 from rescore.lms.base import watched
@@ -54,18 +53,13 @@ def sums(scores: list[TokenScores]) -> list[float]:
 
 
 @pytest.mark.parametrize("form", ["vllm", "sglang", "llama_cpp"])
-def test_each_server_is_asked_its_way(form: str, start: Start, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_server(form: str, start: Start, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     lm = load(start(form), "He said: {text}")
     found = lm.score(without_context(TEXTS))
     assert sums(found) == pytest.approx([expected("He said: ", text) for text in TEXTS])
     assert "".join(found[0].tokens).strip() == TEXTS[0]
-    ways = {
-        "vllm": "echo with logprobs",
-        "sglang": "SGLang's /generate",
-        "llama_cpp": "echo with logprobs, less [BOS]",
-    }
-    assert f"scores with {MODEL}, through {ways[form]}\n" in caplog.text
+    assert f"scores with {MODEL}\n" in caplog.text
 
 
 @pytest.mark.parametrize("bos", [True, False])
@@ -103,8 +97,8 @@ def test_a_token_across_the_border_belongs_to_the_text(start: Start) -> None:
     assert found[0].tokens == [" said:yes", " and", " no"]
 
 
-def test_a_server_that_knows_no_way(start: Start) -> None:
-    with pytest.raises(UserError, match=r"gives no log-probabilities of given text \(echo .* vLLM, SGLang") as error:
+def test_a_server_without_log_probabilities_of_a_text(start: Start) -> None:
+    with pytest.raises(UserError, match=r"gives no log-probabilities of .* vLLM, SGLang and") as error:
         load(start("llama_server"))
     assert "\n" not in str(error.value)
 
@@ -119,49 +113,17 @@ def test_equal_texts_are_asked_once_in_parallel_up_to_a_bound(start: Start) -> N
 
 
 def test_fingerprints(start: Start) -> None:
-    """Of the model, its revision, the prompt and what the probe scores; not of the address or of how it is asked."""
+    """Of the model's name and the prompt; not of the address or of how it is asked."""
     one, two = start(), start("sglang")
-    assert load(one).fingerprint == load(two).fingerprint == load(one, options="parallel=2:timeout=9:").fingerprint
+    assert load(one).fingerprint == load(two).fingerprint == load(one, options="parallel=2:").fingerprint
     different = {load(one).fingerprint, load(one, "{text}").fingerprint, load(one, "a {text}").fingerprint}
-    one.models[0]["revision"] = "abc"
-    different.add(load(one).fingerprint)
-    two.bos = False
-    different.add(load(two).fingerprint)
-    assert len(different) == 5
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_probe_that_jitters_is_the_same_model(seed: int, start: Start, tmp_path: Path, rescore: Run) -> None:
-    """Wherever its score lies: one cache, and weights of dev suit test; a model that scores otherwise is another."""
-    fake = start()
-    added = seed / 10
-
-    def change(answer: Any) -> Any:  # by which the score of a text falls
-        told = answer["choices"][0]["logprobs"]["token_logprobs"]
-        told[1:] = [value - added / (len(told) - 1) for value in told[1:]]
-        return answer
-
-    def run(command: str) -> int:
-        return rescore(*command.format(f"server:lower:{fake.url}").split()).returncode
-
-    fake.change = change
-    for name in ("dev", "test"):
-        some_lists(tmp_path, name, 6)
-    assert run("score dev.json --lm {} --cache cache -o d.jsonl") == run("tune d.jsonl -o w.json") == 0
-    added += 0.1
-    assert run("score test.json --lm {} --cache cache -o t.jsonl") == run("score test.json --lm {} -o u.jsonl") == 0
-    assert len(list((tmp_path / "cache").iterdir())) == 1
-    assert run("rerank t.jsonl --weights w.json -o r") == run("rerank u.jsonl --weights w.json -o r") == 0
-    added += 1.0
-    assert run("score test.json --lm {} --cache cache -o t.jsonl") == 0
-    assert len(list((tmp_path / "cache").iterdir())) == 2 and run("rerank t.jsonl --weights w.json -o r") == 2
+    different.add(load_model(f"server:{one.url}#other").fingerprint)
+    assert len(different) == 4
 
 
 def test_names_of_models(start: Start) -> None:
     fake = start()
     assert load_model(f"server:{fake.url}/v1/").fingerprint == load(fake).fingerprint
-    with pytest.raises(UserError, match=r"serves no tiny/modle, but tiny/model; did you mean tiny/model\?"):
-        load_model(f"server:{fake.url}#tiny/modle")
     fake.models.append({"id": "other"})
     with pytest.raises(UserError, match=r"give the model as server:.*#MODEL; it serves tiny/model, other"):
         load_model(f"server:{fake.url}")
@@ -174,13 +136,12 @@ def test_names_of_models(start: Start) -> None:
         ("server:localhost:8000#m", "is no address"),
         ("server:ftp://localhost#m", "is no address"),
         ("server:http://host:99999#m", "is no address"),
-        ("server:http://a..b#m", "cannot be reached"),
-        ("server:http://[::1]#m", "cannot be reached"),
+        ("server:http://a..b#m", "no answer"),
+        ("server:http://[::1]:1#m", "no answer"),
         ("server:http://me:secret@localhost:1#m", "must have no user, password"),
         ("server:http://localhost:1?key=secret#m", "must have no user, password"),
         ("server:parallel=0:http://localhost:1#m", "expected a number from 1 to 99"),
-        ("server:timeout=x:http://localhost:1#m", "expected a number from 1 to 9999"),
-        ("server:http://127.0.0.1:1#m", "cannot be reached"),
+        ("server:http://127.0.0.1:1#m", "no answer .*; is the server running at this address"),
     ],
 )
 def test_wrong_addresses(spec: str, message: str) -> None:
@@ -201,7 +162,7 @@ def test_the_key_is_sent_and_never_told(
     lm = load(fake)
     assert fake.headers[-1]["Authorization"] == "Bearer sk-secret" and lm.fingerprint == plain
     fake.trouble = lambda number, text: (401, {}, b'{"error": {"message": "no such key: sk-secret"}}')
-    with pytest.raises(UserError, match=r"answers 401 Unauthorized \(no such key: \*\*\*\); set the key") as error:
+    with pytest.raises(UserError, match=r"answers 401 Unauthorized \(.*no such key: \*\*\*.*\); set the key") as error:
         lm.score(without_context(TEXTS))
     assert "sk-secret" not in str(error.value) + caplog.text + repr(lm) + repr(vars(lm))
     monkeypatch.setenv("RESCORE_API_KEY", "sk-sec ret\n")
@@ -211,11 +172,11 @@ def test_the_key_is_sent_and_never_told(
 
 
 def test_the_key_goes_unencrypted_with_a_warning_only(caplog: pytest.LogCaptureFixture) -> None:
-    Client("http://example.org", "key", 1)
+    Client("http://example.org", "key")
     assert "the key is sent unencrypted" in caplog.text
     caplog.clear()
-    Client("https://example.org", "key", 1)
-    Client("http://localhost:1", "key", 1)
+    Client("https://example.org", "key")
+    Client("http://localhost:1", "key")
     assert not caplog.text
 
 
@@ -232,7 +193,7 @@ def test_connections_that_break_for_a_while(start: Start) -> None:
     fake = start()
     lm = load(fake)
     begun = len(fake.asked)
-    fake.trouble = lambda number, text: "hang up" if number <= begun + 6 else None
+    fake.trouble = lambda number, text: "hang up" if number <= begun + 2 else None
     assert sums(lm.score(without_context(TEXTS))) == pytest.approx([expected("", text) for text in TEXTS])
 
 
@@ -244,20 +205,22 @@ def test_retry_after(start: Start) -> None:
     since = time.monotonic()
     lm.score(without_context(["yes"]))
     assert time.monotonic() - since > 0.95
-    fake.trouble = lambda number, text: (429, {"Retry-After": "3600"}, b"")
-    with pytest.raises(UserError, match="429 Too Many Requests, and asks to wait for 3600 s"):
-        lm.score(without_context(["yes"]))
-    date = email.utils.formatdate(time.time() + 3600)
-    fake.trouble = lambda number, text: (503, {"Retry-After": date}, b"")
-    with pytest.raises(UserError, match=r"503 Service Unavailable, and asks to wait for 3\d\d\d s"):
-        lm.score(without_context(["yes"]))
 
 
-def test_a_slow_server(start: Start) -> None:
+def test_a_server_that_stays_busy(start: Start) -> None:
     fake = start()
-    lm = load(fake, options="timeout=1:")
-    fake.seconds = 3
-    with pytest.raises(UserError, match="no answer within 1 s, 2 times; is it overloaded"):
+    lm = load(fake)
+    fake.trouble = lambda number, text: (503, {}, b"later")
+    with pytest.raises(UserError, match=r"answers 503 Service Unavailable \(later\), 7 times; run the same command"):
+        lm.score(without_context(["yes"]))
+
+
+def test_a_slow_server(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rescore.large.server.TIMEOUT", 0.5)
+    fake = start()
+    lm = load(fake)
+    fake.seconds = 2
+    with pytest.raises(UserError, match=r"no answer \(.*timed out.*run the same command again"):
         lm.score(without_context(["yes"]))
 
 
@@ -317,17 +280,17 @@ def another(answer: Any) -> Any:
         (with_value("-1"), r"choices\[0\]\.logprobs\.token_logprobs\[2\]: expected float"),
         (with_value(True), r"token_logprobs\[2\]: expected float"),
         (with_value(float("-inf")), "the log-probability of token 3 is -inf"),
-        (with_value(-(10**400)), "not what echo with logprobs gives"),
+        (with_value(-(10**400)), "gives no log-probabilities of"),
         (with_usage(float("inf")), "usage.prompt_tokens: expected int"),
         (truncated, "its tokens spell 's?clockticked', not 'theclockticked'"),
         (another, "its tokens spell 's?xclockticked', not 'theclockticked'"),
         (one_less, "4 tokens with 5 log-probabilities"),
-        (one_row_less, "4 tokens for 4 read and 1 new"),
+        (one_row_less, "its tokens spell"),
         (others, "5 tokens for 9 read and 1 new"),
         (lambda answer: {}, "required field choices"),
         (lambda answer: {"choices": []}, "choices: expected array of length >= 1"),
-        (lambda answer: {**answer, "choices": [{"logprobs": None}]}, "not what echo with logprobs gives"),
-        (lambda answer: {**answer, "usage": 3}, "not what echo with logprobs gives"),
+        (lambda answer: {**answer, "choices": [{"logprobs": None}]}, "gives no log-probabilities of"),
+        (lambda answer: {**answer, "usage": 3}, "gives no log-probabilities of"),
         (lambda answer: [1], "which is no JSON object"),
     ],
 )
@@ -354,7 +317,9 @@ def test_a_refusal_names_the_text(start: Start) -> None:
     fake = start()
     lm = load(fake)
     fake.trouble = lambda number, text: (400, {}, b'{"error": {"message": "maximum context length\\nis 10"}}')
-    with pytest.raises(UserError, match=r"answers 400 Bad Request \(maximum context length is 10\), for 'the clock'"):
+    with pytest.raises(
+        UserError, match=r"answers 400 Bad Request \(.*maximum context length.*; the text was 'the clock'"
+    ):
         lm.score(without_context(["the clock"]))
     fake.trouble = lambda number, text: (307, {"Location": "http://elsewhere"}, b"")
     with pytest.raises(UserError, match="answers 307 Temporary Redirect"):
@@ -369,7 +334,7 @@ def test_what_was_scored_before_the_server_died_is_kept(start: Start, tmp_path: 
     again: list[str] = []
     fake.trouble = lambda number, text: "hang up" if number > begun + 40 else kept.append(text)  # type: ignore[func-returns-value]
     texts = [f"{text} {number}" for number in range(20) for text in TEXTS]
-    with pytest.raises(UserError, match=r"the connection broke .*7 times; start the server again, and run the same"):
+    with pytest.raises(UserError, match=r"no answer .* is the server running at this address\? Then run the same"):
         cached.score(without_context(texts))
     with sqlite3.connect(cached.path) as database:
         assert database.execute("SELECT COUNT(*) FROM scores").fetchone() == (40,)
@@ -427,7 +392,9 @@ def test_on_the_command_line(start: Start, rescore: Run, tmp_path: Path) -> None
     assert compared.returncode == 0 and "server + server:upper" in compared.stdout, compared.stderr
     assert_one_line_error(rescore(lists, "--lm", spec), "a server has no recommended_weight")
     fake.trouble = lambda number, text: (400, {}, b"")
-    assert_one_line_error(rescore("score", lists, "--lm", spec), "gives no log-probabilities of given text")
+    assert_one_line_error(
+        rescore("score", lists, "--lm", spec), "answers 400 Bad Request", "the text was 'The old clock"
+    )
 
 
 def test_in_python(start: Start, tmp_path: Path) -> None:
@@ -457,14 +424,14 @@ def test_an_answer_that_breaks_is_asked_for_again() -> None:
                     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{")
 
     threading.Thread(target=serve, daemon=True).start()
-    client = Client(f"http://127.0.0.1:{server.getsockname()[1]}", None, 1)
-    with pytest.raises(UserError, match=r"the connection broke .*7 times"):
-        client.post("/v1/completions", {})
+    client = Client(f"http://127.0.0.1:{server.getsockname()[1]}", None)
+    with pytest.raises(UserError, match="no answer"):
+        client.request("POST", "/v1/completions", {})
     server.close()
 
 
 def test_paths_that_are_not_ascii() -> None:
-    with pytest.raises(UserError, match="cannot be reached"):
+    with pytest.raises(UserError, match="no answer"):
         load_model("server:http://127.0.0.1:1/\u00fcber#m")
 
 
@@ -476,7 +443,7 @@ def test_a_key_is_masked_wherever_it_is_repeated(start: Start, monkeypatch: pyte
     with pytest.raises(UserError, match=r"is \*\*\*") as error:
         lm.score(without_context(["the clock ticked"]))
     assert "987654321" not in str(error.value)
-    fake.models[0]["id"] = "m-987654321"
-    with pytest.raises(UserError, match="serves no") as error:
-        load(fake)
+    fake.models = [{"id": "m-987654321"}, {"id": "m"}]
+    with pytest.raises(UserError, match="it serves") as error:
+        load_model(f"server:{fake.url}")
     assert "987654321" not in str(error.value)

@@ -60,8 +60,7 @@ class Fake:
         ways = {
             ("vllm", "/v1/completions"): self.echo,
             ("llama_cpp", "/v1/completions"): self.llama_cpp,
-            ("sglang", "/generate"): self.generate,
-            ("sglang", "/v1/completions"): self.generated_alone,
+            ("sglang", "/v1/completions"): self.sglang,
             ("llama_server", "/v1/completions"): self.generated_alone,
         }
         way = ways.get((self.form, path))
@@ -97,12 +96,11 @@ class Fake:
         told = {"tokens": names, "text_offset": [0] * len(names), "token_logprobs": [None, *given[1:]]}
         return self.completion(body["prompt"] + " and", told, len(tokens))
 
-    def generate(self, body: dict[str, Any]) -> tuple[int, Any]:
-        tokens, values = self.read(body["text"])
-        texts = tokens if body.get("return_text_in_logprobs") else [None] * len(tokens)
-        rows = [list(row) for row in zip(values, [zlib.crc32(t.encode()) for t in tokens], texts, strict=True)]
-        about = {"prompt_tokens": len(rows), "completion_tokens": 1, "input_token_logprobs": rows}
-        return 200, {"text": " and", "meta_info": {**about, "output_token_logprobs": [[-1.5, 7, " and"]]}}
+    def sglang(self, body: dict[str, Any]) -> tuple[int, Any]:
+        """SGLang: as vLLM, without offsets."""
+        tokens, values = self.read(body["prompt"])
+        told = {"text_offset": [-1] * (len(tokens) + 1), "tokens": [*tokens, " and"], "token_logprobs": [*values, -1.5]}
+        return self.completion(body["prompt"] + " and", told, len(tokens))
 
     def generated_alone(self, body: dict[str, Any]) -> tuple[int, Any]:
         tokens, _ = self.read(body["prompt"])
@@ -129,7 +127,7 @@ def served(fake: Fake) -> Iterator[Fake]:
                 fake.under_way += 1
                 fake.most_under_way = max(fake.most_under_way, fake.under_way)
             time.sleep(fake.seconds)
-            text = body.get("prompt") or body["text"]
+            text = body["prompt"]
             trouble = fake.trouble(number, text)
             with fake.lock:
                 fake.under_way -= 1

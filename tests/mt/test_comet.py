@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rescore.errors import UserError
-from rescore.metrics.base import Translation
+from rescore.metrics.base import Input
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.check import parse
 from tests.conftest import Run, assert_one_line_error, read_report
@@ -72,15 +72,13 @@ def test_scores_are_those_of_the_library(model: Path) -> None:
     from rescore.mt.comet import Comet
 
     metric = Comet(model)
-    rows = metric.statistics(
-        [Translation(source, text) for source, text, _ in TRIPLES], [(one,) for *_, one in TRIPLES]
-    )
+    rows = metric.statistics([Input(source, text) for source, text, _ in TRIPLES], [(one,) for *_, one in TRIPLES])
     np.testing.assert_allclose(metric.sentence_values(rows) / 100, own(model, TRIPLES), atol=1e-5)
     assert metric.values(rows.sum(axis=0)[None])[0] == pytest.approx(100 * own(model, TRIPLES).mean(), abs=1e-3)
     assert metric.statistics([], []).shape == (0, 2)
     texts = ["the old house", "a house", "the clock"]
     every = [("das haus", one, other) for one in texts for other in texts]
-    losses = metric.pair_losses([Translation("das haus", text) for text in texts])
+    losses = metric.pair_losses([Input("das haus", text) for text in texts])
     np.testing.assert_allclose(losses, 100 - 100 * own(model, every).reshape(3, 3), atol=1e-3)
 
 

@@ -167,8 +167,6 @@ def test_all_in_other_commands(folder: Path, rescore: Run, translations: Path) -
     assert_one_line_error(rescore(translations, "--lm", name, "--weight", "0.1"), "5 --lm, but 1 --weight")
     assert_one_line_error(rescore(translations, "--lm", f"lexical:all:channel:{folder}"), "leave out channel")
     assert_one_line_error(rescore(translations, "--lm", "ngram:all:lm.arpa", "--weight", "0.1"), "lm.arpa")
-    taken_apart = rescore("recipe", "--each", "tta", name)
-    assert taken_apart.stdout.split() == ["tta", *(f"{reading}:{folder}" for reading in READINGS)]
 
 
 def test_all_in_python(folder: Path, translations: Path) -> None:

@@ -22,8 +22,7 @@ class Correction(Declared):
     text: str = option("-", metavar="TEXT", argument=True, reads=True)
     words: str = option(
         "",
-        "Your terms: one `term`, or `heard => term`, per line, perhaps with a tab and a weight; or one line "
-        "`utterance word word ...` per utterance.",
+        "Your terms: one `term`, or `heard => term`, per line; or one line `utterance word word ...` per utterance.",
         metavar="FILE",
         required=True,
         reads=True,
