@@ -234,9 +234,12 @@ def tune(
         UserError: there is no list; a list has no reference, or lacks a column.
     """
     if plan is None:
-        from rescore.api import plan_to_tune  # here: commands make their plan themselves
+        from rescore.border import checked_lists, config_of  # here: commands make their plan themselves
 
-        plan, lists = plan_to_tune(lists, columns, metric, decision, **options)
+        config = config_of(metric, decision, columns=columns, **options)
+        lists = checked_lists("tune", lists)
+        plan = resolve(config, dev=lists)
+        lists = list(expand(plan, lists, dev=True))
     if not lists:
         raise UserError("no lists to tune on")
     added_columns(lists)  # all lists have them, or no list

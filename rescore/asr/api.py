@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rescore import pipeline
-from rescore.api import as_weights, checked_lists, config_of
 from rescore.asr.confidence import Word, confidences
 from rescore.asr.correct import Corrected, Corrector
 from rescore.asr.formats.documents import Text
 from rescore.asr.merge import merge as merged
+from rescore.border import as_weights, checked_lists, config_of
 from rescore.config import RunConfig
 from rescore.errors import UserError, counted
 from rescore.metrics.listed import WordList
