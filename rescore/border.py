@@ -15,7 +15,6 @@ from typing import Any, cast
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, each, load
-from rescore.lms.base import Public
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
@@ -48,8 +47,6 @@ def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
 
 
 def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
-    if isinstance(given, Public):
-        return given.lm
     if hasattr(given, "score") and hasattr(given, "fingerprint"):
         return cast("LanguageModel", given)
     if callable(given):

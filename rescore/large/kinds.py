@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rescore.large.hub import find
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Spec, Wrapped
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Spec
+from rescore.lms.wrapped import Wrapped
 
 if TYPE_CHECKING:
-    from rescore.large.ctc import CtcModel
     from rescore.large.seq2seq import Seq2SeqLM
     from rescore.large.speech import SpeechModel
     from rescore.lms.scorers import NetworkScorer
@@ -33,7 +33,7 @@ class HubKind(Kind):
 class MaskedKind(HubKind):
     """The pseudo-log-likelihood."""
 
-    capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(pseudo=True, vectors=True)
     options = ("intact",)
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
@@ -45,7 +45,7 @@ class MaskedKind(HubKind):
 class CausalKind(HubKind):
     """log p of each token given [BOS] and those before."""
 
-    capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(source=True, vectors=True)
     prompted = True
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
@@ -66,19 +66,6 @@ class Seq2SeqKind(HubKind):
 
         codes, channel = _values(spec), "channel" in spec.options
         return Seq2SeqLM(spec.name, spec.path, computing, channel, codes.get("src"), codes.get("tgt"))
-
-
-class CtcKind(HubKind):
-    """log p of the hypothesis given its recording, of a CTC model."""
-
-    capabilities = Capabilities(audio=True)
-    options = ("language=",)
-
-    def load_folder(self, spec: Spec, computing: ComputeOptions) -> CtcModel:
-        """`hf-ctc[:language=CODE]:DIR`; the code names an adapter of MMS."""
-        from rescore.large.ctc import CtcModel
-
-        return CtcModel(spec.name, spec.path, computing, _values(spec).get("language"))
 
 
 class SpeechKind(HubKind):
