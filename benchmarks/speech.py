@@ -1,7 +1,7 @@
 """Speed of models that listen beside a loop of transformers calls for each hypothesis: python benchmarks/speech.py.
 
-Models have the sizes of wav2vec2-base (with four layers) and of Whisper tiny, and random weights; recordings are five
-seconds of noise. Times are CPU seconds of one thread, so that other work on the machine does not count.
+The model has the sizes of Whisper tiny, and random weights; recordings are five seconds of noise. Times are CPU seconds
+of one thread, so that other work on the machine does not count.
 """
 
 from __future__ import annotations
@@ -20,17 +20,9 @@ import transformers
 from rescore.formats.audio import samples
 from rescore.lms import Question, load
 from rescore.nbest import Audio
-from tests.large.speech_models import letters, subwords
+from tests.large.speech_models import subwords
 
 RATE, SECONDS, RECORDINGS, HYPOTHESES = 16_000, 5, 2, 10
-
-
-def ctc_model(folder: Path) -> None:
-    tokenizer = letters(folder)
-    config = transformers.Wav2Vec2Config(vocab_size=len(tokenizer), pad_token_id=0, num_hidden_layers=4)
-    transformers.Wav2Vec2ForCTC(config).eval().save_pretrained(folder)
-    transformers.Wav2Vec2FeatureExtractor().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def speech_model(folder: Path) -> None:
@@ -43,9 +35,9 @@ def speech_model(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def loop(folder: Path, library_class: str, questions: list[Question]) -> None:
+def loop(folder: Path, questions: list[Question]) -> None:
     """A call of the model with its own loss for each hypothesis."""
-    model = getattr(transformers, library_class).from_pretrained(folder).eval()
+    model = transformers.AutoModelForSpeechSeq2Seq.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     features = transformers.AutoFeatureExtractor.from_pretrained(folder)
     with torch.inference_mode():
@@ -72,22 +64,17 @@ def main() -> None:
             audio.append(Audio(str(path), name=str(number)))
         text = "the quick brown fox jumps over the lazy dog number "
         questions = [Question(text + chr(97 + rank), audio=one) for one in audio for rank in range(HYPOTHESES)]
-        for kind, library_class, build in (
-            ("hf-ctc", "AutoModelForCTC", ctc_model),
-            ("hf-speech", "AutoModelForSpeechSeq2Seq", speech_model),
-        ):
-            folder = Path(name) / kind
-            folder.mkdir()
-            build(folder)
-            lm = load(f"{kind}:{folder}")
-            lm.score(questions[:1])
-            ours = seconds(lambda lm=lm: lm.score(questions))
-            theirs = seconds(lambda folder=folder, about=library_class: loop(folder, about, questions))
-            print(
-                f"{kind}: {RECORDINGS / ours:.2f} utterances and {len(questions) / ours:.1f} hypotheses a CPU second; "
-                f"a loop {len(questions) / theirs:.1f} hypotheses; {theirs / ours:.1f} times; an hour of speech "
-                f"{ours * 60 / RECORDINGS / SECONDS:.1f} CPU minutes"
-            )
+        folder = Path(name) / "model"
+        folder.mkdir()
+        speech_model(folder)
+        lm = load(f"hf-speech:{folder}")
+        lm.score(questions[:1])
+        ours, theirs = seconds(lambda: lm.score(questions)), seconds(lambda: loop(folder, questions))
+        print(
+            f"{RECORDINGS / ours:.2f} utterances and {len(questions) / ours:.1f} hypotheses a CPU second; "
+            f"a loop {len(questions) / theirs:.1f} hypotheses; {theirs / ours:.1f} times; an hour of speech "
+            f"{ours * 60 / RECORDINGS / SECONDS:.1f} CPU minutes"
+        )
 
 
 if __name__ == "__main__":

@@ -145,7 +145,8 @@ def score(
             as by another model of the same kind, the column is called after the model's folder, such as `tta.small`,
             where all models are given by name, as on the command line; else `tta.2`.
         norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
-        options: further fields of `rescore.RunConfig`, such as `count_tokens=True`.
+        options: further fields of `rescore.RunConfig`, such as `count_tokens=True`; and options that add hypotheses,
+            such as `recombine=5`, or `respell=5, channel="shipped"`.
 
     Raises:
         UserError: a model cannot be loaded, or the lists are damaged.
@@ -161,7 +162,7 @@ def score(
     every = checked_lists("score", lists, texts=True)
     config = config_of(norm=norm, lms=_names(lms), **options)
     plan = pipeline.resolve(config, every, load=lambda: as_models(lms), specs=specs_of(lms), measures=False)
-    return list(pipeline.score(plan, every))
+    return list(pipeline.score(plan, pipeline.expand(plan, every)))
 
 
 def _names(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ FORMATS: Registry[Any] = Registry(
         "speech": ("rescore.asr.formats.speech:SERVICES", "Azure, Google, AWS or Vosk JSON"),
         "fairseq": ("rescore.formats.translation:FAIRSEQ", "fairseq log"),
         "moses": ("rescore.formats.translation:MOSES", "Moses or Marian n-best"),
-        "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT log or n_best lines"),
+        "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT n_best lines"),
         "hf": ("rescore.formats.records:HUGGING_FACE", "Hugging Face generate, as JSON"),
         "sockeye": ("rescore.formats.records:SOCKEYE", "Sockeye JSON"),
         "nemo": ("rescore.formats.records:NEMO", "NeMo manifest with beams"),
@@ -136,7 +136,6 @@ KINDS: Registry[Any] = Registry(
         "hf-masked": ("rescore.large.kinds:MaskedKind", "masked language model of Hugging Face transformers"),
         "hf-causal": ("rescore.large.kinds:CausalKind", "causal language model of Hugging Face transformers"),
         "hf-seq2seq": ("rescore.large.kinds:Seq2SeqKind", "translation model of Hugging Face transformers"),
-        "hf-ctc": ("rescore.large.kinds:CtcKind", "CTC speech model of Hugging Face transformers; listens to --audio"),
         "hf-speech": (
             "rescore.large.kinds:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",

@@ -31,7 +31,7 @@ from rescore.reports.files import read as read_results
 from rescore.reports.overview import render_overview
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
-from tests.large.speech_models import build_ctc, build_speech, sound
+from tests.large.speech_models import build_speech, sound
 from tests.large.test_huggingface import build as causal_model
 from tests.large.test_seq2seq import build as translation_model
 from tests.lms.test_ngram import ARPA
@@ -225,9 +225,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _speech(folder: Path) -> None:
     """A sound for each list, and speech models under the names that the docs use."""
-    for name, build in ("facebook/wav2vec2-base-960h", build_ctc), ("openai/whisper-small", build_speech):
+    for model, name in ("whisper", "openai/whisper-small"), ("moonshine", "UsefulSensors/moonshine-base"):
         (folder / name).mkdir(parents=True)
-        build("hubert" if build is build_ctc else "whisper", folder / name)
+        build_speech(model, folder / name)
     (folder / "wav").mkdir()
     lines = []
     for number, nbest in enumerate(formats.read([folder / f"{name}.json" for name in ("dev", "test")])):

@@ -51,7 +51,6 @@ WITH_TORCH = (
     "lms/scorers.py",
     "lms/training",
     "lms/fast.py",
-    "large/ctc.py",
     "large/network.py",
     "large/seq2seq.py",
     "large/speech.py",

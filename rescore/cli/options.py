@@ -143,14 +143,13 @@ class InputOptions(Declared):
 
         return formats.read_output(path, self._references(), allow_missing=self.allow_missing, **self._how())
 
-    def iterate(self, paths: Sequence[str], skip: bool = False) -> Iterator[NbestList]:
-        """The lists as a stream, which --ref does not allow; `skip` goes on after a line that cannot be read."""
+    def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
+        """The lists as a stream, which --ref does not allow."""
         from rescore import formats
 
         if self.ref:
             return iter(self.read(paths))
-        options = ReadOptions(**self.read_options.values, skip=skip)
-        return self._prepared(formats.iterate(paths, **self._how() | {"options": options}))
+        return self._prepared(formats.iterate(paths, **self._how()))
 
     def _references(self) -> References | None:
         """The files of references, if there are any."""

@@ -63,8 +63,7 @@ class Scoring(Declared):
     )
     on_error: str = option(
         "stop",
-        "stop: end at the first error. skip: report and leave out unreadable lines and, with --engine ray, lists whose "
-        "scoring fails.",
+        "stop: end at the first error. skip: with --engine ray, report and leave out lists whose scoring fails.",
         choices=("stop", "skip"),
     )
     count_tokens: bool | None = option(
@@ -116,7 +115,7 @@ def command(
             return
         measuring = MetricOptions(words=listed.words)
         config = options.configured(config, lms, measuring=measuring, count_tokens=own.count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=own.skip), most=1)
+        head, lists = pipeline.first_lists(inputs.iterate(nbest), most=1)
         plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=own.skip), measures=False)
         lists = pipeline.expand(plan, lists)
         with options.progress_bar(None, f"score {', '.join(model.name for model in plan.models)}") as bar:

@@ -9,7 +9,6 @@ from rescore.large.hub import find
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Spec, Wrapped
 
 if TYPE_CHECKING:
-    from rescore.large.ctc import CtcModel
     from rescore.large.seq2seq import Seq2SeqLM
     from rescore.large.speech import SpeechModel
     from rescore.lms.scorers import NetworkScorer
@@ -66,19 +65,6 @@ class Seq2SeqKind(HubKind):
 
         codes, channel = _values(spec), "channel" in spec.options
         return Seq2SeqLM(spec.name, spec.path, computing, channel, codes.get("src"), codes.get("tgt"))
-
-
-class CtcKind(HubKind):
-    """log p of the hypothesis given its recording, of a CTC model."""
-
-    capabilities = Capabilities(audio=True)
-    options = ("language=",)
-
-    def load_folder(self, spec: Spec, computing: ComputeOptions) -> CtcModel:
-        """`hf-ctc[:language=CODE]:DIR`; the code names an adapter of MMS."""
-        from rescore.large.ctc import CtcModel
-
-        return CtcModel(spec.name, spec.path, computing, _values(spec).get("language"))
 
 
 class SpeechKind(HubKind):

@@ -1,8 +1,7 @@
 """Models of transformers that listen: log p(hypothesis given recording).
 
 A recording is encoded once, alone, so that its scores do not depend on other recordings; all hypotheses about it are
-scored in one batch. `hf-speech` reads them with the decoder of a sequence-to-sequence model; `hf-ctc` is in
-`rescore.large.ctc`.
+read by the decoder in one batch.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,45 +33,98 @@ CACHED = 2**27
 """The most numbers in the keys and values of one batch: 512 MiB in float32."""
 
 
-class ListeningModel(Streamed):
-    """A speech model with its features and tokenizer."""
+@dataclass(frozen=True, slots=True)
+class _Prompted:
+    """The decoder after it has read the prompt, for one recording."""
+
+    heard: Any
+    """The output of the encoder for one recording."""
+    cache: Any
+    """Keys and values of the recording and the prompt."""
+    logits: Tensor
+    """Of the first token of a text, (vocabulary,)."""
+
+
+class SpeechModel(Streamed):
+    """log p of each token of a text, and of its end, given a recording, as a sequence-to-sequence model has it."""
 
     capabilities = Capabilities(audio=True)
-    library_class: str
-    about: str
-    leading = ""
-    """What stands before the first word of a text."""
 
-    def __init__(self, name: str, folder: Path, computing: ComputeOptions, language: str | None = None) -> None:
+    def __init__(
+        self, name: str, folder: Path, computing: ComputeOptions, language: str | None, task: str | None
+    ) -> None:
         """
         Args:
-            language: as the model's tokenizer names it; None for a model of one language.
+            language: as Whisper names it, such as de. task: transcribe or translate, of Whisper. None for what the
+                model's generation config says.
         """
         self.name = self.model = name
-        self._folder, self._language = folder, language
+        self._folder = folder
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
         if self.precision == "int8":
             raise UserError("--precision int8 is not for models that listen; give float32 or bf16")
-        self._model, self._tokenizer = load_model(folder, self.library_class, self.about)
+        self._budget = computing.batch_tokens or 0
+        self._model, self._tokenizer = load_model(
+            folder, "AutoModelForSpeechSeq2Seq", "a sequence-to-sequence speech model"
+        )
         self._features = _features(folder)
         self.rate = int(self._features.sampling_rate)
-        self._prepare()
         self._model.to(self._device, DTYPES[self.precision])
         self._case = _case(self._tokenizer)
-
-    @abstractmethod
-    def _prepare(self) -> None:
-        """Set the language and read the tokens that frame a text."""
+        config = self._model.generation_config
+        start = config.decoder_start_token_id
+        start = self._model.config.decoder_start_token_id if start is None else start
+        if start is None or self._tokenizer.eos_token_id is None:
+            raise UserError(f"{folder}: says no decoder_start_token_id or no end token; not a speech model")
+        whisper = hasattr(config, "no_timestamps_token_id") or self._model.config.model_type == "whisper"
+        if not whisper and (language or task):
+            raise UserError(f"--lm {name}: language and task are options of Whisper models; leave them out")
+        forced = getattr(config, "forced_bos_token_id", None)
+        more = self._whisper_prompt(config, language, task) if whisper else [] if forced is None else [int(forced)]
+        self.prompt = [int(start), *more]
+        self.leading = " " if whisper else ""
+        """What stands before the first word of a text; Whisper writes a blank."""
+        self._end = int(self._tokenizer.eos_token_id)
 
     @cached_property
     def fingerprint(self) -> str:
-        about = json.dumps([type(self).__name__, self._settings(), self.precision])
+        about = json.dumps(["SpeechModel", [self.prompt, self.leading], self.precision])
         return hashlib.sha256(about.encode() + content_digest(self._folder)).hexdigest()
 
-    def _settings(self) -> list[Any]:
-        """What changes scores beside the files of the model."""
-        return [self._language]
+    def _whisper_prompt(self, config: Any, language: str | None, task: str | None) -> list[int]:
+        """Language, task and no timestamps, as far as the model has these."""
+        languages: dict[str, int] = getattr(config, "lang_to_id", None) or {}
+        tasks: dict[str, int] = getattr(config, "task_to_id", None) or {}
+        forced = {
+            place: token for place, token in getattr(config, "forced_decoder_ids", None) or [] if token is not None
+        }
+        silent = getattr(config, "no_timestamps_token_id", None)
+        if not languages and (language or task):
+            raise UserError(f"--lm {self.name}: the model has one language and one task; leave out language= and task=")
+        prompt = list(forced.values())
+        if languages:
+            language = language or getattr(config, "language", None)
+            prompt = [self._language(languages, language, forced.get(1))]
+            task = task or getattr(config, "task", None) or "transcribe"
+            if tasks and task not in tasks:
+                raise UserError(f"--lm {self.name}: {task} is no task of the model; it knows {', '.join(tasks)}")
+            prompt += [tasks[task]] if tasks else []
+        return prompt if silent is None or silent in prompt else [*prompt, int(silent)]
+
+    def _language(self, languages: dict[str, int], language: str | None, usual: int | None) -> int:
+        """The token of a language; `usual` where no language is named."""
+        if language is None and usual is not None:
+            return usual
+        if language is None:
+            raise UserError(
+                f"--lm {self.name}: the model knows {len(languages)} languages; give hf-speech:language=en:NAME"
+            )
+        code = f"<|{language.strip('<|>').lower()}|>"
+        if code not in languages:
+            known = ", ".join(sorted(name.strip("<|>") for name in languages)[:8])
+            raise UserError(f"--lm {self.name}: {self._folder} knows no language {language}; it knows {known} ...")
+        return languages[code]
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """Places of questions with their scores, a recording after the other; 0 where the recording is `NO_AUDIO`."""
@@ -121,128 +172,6 @@ class ListeningModel(Streamed):
             key: value.to(device, dtype) if value.is_floating_point() else value.to(device)
             for key, value in features.items()
         }
-
-    @abstractmethod
-    def _scores(self, audio: Audio, texts: Sequence[Sequence[int]]) -> list[TokenScores]:
-        """The scores of texts about a recording, each as its tokens."""
-
-
-def _features(folder: Path) -> Any:
-    import transformers
-
-    try:
-        return transformers.AutoFeatureExtractor.from_pretrained(
-            str(folder), local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:  # the library raises many kinds of errors for an unreadable folder
-        raise UserError(
-            f"{folder}: no features of sound in it ({' '.join(str(error).split())[:120]}); save the processor of the "
-            "model there, with preprocessor_config.json"
-        ) from None
-
-
-def _case(tokenizer: Any) -> str:
-    """`upper` or `lower` where a vocabulary has letters of one case only; else empty: texts are read as they are."""
-    if getattr(tokenizer, "do_lower_case", False):
-        return ""
-    special = set(tokenizer.all_special_tokens)
-    letters = "".join(
-        token for token in tokenizer.get_vocab() if token not in special and token[:1] + token[-1:] != "<>"
-    )
-    upper, lower = letters != letters.lower(), letters != letters.upper()
-    return "" if upper == lower else "upper" if upper else "lower"
-
-
-@dataclass(frozen=True, slots=True)
-class _Prompted:
-    """The decoder after it has read the prompt, for one recording."""
-
-    heard: Any
-    """The output of the encoder for one recording."""
-    cache: Any
-    """Keys and values of the recording and the prompt."""
-    logits: Tensor
-    """Of the first token of a text, (vocabulary,)."""
-
-
-class SpeechModel(ListeningModel):
-    """log p of each token of a text, and of its end, given a recording, as a sequence-to-sequence model has it."""
-
-    library_class, about = "AutoModelForSpeechSeq2Seq", "a sequence-to-sequence speech model"
-
-    def __init__(
-        self, name: str, folder: Path, computing: ComputeOptions, language: str | None, task: str | None
-    ) -> None:
-        """
-        Args:
-            language: as the model names it, such as de. task: transcribe or translate, of Whisper; None for what the
-                model's generation config says.
-        """
-        self._task = task
-        super().__init__(name, folder, computing, language)
-        self._budget = computing.batch_tokens or 0
-
-    def _prepare(self) -> None:
-        config = self._model.generation_config
-        start = config.decoder_start_token_id
-        start = self._model.config.decoder_start_token_id if start is None else start
-        if start is None or self._tokenizer.eos_token_id is None:
-            raise UserError(f"{self._folder}: says no decoder_start_token_id or no end token; not a speech model")
-        whisper = hasattr(config, "no_timestamps_token_id") or self._model.config.model_type == "whisper"
-        if whisper:
-            self.leading = " "  # as Whisper writes
-        elif self._task is not None:
-            raise UserError(f"--lm {self.name}: task is an option of Whisper models; leave it out")
-        more = self._whisper_prompt(config) if whisper else self._other_prompt(config)
-        self.prompt = [int(start), *more]
-        self._end = int(self._tokenizer.eos_token_id)
-
-    def _whisper_prompt(self, config: Any) -> list[int]:
-        """Language, task and no timestamps, as far as the model has these."""
-        languages: dict[str, int] = getattr(config, "lang_to_id", None) or {}
-        tasks: dict[str, int] = getattr(config, "task_to_id", None) or {}
-        prompt: list[int] = []
-        forced = {
-            place: token for place, token in getattr(config, "forced_decoder_ids", None) or [] if token is not None
-        }
-        language = self._language or getattr(config, "language", None)
-        if language is not None:
-            code = f"<|{language.strip('<|>').lower()}|>"
-            if code not in languages:
-                known = ", ".join(sorted(name.strip("<|>") for name in languages)[:8]) or "none"
-                raise UserError(f"--lm {self.name}: {self._folder} knows no language {language}; it knows {known} ...")
-            prompt.append(languages[code])
-        elif 1 in forced:
-            prompt.append(forced[1])
-        elif languages:
-            raise UserError(
-                f"--lm {self.name}: the model knows {len(languages)} languages; give hf-speech:language=en:NAME"
-            )
-        if prompt or self._task:
-            task = self._task or getattr(config, "task", None) or "transcribe"
-            if tasks and task not in tasks:
-                raise UserError(f"--lm {self.name}: {task} is no task of the model; it knows {', '.join(tasks)}")
-            if not tasks and self._task:
-                raise UserError(f"--lm {self.name}: the model has one task; leave out task={self._task}")
-            prompt += [tasks[task]] if tasks else []
-        silent = getattr(config, "no_timestamps_token_id", None)
-        return prompt if silent is None else [*prompt, int(silent)]
-
-    def _other_prompt(self, config: Any) -> list[int]:
-        """The first token where the model forces one, such as the language of a translation."""
-        if self._language is not None:
-            codes: dict[str, int] = getattr(self._tokenizer, "lang_code_to_id", None) or {}
-            if self._language not in codes:
-                known = ", ".join(sorted(codes)[:8]) or "only one"
-                raise UserError(
-                    f"--lm {self.name}: {self._folder} knows no language {self._language}; it knows {known}"
-                )
-            return [codes[self._language]]
-        forced = getattr(config, "forced_bos_token_id", None)
-        return [] if forced is None else [int(forced)]
-
-    def _settings(self) -> list[Any]:
-        return [self.prompt, self.leading]
 
     def _scores(self, audio: Audio, texts: Sequence[Sequence[int]]) -> list[TokenScores]:
         prompted = self._prompted(audio)
@@ -313,3 +242,29 @@ class SpeechModel(ListeningModel):
             names, unknown = self.names([*text, self._end])
             results.append(TokenScores(names, values[row, : len(names)].copy(), unknown))
         return results
+
+
+def _features(folder: Path) -> Any:
+    import transformers
+
+    try:
+        return transformers.AutoFeatureExtractor.from_pretrained(
+            str(folder), local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:  # the library raises many kinds of errors for an unreadable folder
+        raise UserError(
+            f"{folder}: no features of sound in it ({' '.join(str(error).split())[:120]}); save the processor of the "
+            "model there, with preprocessor_config.json"
+        ) from None
+
+
+def _case(tokenizer: Any) -> str:
+    """`upper` or `lower` where a vocabulary has letters of one case only; else empty: texts are read as they are."""
+    if getattr(tokenizer, "do_lower_case", False):
+        return ""
+    special = set(tokenizer.all_special_tokens)
+    letters = "".join(
+        token for token in tokenizer.get_vocab() if token not in special and token[:1] + token[-1:] != "<>"
+    )
+    upper, lower = letters != letters.lower(), letters != letters.upper()
+    return "" if upper == lower else "upper" if upper else "lower"

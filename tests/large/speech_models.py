@@ -12,9 +12,8 @@ import tokenizers
 import torch
 import transformers
 
-LETTERS = "|abcdefghijklmnopqrstuvwxyz'"
+LETTERS = "|ABCDEFGHIJKLMNOPQRSTUVWXYZ'"
 RATE = 16_000
-CTC = ("wav2vec2", "hubert", "wavlm", "wav2vec2-bert", "parakeet")
 SPEECH = ("whisper", "speech-to-text", "speecht5", "moonshine")
 
 
@@ -27,9 +26,9 @@ def sound(path: Path, seconds: float = 0.6, seed: int = 0, rate: int = RATE, **h
     return path
 
 
-def letters(folder: Path, upper: bool = False) -> Any:
-    """A CTC tokenizer of letters: 0 is the blank."""
-    names = ["<pad>", "<s>", "</s>", "<unk>", *(LETTERS.upper() if upper else LETTERS)]
+def capitals(folder: Path) -> Any:
+    """A tokenizer of capital letters."""
+    names = ["<pad>", "<s>", "</s>", "<unk>", *LETTERS]
     (folder / "vocab.json").write_text(json.dumps({name: number for number, name in enumerate(names)}))
     return transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json"))
 
@@ -44,36 +43,6 @@ def subwords(folder: Path, special: list[str]) -> Any:
     inner.decoder = tokenizers.decoders.ByteLevel()
     named = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
     return transformers.PreTrainedTokenizerFast(tokenizer_object=inner, additional_special_tokens=special, **named)
-
-
-def build_ctc(name: str, folder: Path, upper: bool = False) -> Path:
-    torch.manual_seed(3)
-    tokenizer = letters(folder, upper)
-    features: Any = transformers.Wav2Vec2FeatureExtractor(do_normalize=True, return_attention_mask=name != "wav2vec2")
-    common: dict[str, Any] = {"vocab_size": len(tokenizer), "pad_token_id": 0, "hidden_size": 16}
-    common |= {"num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "initializer_range": 0.5}
-    waves = {"conv_dim": (8, 8), "conv_kernel": (10, 8), "conv_stride": (8, 40), "num_conv_pos_embeddings": 4}
-    waves |= {"num_conv_pos_embedding_groups": 2, **common}
-    if name == "wav2vec2":
-        model: Any = transformers.Wav2Vec2ForCTC(transformers.Wav2Vec2Config(**waves))
-    elif name == "hubert":
-        model = transformers.HubertForCTC(
-            transformers.HubertConfig(feat_extract_norm="layer", do_stable_layer_norm=True, **waves)
-        )
-    elif name == "wavlm":
-        model = transformers.WavLMForCTC(transformers.WavLMConfig(feat_extract_norm="layer", **waves))
-    elif name == "wav2vec2-bert":
-        config = transformers.Wav2Vec2BertConfig(feature_projection_input_dim=160, output_hidden_size=16, **common)
-        model, features = transformers.Wav2Vec2BertForCTC(config), transformers.SeamlessM4TFeatureExtractor()
-    else:
-        encoder = {key: value for key, value in common.items() if key not in ("vocab_size", "pad_token_id")}
-        encoder |= {"num_mel_bins": 80, "subsampling_conv_channels": 8, "attention_bias": True}
-        config = transformers.ParakeetCTCConfig(vocab_size=len(tokenizer), pad_token_id=0, encoder_config=encoder)
-        model, features = transformers.ParakeetForCTC(config), transformers.ParakeetFeatureExtractor()
-    model.eval().save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    features.save_pretrained(folder)
-    return folder
 
 
 def build_speech(name: str, folder: Path, languages: tuple[str, ...] = ("en", "de")) -> Path:

@@ -63,11 +63,10 @@ NAMES = [
 
 COLUMN = {"model": "tta", "fingerprint": "ab" * 32, "norm": "sum", "precision": "float32"}
 LISTS = [
-    {"columns": {"tta": COLUMN}},
-    {"id": "a-1", "ref": "a b", "src": "x y", "hyps": [
+    {"id": "a-1", "ref": "a b", "src": "x y", "columns": {"tta": COLUMN}, "hyps": [
         {"text": "a c", "score": -1.5, "scores": {"tta": -3.0}},
         {"text": "a b", "score": -2, "scores": {"tta": -1.0}}]},
-    {"id": "a-2", "ref": "b", "hyps": [
+    {"id": "a-2", "ref": "b", "columns": {"tta": COLUMN}, "hyps": [
         {"text": "b", "score": -1, "scores": {"tta": -1.0}}, {"text": "c", "score": -1.5, "scores": {"tta": -2.5}}]},
 ]  # fmt: skip
 

@@ -111,10 +111,10 @@ def test_equal_bytes_of_models_that_listen(
 ) -> None:
     """Workers read the recordings themselves, or get them with the lists."""
     pytest.importorskip("transformers")
-    from tests.large.speech_models import build_ctc, sound
+    from tests.large.speech_models import build_speech, sound
 
     monkeypatch.setattr(local, "WINDOW", 6)
-    build_ctc("hubert", tmp_path)
+    build_speech("moonshine", tmp_path)
     lines = []
     for number in range(5):
         path = sound(tmp_path / f"u{number}.wav", seed=number)
@@ -122,7 +122,7 @@ def test_equal_bytes_of_models_that_listen(
         hyps = [{"text": text, "score": -rank} for rank, text in enumerate(["the cat", "the cab", "a cat"])]
         lines.append({"id": f"u{number}", "hyps": hyps, "audio": content if number % 2 else str(path)})
     (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    lm = ("--lm", f"hf-ctc:{tmp_path}")
+    lm = ("--lm", f"hf-speech:{tmp_path}")
     assert rescore("score", "l.jsonl", *lm, "-o", "local.jsonl").returncode == 0
     done = rescore("score", "l.jsonl", *lm, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
     assert done.returncode == 0, done.stderr
@@ -388,13 +388,10 @@ def test_lines_that_cannot_be_read(rescore: Run, tmp_path: Path) -> None:
     good = '{"id": "u%d", "hyps": [{"text": "a", "score": -1}]}\n'
     (tmp_path / "l.jsonl").write_text(good % 1 + '{"id": "u2", "hyps": [\n' + good % 3)
     assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta"), "l.jsonl: line 2, column")
-    done = rescore("score", "l.jsonl", "--lm", "tta", "--on-error", "skip")
-    assert done.returncode == 0 and "skipped: l.jsonl: line 2" in done.stderr
-    assert [line[:12] for line in done.stdout.splitlines()] == ['{"id": "u1",', '{"id": "u3",']
 
 
 def test_many_files(rescore: Run, tmp_path: Path) -> None:
-    """A folder of JSON Lines, a pattern: both are one stream."""
+    """A folder of JSON Lines is one stream."""
     (tmp_path / "parts").mkdir()
     for number in (1, 2):
         line = f'{{"id": "u{number}", "hyps": [{{"text": "a", "score": -1}}]}}\n'
@@ -402,5 +399,3 @@ def test_many_files(rescore: Run, tmp_path: Path) -> None:
     whole = rescore("convert", "parts/part-1.jsonl", "parts/part-2.jsonl").stdout
     assert whole.count("\n") == 2
     assert rescore("convert", "parts").stdout == whole
-    assert rescore("convert", "parts/part-*.jsonl").stdout == whole
-    assert_one_line_error(rescore("convert", "parts/p?rt.json"), "no file matches this")

@@ -550,19 +550,19 @@ def test_answers_are_sent_without_delay() -> None:
 def test_recordings(tmp_path: Path) -> None:
     """As base64 or as a path in the allowed folder; a bad recording is the fault of its own request."""
     pytest.importorskip("transformers")
-    from tests.large.speech_models import build_ctc, sound
+    from tests.large.speech_models import build_speech, sound
 
-    wav, model = tmp_path / "wav", build_ctc("hubert", tmp_path)
+    wav, model = tmp_path / "wav", build_speech("moonshine", tmp_path)
     wav.mkdir()
     path = sound(wav / "a.wav", seed=1)
     sound(tmp_path / "secret.wav", seed=2)
     (wav / "text.wav").write_text("this is not a sound")
     texts = {"the cat": -1.0, "a cab": -1.5}
     hypotheses = [Hypothesis(text, {"s2s": score}) for text, score in texts.items()]
-    (expected,) = rescore.score([NbestList("u", hypotheses, audio=Audio(str(path)))], f"hf-ctc:{model}")
+    (expected,) = rescore.score([NbestList("u", hypotheses, audio=Audio(str(path)))], f"hf-speech:{model}")
     hyps = [{"text": text, "score": score} for text, score in texts.items()]
     content = {"base64": base64.b64encode(path.read_bytes()).decode()}
-    listening = Rescorer(f"hf-ctc:{model}", {"s2s": 0.5, "hf-ctc": 0.5})
+    listening = Rescorer(f"hf-speech:{model}", {"s2s": 0.5, "hf-speech": 0.5})
 
     def entry(audio: Any) -> dict[str, Any]:
         return {"id": "u", "hyps": hyps, "audio": audio}
@@ -571,8 +571,8 @@ def test_recordings(tmp_path: Path) -> None:
         for audio in content, "a.wav", {"path": "a.wav", "start": 0, "end": 9}:
             status, answer = client.rescore(entry(audio))
             assert status == 200 and "audio" not in answer
-            scores = [hyp["scores"]["hf-ctc"] for hyp in answer["hyps"]]
-            assert sorted(scores) == pytest.approx(sorted(expected.column("hf-ctc")), abs=1e-4)
+            scores = [hyp["scores"]["hf-speech"] for hyp in answer["hyps"]]
+            assert sorted(scores) == pytest.approx(sorted(expected.column("hf-speech")), abs=1e-4)
         refused = {
             "../secret.wav": "is outside the folder",
             str(tmp_path / "secret.wav"): "is outside the folder",
