@@ -347,9 +347,9 @@ class ReportOptions(Declared):
 
     def check(self) -> None:
         """Refuse tables of no known style before anything is computed."""
-        from rescore.styles import endings, style_of
-
         for path in self.table:
+            from rescore.reports.markup import endings, style_of
+
             if style_of(path) is None:
                 raise click.UsageError(f"--table {path}: its ending is not one of {endings()}")
 
@@ -367,7 +367,7 @@ class ReportOptions(Declared):
                 files.write(results, file)
         for place in self.table:
             from rescore.reports import overview
-            from rescore.styles import style_of
+            from rescore.reports.markup import style_of
 
             with formats.opened(place) as file:
                 file.write(overview.render_overview([results], "espnet", str(style_of(place))) + "\n")
