@@ -278,7 +278,6 @@ class TermRespeller:
                     for nbest, own in zip(window, ranks, strict=True)
                     for number, (place, _) in enumerate(own)
                 ]
-                self._corrector.restart()
                 corrections = iter(self._corrector.candidates(texts))
                 for nbest, own in zip(window, ranks, strict=True):
                     refuse_scored(nbest, "respell")
