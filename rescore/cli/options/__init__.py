@@ -213,9 +213,9 @@ class ReportOptions(Declared):
 
     def check(self) -> None:
         """Refuse tables of no known style before anything is computed."""
-        from rescore.reports.markup import endings, style_of
-
         for path in self.table:
+            from rescore.reports.markup import endings, style_of
+
             if style_of(path) is None:
                 raise click.UsageError(f"--table {path}: its ending is not one of {endings()}")
 
@@ -249,8 +249,7 @@ class TestOptions(Declared):
 
     test: str = option(
         "randomisation",
-        "Significance test: paired approximate randomisation, paired bootstrap, or the matched-pairs segment test (WER "
-        "only).",
+        "Significance test: paired approximate randomisation, or the matched-pairs segment test (WER only).",
         choices=TESTS,
     )
     by_speaker: bool = option(False, "Tests exchange, and intervals draw, whole speakers instead of utterances.")
