@@ -58,7 +58,6 @@ WITH_TORCH = (
     "mt/quality_estimation.py",
     "mt/unified.py",
     "research",
-    "scoring/cluster.py",
 )
 
 

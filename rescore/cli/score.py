@@ -63,8 +63,7 @@ class Scoring(Declared):
     )
     on_error: str = option(
         "stop",
-        "stop: end at the first error. skip: report and leave out unreadable lines and, with --engine ray, lists whose "
-        "scoring fails.",
+        "stop: end at the first unreadable line. skip: report and leave out unreadable lines.",
         choices=("stop", "skip"),
     )
     count_tokens: bool | None = option(
@@ -76,7 +75,7 @@ class Scoring(Declared):
 
     @property
     def skip(self) -> bool:
-        """Whether scoring continues after an error."""
+        """Whether reading continues after an unreadable line."""
         return self.on_error == "skip"
 
 
@@ -117,7 +116,7 @@ def command(
         measuring = MetricOptions(words=listed.words)
         config = options.configured(config, lms, measuring=measuring, count_tokens=own.count_tokens)
         head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=own.skip), most=1)
-        plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=own.skip), measures=False)
+        plan = pipeline.resolve(config, head, load=lms.load, measures=False)
         number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(plan.models)
         lists = pipeline.expand(plan, lists)
