@@ -41,11 +41,8 @@ _LATER = {
     "RunConfig": "rescore.config",
     "TokenScores": "rescore.lms.base",
     "Weights": "rescore.tuning.weights",
-    "confidence": "rescore.asr.api",
-    "correct": "rescore.asr.api",
-    "merge": "rescore.asr.api",
-    "recombine": "rescore.asr.api",
-    "respell": "rescore.asr.api",
+    "confidence": "rescore.asr.confidence",
+    "correct": "rescore.asr.correct",
 }
 """What is imported when it is used, beside the functions of `rescore.api`: `import rescore` costs nothing."""
 
@@ -70,11 +67,8 @@ __all__ = [
     "evaluate",
     "load",
     "load_weights",
-    "merge",
     "read",
-    "recombine",
     "rerank",
-    "respell",
     "save_weights",
     "score",
     "to_frame",

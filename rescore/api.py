@@ -38,7 +38,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
 if TYPE_CHECKING:
     from rescore.config import RunConfig
     from rescore.lms import LanguageModel
-    from rescore.lms.base import Public
+    from rescore.lms.wrapped import Wrapped
     from rescore.metrics import Normaliser
     from rescore.reports.comparison import Comparison
     from rescore.reports.results import Results
@@ -103,7 +103,7 @@ def load(
     batch_tokens: int | None = None,
     cache: str | Path | None = None,
     prompt: str | None = None,
-) -> Public:
+) -> Wrapped:
     """A language model by its name, `KIND[:OPTION...][:PATH]`; its `score` takes plain sentences, or `Question`s.
 
     Args:
@@ -121,11 +121,11 @@ def load(
         (['the', 'clock', 'tick', '##ed'], (4,))
     """
     from rescore.lms import ComputeOptions, load
-    from rescore.lms.base import Public
     from rescore.lms.cache import Cached
+    from rescore.lms.wrapped import Wrapped
 
     model = load(lm, ComputeOptions(device, precision, batch_tokens, prompt))
-    return Public(model if cache is None else Cached(model, Path(cache)))
+    return Wrapped(model) if cache is None else Cached(model, Path(cache))
 
 
 def score(
@@ -145,7 +145,8 @@ def score(
             as by another model of the same kind, the column is called after the model's folder, such as `tta.small`,
             where all models are given by name, as on the command line; else `tta.2`.
         norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
-        options: further fields of `rescore.RunConfig`, such as `count_tokens=True`.
+        options: further fields of `rescore.RunConfig`, such as `count_tokens=True`; and options that add hypotheses,
+            such as `recombine=5`, or `respell=5, channel="shipped"`.
 
     Raises:
         UserError: a model cannot be loaded, or the lists are damaged.
@@ -161,7 +162,7 @@ def score(
     every = checked_lists("score", lists, texts=True)
     config = config_of(norm=norm, lms=_names(lms), **options)
     plan = pipeline.resolve(config, every, load=lambda: as_models(lms), specs=specs_of(lms), measures=False)
-    return list(pipeline.score(plan, every))
+    return list(pipeline.score(plan, pipeline.expand(plan, every)))
 
 
 def _names(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
@@ -188,11 +189,8 @@ def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
 
 
 def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
-    from rescore.lms.base import Public
     from rescore.lms.function import FunctionModel
 
-    if isinstance(given, Public):
-        return given.lm
     if hasattr(given, "score") and hasattr(given, "fingerprint"):
         return cast("LanguageModel", given)
     if callable(given):

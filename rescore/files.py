@@ -1,57 +1,17 @@
-"""Files: read and written whole, outputs beside and renamed; patterns of names."""
+"""Files: JSON that is read whole, and outputs that are written beside and renamed."""
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import itertools
 import json
 import os
-import platform
-import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-import re2
-
 from rescore.errors import UserError
-
-MAX_EXPRESSION = 1_000
-"""Characters of an expression."""
-
-
-def finder(expression: str, place: str) -> Callable[[str], str | None]:
-    """A function that gives what a regular expression finds in a text: its first group, or all that it matches.
-
-    The function gives None where the expression does not match, or its first group has no part in the match.
-
-    Args:
-        place: the option or file that has the expression, for messages.
-    """
-    if len(expression) > MAX_EXPRESSION:
-        raise UserError(
-            f"{place}: {expression[:60]!r} ... has {len(expression):,} characters, more than {MAX_EXPRESSION:,}"
-        )
-    options = re2.Options()
-    options.log_errors = False  # RE2 writes to stderr itself
-    try:
-        pattern = re2.compile(expression, options)
-    except re2.error as error:
-        (reason,) = error.args
-        raise UserError(f"{place}: {expression!r} is not a regular expression of RE2 ({reason.decode()})") from None
-    except UnicodeEncodeError:
-        raise UserError(f"{place}: {expression!r} is not UTF-8") from None
-    group = min(1, pattern.groups)
-
-    def find(text: str) -> str | None:
-        match = pattern.search(text)
-        matched: str | None = match[group] if match else None
-        return matched
-
-    return find
-
 
 T = TypeVar("T")
 LARGEST_JSON = 1 << 26
@@ -118,55 +78,18 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
 
 def shown(name: str) -> str:
     """The name of a file as it stands in records and tables: bytes that are not UTF-8 as `\\xff`."""
-    return os.fsencode(name).decode(errors="backslashreplace") if _has_surrogates(name) else name
-
-
-def _has_surrogates(name: str) -> bool:
-    return not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name)
-
-
-KEPT_OF_NAME = 150
-"""Bytes of it in the name of what is written beside."""
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def temporary_path(path: Path) -> Path:
-    """Where a file or folder is written before it takes the place of `path`: `.NAME.MACHINE-PID-NUMBER.tmp`, beside it.
+    """Where a file or folder is written before it takes the place of `path`: `.NAME.PID-NUMBER.tmp`, beside it.
 
     Each call gives another path, so that threads can write the same file.
-
-    What writers of the same name left there that were killed, on this machine, is removed.
     """
-    start = f".{_shortened(path.name)}.{platform.node()[:40]}-"
-    with suppress(OSError):
-        for entry in os.scandir(path.parent):
-            middle = entry.name.removeprefix(start).removesuffix(".tmp")
-            pid, _, number = middle.partition("-")
-            ours = entry.name == f"{start}{middle}.tmp" and pid.isdecimal() and number.isdecimal()
-            if ours and not _runs(int(pid)):
-                shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else Path(entry.path).unlink()
-    return path.with_name(f"{start}{os.getpid()}-{next(_NUMBERS)}.tmp")
+    return path.with_name(f".{path.name}.{os.getpid()}-{next(_NUMBERS)}.tmp")
 
 
 _NUMBERS = itertools.count()
-
-
-def _shortened(name: str) -> str:
-    """A name of at most `KEPT_OF_NAME` bytes; of a longer one its beginning, and a hash of the whole."""
-    whole = os.fsencode(name)
-    if len(whole) <= KEPT_OF_NAME:
-        return name
-    digest = hashlib.sha256(whole).hexdigest()[:12]
-    return f"{whole[: KEPT_OF_NAME - len(digest) - 1].decode(errors='ignore')}-{digest}"
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # somebody else's, or none of this system's
-        return True
-    return True
 
 
 def resolved(path: Path) -> Path:

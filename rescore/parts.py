@@ -101,7 +101,7 @@ FORMATS: Registry[Any] = Registry(
         "speech": ("rescore.asr.formats.speech:SERVICES", "Azure, Google, AWS or Vosk JSON"),
         "fairseq": ("rescore.formats.translation:FAIRSEQ", "fairseq log"),
         "moses": ("rescore.formats.translation:MOSES", "Moses or Marian n-best"),
-        "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT log or n_best lines"),
+        "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT n_best lines"),
         "hf": ("rescore.formats.records:HUGGING_FACE", "Hugging Face generate, as JSON"),
         "sockeye": ("rescore.formats.records:SOCKEYE", "Sockeye JSON"),
         "nemo": ("rescore.formats.records:NEMO", "NeMo manifest with beams"),

@@ -40,10 +40,6 @@ class Word(Protocol):
     def confidence(self) -> float:
         """The probability that it is right."""
 
-    @property
-    def alternatives(self) -> tuple[tuple[str, float], ...]:
-        """What other hypotheses have in its place, with posteriors; "" is no word."""
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -146,7 +142,7 @@ class Rescorer:
     def _calibrate(self, dev: list[NbestList]) -> Any:
         plan = self._plan(dev)
         suited(plan.weights, dev, self._config.force_weights)
-        return parts.resolve(CONFIDENCES).calibrated(plan.metric, plan.weights, plan.decision_with(plan.weights), dev)
+        return parts.resolve(CONFIDENCES).calibrated(plan, dev)
 
     def choose(self, nbest: NbestList | Sequence[str]) -> Choice:
         """The decision about one list, or about texts, the most probable first.
@@ -180,16 +176,11 @@ class Rescorer:
             for nbest, text in pipeline.decide(plan, plan.weights, scored, expanded=True)
         ]
 
-    def confidences(self, choice: Choice, alternatives: int = 0) -> list[Word]:
-        """The words of the chosen text, each with the probability that it is right; see `calibrated`.
-
-        Args:
-            alternatives: number of other words in each place, at most.
-        """
+    def confidences(self, choice: Choice) -> list[Word]:
+        """The words of the chosen text, each with the probability that it is right; see `calibrated`."""
         plan = self._plan([choice.nbest])
-        run = (plan.metric, [choice.nbest], [choice.text], plan.weights)
-        words: list[list[Word]] = parts.resolve(CONFIDENCES).words_of(*run, self._calibration, alternatives)
-        return words[0]
+        words: list[Word] = parts.resolve(CONFIDENCES).words_of(plan, choice.nbest, choice.text, self._calibration)
+        return words
 
     @property
     def calibrated(self) -> bool:

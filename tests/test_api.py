@@ -296,11 +296,6 @@ TAKE_LISTS = {
     "compare": lambda lists: rescore.compare(LISTS, lists, brevity),
     "confidence": lambda lists: rescore.confidence(lists, {"s2s": 1.0}),
     "confidence dev": lambda lists: rescore.confidence(LISTS, {"s2s": 1.0}, lists),
-    "recombine": lambda lists: rescore.recombine(lists, 2),
-    "respell": lambda lists: rescore.respell(lists, 2, channel="shipped"),
-    "respell dev": lambda lists: rescore.respell(LISTS, 2, dev=lists),
-    "merge": lambda lists: rescore.merge(lists, {"b": LISTS}),
-    "merge others": lambda lists: rescore.merge(LISTS, {"b": lists}),
     "to_frame": rescore.to_frame,
     "choose_all": lambda lists: rescore.Rescorer(brevity, {"s2s": 1.0}).choose_all(lists),
     "choose": lambda lists: rescore.Rescorer(brevity, {"s2s": 1.0}).choose(lists[0]),
@@ -375,7 +370,7 @@ def test_what_counts_as_a_word_is_said_as_on_the_command_line(tmp_path: Path) ->
         scored, weights, "bwer", words=words, normaliser=parts
     ).signature  # fmt: skip
     assert rescore.compare(lists, lists, brevity, normaliser=parts).first_pass == 25.0
-    respelled = rescore.respell(lists, 4, channel="shipped", words=words)
+    respelled = rescore.score(lists, respell=4, channel="shipped", words=words)
     assert any("brandvold" in hypothesis.text for hypothesis in respelled[0].hypotheses)
     with pytest.raises(rescore.UserError, match="nowhere: "):
         rescore.tune(scored, words=tmp_path / "nowhere")
@@ -429,8 +424,8 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(run_in: Run, t
     ]
     assert rescore.confidence([], weights) == []
     for option, made in (
-        ("--recombine", rescore.recombine(lists, 5)),
-        ("--respell", rescore.respell(lists, 5, channel="shipped")),
+        ("--recombine", rescore.score(lists, recombine=5)),
+        ("--respell", rescore.score(lists, respell=5, channel="shipped")),
     ):
         done = run_in("score", "l.jsonl", "--lm", "tta-small", option, "5")
         expected = [json.loads(line) for line in done.stdout.splitlines()]
@@ -446,20 +441,6 @@ def test_confidences_under_weights_of_another_model() -> None:
     weights = rescore.Weights({"s2s": 0.5, "brevity": 0.5}, "given", columns={"brevity": column})
     with pytest.raises(rescore.UserError, match="column brevity comes from"):
         rescore.confidence(lists, weights)
-
-
-def test_merged_lists_are_those_of_the_command(run_in: Run, tmp_path: Path) -> None:
-    from rescore import formats
-    from rescore.formats.native import as_json
-
-    known = LISTS[0].hypotheses[0].text.upper()
-    other = [rescore.NbestList("u1", [rescore.Hypothesis(text, {"s2s": -1.0}) for text in ("a c", known)])]
-    formats.write(LISTS[:1], str(tmp_path / "a.jsonl"))
-    formats.write(other, str(tmp_path / "b.jsonl"))
-    done = run_in("merge", "a.jsonl", "b.jsonl", "--name", "b")
-    written = json.loads(done.stdout.splitlines()[-1])
-    assert written.pop("columns").keys() == {"b", "missing.s2s", "missing.b"}
-    assert written == as_json(rescore.merge(LISTS[:1], {"b": other})[0])
 
 
 def test_sizes_inside_a_configuration_have_limits(tmp_path: Path) -> None:

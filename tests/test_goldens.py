@@ -506,7 +506,7 @@ def test_confidence(ngram: Golden) -> None:
         ngram.quietly("score", f"{name}.json", "--lm", "ngram:lm", "-o", f"{name}.jsonl")
     ngram.quietly("tune", "dev.jsonl", "-o", "w.json")
     given = ("confidence", "test.jsonl", "--weights", "w.json")
-    ngram.run(*given, "--dev", "dev.jsonl", "--alternatives", "2", "-o", "words.jsonl")
+    ngram.run(*given, "--dev", "dev.jsonl", "-o", "words.jsonl")
     ngram.file("words.jsonl", 1)
     ngram.run(*given, "--decide", "mbr", "--scale", "0.05", "-o", "mbr.jsonl")
     segments = "".join(

@@ -210,14 +210,13 @@ def expanding_of(feature: Feature) -> OptionValues:
 
 def by_python(feature: Feature, dev: list[NbestList], test: list[NbestList]) -> tuple[str, list[str]]:
     options = dict(feature.fields)
-    if number := options.pop("recombine", 0):
-        dev, test = (rescore.recombine(some, number) for some in (dev, test))
-    if number := options.pop("respell", 0):
-        channel = options.pop("channel")
-        dev, test = (rescore.respell(some, number, channel, words=words_of(feature)) for some in (dev, test))
-    count = {"count_tokens": True} if options.get("token_bonus") else {}
     words = words_of(feature)
-    scored = [rescore.score(some, *feature.lms, **count) for some in (dev, test)]
+    scoring = {name: options.pop(name) for name in EXPANDING if name in options}
+    if scoring.get("respell"):
+        scoring["words"] = words
+    if options.get("token_bonus"):
+        scoring["count_tokens"] = True
+    scored = [rescore.score(some, *feature.lms, **scoring) for some in (dev, test)]
     metric, decision = next(iter(options.pop("metrics", ())), None), options.pop("decide", None)
     weights = rescore.tune(scored[0], metric=metric, decision=decision, words=words, **options)
     results = rescore.evaluate(scored[1], weights, metric=metric, words=words)

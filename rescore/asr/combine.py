@@ -7,11 +7,10 @@ in the recording. A recording is cut where the systems agree on two neighbouring
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
-from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +33,6 @@ HARD_LIMIT = 400
 """Words of the central system after which a piece is cut even where no other system agrees."""
 APART = 2.0
 """Seconds between the times of a word in two systems from which on they are different words."""
-CONFIDENCE = "confidence"
-"""The column with the natural log of the mean word confidence of a piece, less the system's mean."""
 
 
 def combine(
@@ -55,9 +52,8 @@ def combine(
     Raises:
         UserError: a recording has no reference.
     """
-    columns = {name: free_name(name, (CONFIDENCE, EMPTY)) for name in systems}
+    columns = {name: free_name(name, (EMPTY,)) for name in systems}
     provenance = {name: Column.component(VOTE) for name in (*columns.values(), EMPTY)}
-    provenance[CONFIDENCE] = Column.component(CONFIDENCE)
     for name in dict.fromkeys(name for recordings in systems.values() for name in recordings):
         present = {columns[system]: recordings[name] for system, recordings in systems.items() if name in recordings}
         if absent := [system for system, recordings in systems.items() if name not in recordings]:
@@ -67,65 +63,66 @@ def combine(
         tracks = [_Track.of(recording, normaliser) for recording in present.values()]
         expected = _Track.of(references[name], normaliser) if references else None
         for number, (pieces, reference) in enumerate(_pieces(tracks, expected), 1):
-            hypotheses = [
-                _hypothesis(track, piece, column, list(columns.values()), rank)
-                for rank, (track, piece, column) in enumerate(zip(tracks, pieces, present, strict=True))
-            ]
+            hypotheses = []
+            for rank, (track, piece, own) in enumerate(zip(tracks, pieces, present, strict=True)):
+                scores = (
+                    {FIRST_PASS: 0.0} | {column: float(column == own) for column in columns.values()} | {EMPTY: 0.0}
+                )
+                origin = Origin.MERGED if rank else Origin.FIRST_PASS
+                hypotheses.append(Hypothesis(track.text(piece), scores, origin, track.times_of(piece)))
             texts = () if reference is None else (reference,)
             yield NbestList(f"{name}-{number:05}", hypotheses, texts, provenance=provenance, recording=name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Track:
     """A recording of one system, and its words as they are compared."""
 
-    recording: Recording
-    """Text without blanks is split as the normaliser splits it."""
+    words: list[str]
+    """As they are written; text without blanks is split as the normaliser splits it."""
     glued: list[bool]
     """For each word, whether no blank stands before it."""
+    times: list[tuple[float, float]]
+    """Start and end of each word, none before the words before it; empty without times."""
     tokens: list[str]
     starts: list[int]
     """For each token and the end, the written word with which it begins; -1 within a normalised piece."""
-    clock: Ints | None
-    """(words,) the start of each word, in milliseconds, as far as time has run; None without times."""
-    mean_confidence: float
 
     @classmethod
     def of(cls, recording: Recording, normaliser: Normaliser) -> _Track:
-        recording, glued = _split(recording, normaliser)
-        starts_so_far = accumulate((start for start, _ in recording.times), max)
-        times = [(start, max(start, end)) for start, (_, end) in zip(starts_so_far, recording.times, strict=True)]
-        recording = replace(recording, times=times)
-        pieces = pieces_of(recording.text, normaliser)
-        begins = accumulate((len(piece.written) for piece in pieces), initial=0)
-        starts: list[int] = []
-        for piece, begin in zip(pieces, begins, strict=False):
+        words: list[str] = []
+        glued, times = [], []
+        for number, word in enumerate(recording.words):
+            parts = normaliser.split(word)
+            words += parts
+            glued += [place > 0 for place in range(len(parts))]
+            if recording.times:
+                span = recording.times[number]
+                times += spread(parts, span) if len(parts) > 1 else [span]
+        starts_so_far = accumulate((start for start, _ in times), max)
+        times = [(start, max(start, end)) for start, (_, end) in zip(starts_so_far, times, strict=True)]
+        tokens: list[str] = []
+        starts, begin = [], 0
+        for piece in pieces_of(recording.text, normaliser):
+            tokens += piece.words
             starts += [-1 if place else begin for place in range(len(piece.words))]
-        clock = None
-        if recording.times:
-            clock = np.array([round(1000 * start) for start, _ in recording.times])
-        tokens = [word for piece in pieces for word in piece.words]
-        mean = fmean(recording.confidences) if recording.confidences else 1.0
-        return cls(recording, glued, tokens, [*starts, len(recording.words)], clock, mean)
+            begin += len(piece.written)
+        return cls(words, glued, times, tokens, [*starts, len(words)])
+
+    @cached_property
+    def clock(self) -> Ints:
+        """(words,) the start of each word, in milliseconds."""
+        return np.array([round(1000 * start) for start, _ in self.times])
 
     def text(self, span: tuple[int, int]) -> str:
         """The words from the first to the last (exclusive), as they are written."""
-        words = zip(self.recording.words[slice(*span)], self.glued[slice(*span)], strict=True)
+        words = zip(self.words[slice(*span)], self.glued[slice(*span)], strict=True)
         return "".join(word if glued else f" {word}" for word, glued in words).strip()
 
-
-def _split(recording: Recording, normaliser: Normaliser) -> tuple[Recording, list[bool]]:
-    """The recording with the words that the normaliser splits, and for each word whether no blank stands before it."""
-    parts = [normaliser.split(word) for word in recording.words]
-    glued = [place > 0 for part in parts for place in range(len(part))]
-    if len(glued) == len(parts):
-        return recording, glued
-    parted = Recording()
-    for number, part in enumerate(parts):
-        times = spread(part, recording.times[number]) if recording.times else []
-        sure = [recording.confidences[number]] * len(part) if recording.confidences else []
-        parted.add(part, times, sure)
-    return parted, glued
+    def times_of(self, span: tuple[int, int]) -> tuple[tuple[float, float], ...]:
+        """The times of the pieces of `text`."""
+        timed = zip(self.words[slice(*span)], self.times[slice(*span)], strict=False)
+        return piece_times(self.text(span), [(word, start, end) for word, (start, end) in timed])
 
 
 def _pieces(tracks: Sequence[_Track], reference: _Track | None) -> Iterator[tuple[list[tuple[int, int]], str | None]]:
@@ -169,11 +166,9 @@ def _cuts(tracks: Sequence[_Track], central: int, voters: int) -> Iterator[list[
         cut = _next_cut(agree, last, voters)
         if cut is None:
             break
-        yield [
-            _word_before(pivot, track, place, cut, track is pivot) for track, place in zip(tracks, places, strict=True)
-        ]
+        yield [_word_before(pivot, track, place, cut) for track, place in zip(tracks, places, strict=True)]
         last = cut
-    yield [len(track.recording.words) for track in tracks]
+    yield [len(track.words) for track in tracks]
 
 
 def _next_cut(agree: Ints, last: int, voters: int) -> int | None:
@@ -183,7 +178,7 @@ def _next_cut(agree: Ints, last: int, voters: int) -> int | None:
         window = agree[begin : min(stop, number)]
         if len(window) and window.max() >= max(least, 1):
             return begin + int((window >= least).argmax() if least == voters else window.argmax())
-    return last + HARD_LIMIT if last + HARD_LIMIT < number and agree[last + HARD_LIMIT] else None
+    return None
 
 
 def _places(pivot: _Track, track: _Track) -> Ints:
@@ -191,7 +186,7 @@ def _places(pivot: _Track, track: _Track) -> Ints:
     places = np.full(len(pivot.tokens) + 1, -1, dtype=np.int64)
     for block in Levenshtein.editops(pivot.tokens, track.tokens).as_matching_blocks():
         places[block.a : block.a + block.size] = np.arange(block.b, block.b + block.size)
-    if pivot.clock is not None and track.clock is not None:
+    if pivot.times and track.times:
         words = np.maximum.accumulate(np.array(pivot.starts))
         others = np.maximum.accumulate(np.array(track.starts))
         matched = np.flatnonzero(places[:-1] >= 0)
@@ -212,38 +207,12 @@ def _agrees(pivot: _Track, track: _Track, places: Ints) -> Ints:
     return same.astype(np.int64)
 
 
-def _word_before(pivot: _Track, track: _Track, places: Ints, cut: int, own: bool) -> int:
-    """The words of a track before the cut: by the alignment, else by time, else by the next or the last aligned token,
-    or in proportion if both are far away."""
-    if own:
-        return pivot.starts[cut]
-    if places[cut] < 0 and pivot.clock is not None and track.clock is not None:
+def _word_before(pivot: _Track, track: _Track, places: Ints, cut: int) -> int:
+    """The words of a track before the cut: by the alignment, else by time, else by the next aligned token."""
+    if places[cut] < 0 and pivot.times and track.times:
         return int(np.searchsorted(track.clock, pivot.clock[pivot.starts[cut]]))
-    behind = np.flatnonzero(places[cut : cut + HARD_LIMIT] >= 0)
-    before = np.flatnonzero(places[max(0, cut - HARD_LIMIT) : cut][::-1] >= 0)
-    if len(behind):
-        token = int(places[cut + behind[0]])
-    elif len(before):
-        token = int(places[cut - 1 - before[0]]) + 1
-    else:
-        aligned = np.flatnonzero(places >= 0)
-        ends = (
-            np.concatenate([[0], aligned, [len(pivot.tokens)]]),
-            np.concatenate([[0], places[aligned], [len(track.tokens)]]),
-        )
-        token = int(np.interp(cut, *ends))
+    aligned = np.flatnonzero(places[cut:] >= 0)
+    token = int(places[cut + aligned[0]]) if len(aligned) else len(track.tokens)
     while track.starts[token] < 0:  # never within words that are normalised together
         token += 1
     return track.starts[token]
-
-
-def _hypothesis(track: _Track, span: tuple[int, int], column: str, columns: Sequence[str], rank: int) -> Hypothesis:
-    recording = track.recording
-    scores = {FIRST_PASS: 0.0} | {name: float(name == column) for name in columns} | {EMPTY: 0.0, CONFIDENCE: 0.0}
-    if recording.confidences and span[0] < span[1] and track.mean_confidence > 0:
-        share = fmean(recording.confidences[slice(*span)]) / track.mean_confidence
-        scores[CONFIDENCE] = math.log(max(share, 1e-3))
-    text = track.text(span)
-    timed = zip(recording.words[slice(*span)], recording.times[slice(*span)], strict=False)
-    times = piece_times(text, [(word, start, end) for word, (start, end) in timed])
-    return Hypothesis(text, scores, Origin.MERGED if rank else Origin.FIRST_PASS, times)

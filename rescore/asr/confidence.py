@@ -1,34 +1,34 @@
 """Confidences: the probability that each word of a decided text is right, their quality, and their calibration.
 
-The decided text is the pivot of a confusion network (Mangu et al. 2000): each hypothesis is aligned with it, and what a
-hypothesis has in the place of a word is an alternative to that word. The confidence of a word is the posterior of the
-hypotheses that have it, calibrated on dev lists.
+The decided text is the pivot of a confusion network (Mangu et al. 2000): each hypothesis is aligned with it. The
+confidence of a word is the posterior of the hypotheses that have it, calibrated on dev lists.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import IO
+from itertools import accumulate, pairwise
+from typing import IO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
-from rescore.asr.written import Token, pieces_of, tokens_of
-from rescore.decision import Decision
+from rescore.api import as_weights, checked_lists
+from rescore.asr.written import Piece, pieces_of, tokens_of
+from rescore.config import RunConfig
 from rescore.decision.rules import WeightsOf, combine, posteriors
 from rescore.errors import UserError, counted
 from rescore.formats.audio import RecordingSegment
-from rescore.metrics import Metric
+from rescore.formats.times import spread
 from rescore.metrics.alignment import align
-from rescore.metrics.folds import Folds, split
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList, without_copies
-from rescore.tuning import Weights
+from rescore.plan import Plan, resolve
+from rescore.tuning import Weights, suited
 from rescore.tuning.folds import warn_of_overlap
 from rescore.tuning.scale import scale_grid, warn_at_end
 
@@ -36,19 +36,16 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(NamedTuple):
     """A word of a decided text."""
 
     text: str
     confidence: float
     """The probability that it is right."""
-    alternatives: tuple[tuple[str, float], ...] = ()
-    """What other hypotheses have in its place, with posteriors, the most probable first; "" is no word."""
 
 
 class ConfusionNetwork:
-    """What the hypotheses of one list have in the places of the decided words; posteriors come later."""
+    """Which hypotheses of a list have the decided words in their places; posteriors come later."""
 
     def __init__(self, text: str, hypotheses: Sequence[str], scores: Floats, normaliser: Normaliser = EXACT) -> None:
         """
@@ -59,33 +56,32 @@ class ConfusionNetwork:
         pieces = pieces_of(text, normaliser)
         self.words = [word for piece in pieces for word in piece.written]
         self.scores = scores
-        own = [token for piece in pieces for token in piece.tokens]
-        rows = [_opposite(own, tokens_of(other, normaliser)) for other in hypotheses]
-        ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])
-        # Each written word stands for all that its piece is compared as; a piece that does not count is in all texts.
-        spans = [slice(*ends[place : place + 2]) for place, piece in enumerate(pieces) for _ in piece.written]
-        self._places = [[row[span] for span in spans] for row in rows]
-        same = [[row[span] == own[span] for span in spans] for row in rows]
-        self._same = np.array(same, dtype=np.float64).reshape(len(hypotheses), len(self.words))
+        own = tokens_of(text, normaliser)
+        rows = [_of_written(pieces, _in_place(own, tokens_of(other, normaliser))) for other in hypotheses]
+        self._same = np.array(rows, dtype=np.float64).reshape(len(hypotheses), len(self.words))
 
     def confidences(self, scale: float) -> Floats:
         """(words,) the sum of the posteriors exp(scale * score) of the hypotheses that have the word in its place."""
         return np.asarray(np.minimum(posteriors(self.scores, scale) @ self._same, 1.0))
 
-    def alternatives(self, scale: float, number: int) -> list[tuple[tuple[str, float], ...]]:
-        """For each word, at most `number` others in its place."""
-        probabilities = posteriors(self.scores, scale)
-        order = np.argsort(-probabilities, kind="stable").tolist()
-        shown = []
-        for place in range(len(self.words)):
-            mass: dict[tuple[str, ...], float] = {}  # the words as the most probable hypothesis has them come first
-            for index in order:
-                if not self._same[index, place]:
-                    other = tuple(self._places[index][place])
-                    mass[other] = mass.get(other, 0.0) + float(probabilities[index])
-            others = sorted(mass.items(), key=lambda item: -item[1])[:number]
-            shown.append(tuple((_shown(words), probability) for words, probability in others))
-        return shown
+
+def _in_place(words: Sequence[str], others: Sequence[str]) -> list[bool]:
+    """For each word, whether `others` has the same word in its place."""
+    same = [False] * len(words)
+    for block in Levenshtein.opcodes(words, others).as_matching_blocks():
+        same[block.a : block.a + block.size] = [True] * block.size
+    return same
+
+
+def _of_written(pieces: Sequence[Piece], flags: Sequence[bool]) -> list[bool]:
+    """For each written word, whether all words that its piece is compared as have the flag.
+
+    Args:
+        flags: one for each word as it is compared. A piece without such words does not count, and has the flag.
+    """
+    ends = accumulate((len(piece.words) for piece in pieces), initial=0)
+    places = zip(pieces, pairwise(ends), strict=True)
+    return [all(flags[begin:end]) for piece, (begin, end) in places for _ in piece.written]
 
 
 def networks(
@@ -98,20 +94,6 @@ def networks(
         )
         for nbest, text in zip(map(without_copies, lists), texts, strict=True)
     ]
-
-
-def _shown(words: Sequence[str]) -> str:
-    """Words as they were written; "" for none."""
-    return " ".join(word.written for word in words if isinstance(word, Token))
-
-
-def _opposite(words: Sequence[Token], others: Sequence[Token]) -> list[str]:
-    """What `others` has in the place of each word, "" for no word; words in between count for no place."""
-    opposite: list[str] = [""] * len(words)
-    for step in Levenshtein.opcodes(words, others):
-        if step.tag in ("equal", "replace"):
-            opposite[step.src_start : step.src_end] = others[step.dest_start : step.dest_end]
-    return opposite
 
 
 BINS = 10
@@ -158,11 +140,6 @@ def quality(confidences: Floats, correct: Flags) -> Quality:
     return Quality(number, right / number if number else math.nan, nce, ece, auroc)
 
 
-FOLDS = 5
-FEW = 10
-"""Number of lists from which a map is considered."""
-
-
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Posteriors exp(scale * score), and where `levels` are given, a rising step function of the word's posterior."""
@@ -174,34 +151,16 @@ class Calibration:
     """The probability that a word is right."""
 
     def confidences(self, network: ConfusionNetwork) -> Floats:
-        """(words,)."""
-        return self._mapped(network.confidences(self.scale))
-
-    def _mapped(self, posteriors: Floats) -> Floats:
+        """(words,) the probability that each word is right."""
+        posteriors = network.confidences(self.scale)
         if not self.levels:
             return posteriors
         place = np.searchsorted(self.starts, posteriors, side="right") - 1
         return np.asarray(self.levels)[place.clip(min=0)]
 
-    def words(self, network: ConfusionNetwork, alternatives: int = 0) -> list[Word]:
-        """The words of a decided text with their confidences, each with at most `alternatives` alternatives."""
-        alternatives_of = network.alternatives(self.scale, alternatives) if alternatives else [()] * len(network.words)
-        posteriors = network.confidences(self.scale)
-        return [
-            Word(word, confidence, self._shared(alternatives_of_word, posterior, confidence))
-            for word, posterior, confidence, alternatives_of_word in zip(
-                network.words, posteriors.tolist(), self._mapped(posteriors).tolist(), alternatives_of, strict=True
-            )
-        ]
-
-    def _shared(
-        self, alternatives: tuple[tuple[str, float], ...], posterior: float, confidence: float
-    ) -> tuple[tuple[str, float], ...]:
-        """Alternatives share the probability left by the word's confidence, in proportion to their posteriors."""
-        if not self.levels or posterior >= 1:
-            return alternatives
-        factor = (1 - confidence) / (1 - posterior)
-        return tuple((word, factor * probability) for word, probability in alternatives)
+    def words(self, network: ConfusionNetwork) -> list[Word]:
+        """The words of a decided text with their confidences."""
+        return list(map(Word, network.words, self.confidences(network).tolist()))
 
     @property
     def signature(self) -> str:
@@ -223,25 +182,13 @@ def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: No
         pairs = align(normaliser(reference), heard)
         flags = [expected == spoken for expected, spoken in pairs if spoken is not None]
         best = flags if sum(flags) >= sum(best) else best
-    ends = np.cumsum([0, *(len(piece.words) for piece in pieces)])
-    right = [all(best[begin:end]) for begin, end in pairwise(ends.tolist())]
-    return np.repeat(np.array(right, dtype=bool), [len(piece.written) for piece in pieces])
-
-
-def measure(
-    calibration: Calibration, lists: Sequence[NbestList], decided: Sequence[ConfusionNetwork], normaliser: Normaliser
-) -> Quality:
-    """How good the confidences of decided texts are, on lists with references."""
-    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(decided, lists, strict=True)]
-    return quality(
-        _joined([calibration.confidences(network) for network in decided]), np.concatenate([*flags, []]).astype(bool)
-    )
+    return np.array(_of_written(pieces, best), dtype=bool)
 
 
 def calibrate(
     lists: Sequence[NbestList], texts: Sequence[str], weights: Weights, normaliser: Normaliser
 ) -> Calibration:
-    """The scale with the best normalised cross entropy; with isotonic regression on top if folds gain by it.
+    """The scale with the best normalised cross entropy, with isotonic regression on top.
 
     Args:
         texts: the decided text of each list. Lists need references.
@@ -253,34 +200,24 @@ def calibrate(
         if not nbest.references:
             raise UserError(f"utterance {nbest.id}: no reference; confidences are calibrated on lists with references")
     decided = networks(lists, texts, weights.of, normaliser)
-    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(decided, lists, strict=True)]
-    every = np.concatenate([*flags, np.empty(0, dtype=bool)])
-    if every.all() or not every.any():
+    right = _flags(lists, decided, normaliser)
+    if right.all() or not right.any():
         raise UserError("all words of the dev lists are right, or all wrong; confidences cannot be calibrated on them")
     grid = scale_grid([network.scores for network in decided])
-    values = [quality(_joined([network.confidences(scale) for network in decided]), every).nce for scale in grid]
-    scale = grid[int(np.argmax(values))]
-    warn_at_end(scale, grid, "confidences")
-    raw = [network.confidences(scale) for network in decided]
-    if len(lists) < FEW:
-        return Calibration(scale)
-    folds = split([nbest.id for nbest in lists], FOLDS)
-    gains = quality(_in_folds(folds, raw, flags), every).nce > quality(_joined(raw), every).nce
-    return _isotonic(scale, _joined(raw), every) if gains else Calibration(scale)
+    raw = [_joined([network.confidences(scale) for network in decided]) for scale in grid]
+    best = int(np.argmax([quality(confidences, right).nce for confidences in raw]))
+    warn_at_end(grid[best], grid, "confidences")
+    return _isotonic(grid[best], raw[best], right)
 
 
-def _in_folds(folds: Folds, raw: Sequence[Floats], flags: Sequence[Flags]) -> Floats:
-    """The confidences of each list by a map learned on the other folds."""
-    result: list[Floats] = list(raw)
-    for fold in range(folds.number):
-        rest = [index for index, place in enumerate(folds.fold) if place != fold]
-        learned = _isotonic(
-            1.0, _joined([raw[index] for index in rest]), np.concatenate([flags[index] for index in rest])
-        )
-        for index, place in enumerate(folds.fold):
-            if place == fold:
-                result[index] = learned._mapped(raw[index])
-    return _joined(result)
+def _flags(lists: Sequence[NbestList], decided: Sequence[ConfusionNetwork], normaliser: Normaliser) -> Flags:
+    """(words,) whether each word of the decided texts is right."""
+    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(decided, lists, strict=True)]
+    return np.concatenate([*flags, np.empty(0, dtype=bool)])
+
+
+def _joined(parts: Sequence[Floats]) -> Floats:
+    return np.concatenate([*parts, np.empty(0)])
 
 
 def _isotonic(scale: float, posteriors: Floats, right: Flags) -> Calibration:
@@ -303,10 +240,6 @@ def _isotonic(scale: float, posteriors: Floats, right: Flags) -> Calibration:
     return Calibration(scale, tuple(start for start, _, _ in blocks), tuple(float(level) for level in levels))
 
 
-def _joined(parts: Sequence[Floats]) -> Floats:
-    return np.concatenate([*parts, np.empty(0)])
-
-
 @dataclass(frozen=True, slots=True)
 class Confidences:
     """Of the decided texts of a set."""
@@ -320,70 +253,75 @@ class Confidences:
     """Quality of the confidences in `words`; None without references, or without dev lists."""
 
 
-def check(metric: Metric) -> Normaliser:
-    """What a metric counts as the same word.
+def same_words(plan: Plan) -> Normaliser:
+    """What the metric of a plan counts as the same word.
 
     Raises:
-        UserError: it knows no word errors.
+        UserError: the metric knows no word errors.
     """
-    if metric.words is None:
-        raise UserError(f"{metric.name} has no word errors; confidences need --metric wer")
-    return metric.words
+    if plan.metric.words is None:
+        raise UserError(f"{plan.metric.name} has no word errors; confidences need --metric wer")
+    return plan.metric.words
 
 
-def confidences(
-    metric: Metric,
-    lists: Sequence[NbestList],
-    texts: Sequence[str],
-    weights: Weights,
-    decide: Decision,
-    dev: Sequence[NbestList] | None = None,
-    alternatives: int = 0,
-    scale: float | None = None,
-) -> Confidences:
-    """The confidence of each decided word.
-
-    Args:
-        texts: what was decided for each list. dev: lists with references and the same columns, to calibrate on.
-        alternatives: most other words for each place. scale: of the posteriors, without dev lists; None for 1.
-
-    Raises:
-        UserError: the metric knows no word errors, or confidences cannot be calibrated on the dev lists.
-    """
-    same = check(metric)
-    calibration = UNCALIBRATED if scale is None else Calibration(scale)
-    if dev:
-        warn_of_overlap(lists, dev)
-        calibration = calibrated(metric, weights, decide, dev)
-    decided = networks(lists, texts, weights.of, same)
-    plain = after = None
-    if all(nbest.references for nbest in lists):
-        plain = measure(UNCALIBRATED if dev else calibration, lists, decided, same)
-        after = measure(calibration, lists, decided, same) if dev else None
-    words = [calibration.words(network, alternatives) for network in decided]
-    return Confidences(words, calibration, plain, after)
+def decided_texts(plan: Plan, lists: Sequence[NbestList]) -> list[str]:
+    """The text of each list that the plan and its weights decide on."""
+    return list(plan.decision_with(plan.weights).texts(plan.metric, lists, plan.weights.of))
 
 
-def calibrated(metric: Metric, weights: Weights, decide: Decision, dev: Sequence[NbestList]) -> Calibration:
+def calibrated(plan: Plan, dev: Sequence[NbestList]) -> Calibration:
     """How the confidences of words are calibrated on dev lists with references.
 
     Raises:
         UserError: the metric knows no word errors, or confidences cannot be calibrated on these lists.
     """
-    return calibrate(dev, decide.texts(metric, dev, weights.of), weights, check(metric))
+    return calibrate(dev, decided_texts(plan, dev), plan.weights, same_words(plan))
 
 
-def words_of(
-    metric: Metric,
-    lists: Sequence[NbestList],
-    texts: Sequence[str],
-    weights: Weights,
-    calibration: Calibration | None = None,
-    alternatives: int = 0,
+def words_of(plan: Plan, nbest: NbestList, text: str, calibration: Calibration | None = None) -> list[Word]:
+    """The words of the text that was decided on, with their confidences."""
+    (network,) = networks([nbest], [text], plan.weights.of, plan.metric.words or EXACT)
+    return (calibration or UNCALIBRATED).words(network)
+
+
+def confidences(plan: Plan, lists: Sequence[NbestList], dev: Sequence[NbestList] = ()) -> Confidences:
+    """The confidence of each word that the plan and its weights decide on.
+
+    Args:
+        dev: lists with references and the same columns, to calibrate on.
+
+    Raises:
+        UserError: the metric knows no word errors, or confidences cannot be calibrated on the dev lists.
+    """
+    same = same_words(plan)
+    if dev:
+        warn_of_overlap(lists, dev)
+    calibration = calibrated(plan, dev) if dev else UNCALIBRATED
+    decided = networks(lists, decided_texts(plan, lists), plan.weights.of, same)
+    plain = after = None
+    if all(nbest.references for nbest in lists):
+        right = _flags(lists, decided, same)
+        plain = quality(_joined([UNCALIBRATED.confidences(network) for network in decided]), right)
+        after = quality(_joined([calibration.confidences(network) for network in decided]), right) if dev else None
+    return Confidences([calibration.words(network) for network in decided], calibration, plain, after)
+
+
+def confidence(
+    lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float, dev: Iterable[NbestList] = ()
 ) -> list[list[Word]]:
-    """The words of the text decided for each list, with at most `alternatives` others in their places."""
-    decided = networks(lists, texts, weights.of, metric.words or EXACT)
-    return [(calibration or UNCALIBRATED).words(network, alternatives) for network in decided]
+    """The words of the text that is chosen for each list, each with the probability that it is right.
+
+    Args:
+        weights: as in `rerank`. dev: lists with references and the same columns, to calibrate on; without such lists a
+            confidence is the posterior as it is.
+
+    Raises:
+        UserError: a column is missing or comes from another model, or dev lists do not suit the calibration.
+    """
+    every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
+    fitting = as_weights(weights, every)
+    suited(fitting, [*every, *dev_lists])
+    return confidences(resolve(RunConfig(), dev_lists or every, weights=fitting), every, dev_lists).words
 
 
 def render(quality: Confidences) -> str:
@@ -421,6 +359,8 @@ def write(
 ) -> None:
     """Write the words of each list, in the form that the ending of `path` names.
 
+    Lists have no times of words: in a CTM, each word takes a part of its utterance in proportion to its letters.
+
     Args:
         segments: for a CTM, the recording and place of each utterance.
 
@@ -431,21 +371,11 @@ def write(
         if segments is not None and path.endswith(".ctm"):
             if nbest.id not in segments:
                 raise UserError(f"utterance {nbest.id}: not in the segments; they need a line for each utterance")
-            file.writelines(_ctm_lines(segments[nbest.id], decided))
+            segment = segments[nbest.id]
+            times = spread([word.text for word in decided], (segment.start, segment.end))
+            for word, (start, end) in zip(decided, times, strict=True):
+                place = f"{segment.recording} 1 {start:.2f} {end - start:.2f}"
+                file.write(f"{place} {word.text} {word.confidence:.4f}\n")
         else:
-            rows: list[dict[str, object]] = []
-            for word in decided:
-                rows.append({"word": word.text, "confidence": round(word.confidence, 4)})
-                if word.alternatives:
-                    rows[-1]["alternatives"] = [[text, round(mass, 4)] for text, mass in word.alternatives]
+            rows = [{"word": word.text, "confidence": round(word.confidence, 4)} for word in decided]
             file.write(json.dumps({"id": nbest.id, "words": rows}, ensure_ascii=False) + "\n")
-
-
-def _ctm_lines(segment: RecordingSegment, words: Sequence[Word]) -> Iterator[str]:
-    """Lists have no times of words: each takes a part of its utterance in proportion to its letters."""
-    per_letter = (segment.end - segment.start) / max(1, sum(len(word.text) for word in words))
-    begin = segment.start
-    for word in words:
-        duration = per_letter * len(word.text)
-        yield f"{segment.recording} 1 {begin:.2f} {duration:.2f} {word.text} {word.confidence:.4f}\n"
-        begin += duration

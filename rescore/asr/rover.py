@@ -11,8 +11,7 @@ hypotheses), 0 where a hypothesis has no word in the slot.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +22,10 @@ Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.integer]
-Word = TypeVar("Word", bound=str)
 CELLS = 1 << 21
 """Slots times words of the lists that are aligned together: bounds memory."""
 TOGETHER = 512
 """Most lists that are aligned together: their rows stay in the processor's cache."""
-MAJORITY = 0.5 + 1e-9
-"""A hypothesis with a larger posterior wins in every slot, so that nothing needs to be aligned."""
 NEARLY = 1e-9
 """Costs that differ by less are equal: of equal alignments a word stands in a slot rather than beside it."""
 
@@ -46,18 +42,14 @@ class Batch:
     """(lists, hypotheses) numbers of words"""
 
 
-@dataclass(slots=True)
 class Ballots:
     """The words of all hypotheses of all lists, prepared once for all scales."""
 
-    tokens: Sequence[list[list[Token]]]
-    """For each list, the words of each hypothesis."""
-    batches: list[Batch] = field(default_factory=list)
-    texts: dict[tuple[int, bytes], str] = field(default_factory=dict)
-    """The text of each list and outcome of a vote that was seen before."""
-
-    def __post_init__(self) -> None:
-        self.batches = list(_batches(self.tokens))
+    def __init__(self, tokens: Sequence[list[list[Token]]]) -> None:
+        """`tokens`: for each list, the words of each hypothesis."""
+        self.tokens = tokens
+        self._batches = list(_batches(tokens))
+        self._texts: dict[tuple[int, bytes], str] = {}  # of each list and outcome of a vote that was seen before
 
     def vote(self, posteriors: Sequence[Floats], empty: Floats) -> list[str]:
         """The text that wins in each list.
@@ -66,72 +58,58 @@ class Ballots:
             posteriors: (hypotheses,) of each list. empty: (lists,) by which the posterior of no word is multiplied.
         """
         winners = [""] * len(self.tokens)
-        for batch in self.batches:
+        for batch in self._batches:
             shares = np.array([posteriors[place] for place in batch.places])  # (lists, hypotheses)
-            top = shares.argmax(axis=1)
-            factors = empty[batch.places]
-            decided = (shares.max(axis=1) > MAJORITY) & (factors == 1.0)
-            open_rows = np.flatnonzero(~decided)
-            for row in np.flatnonzero(decided).tolist():  # it wins in every slot
-                hypothesis = np.full(batch.lengths[row, top[row]], top[row])
-                winners[batch.places[row]] = self._text(batch.places[row], hypothesis, np.arange(len(hypothesis)))
-            if not len(open_rows):
-                continue
-            order = np.argsort(-shares[open_rows], axis=1, kind="stable")
-            rows = open_rows[:, None]
-            ranks, spoken, counts = elected(
-                shares[rows, order], batch.words[rows, order], batch.lengths[rows, order], factors[open_rows]
+            order = np.argsort(-shares, axis=1, kind="stable")
+            rows = np.arange(len(order))[:, None]
+            ranks, words = elected(
+                shares[rows, order], batch.words[rows, order], batch.lengths[rows, order], empty[batch.places]
             )
-            for row, (place, count) in enumerate(zip(open_rows.tolist(), counts.tolist(), strict=True)):
-                rank, word = ranks[row, :count], spoken[row, :count]
-                kept = rank >= 0
-                winners[batch.places[place]] = self._text(batch.places[place], order[row][rank[kept]], word[kept])
+            for row, place in enumerate(batch.places):
+                kept = ranks[row] >= 0
+                winners[place] = self._text(place, order[row][ranks[row, kept]], words[row, kept])
         return winners
 
     def _text(self, place: int, hypotheses: Places, words: Places) -> str:
         """The text of a list's words, each given by its hypothesis and its place there."""
         key = place, np.stack([hypotheses, words]).tobytes()
-        if key not in self.texts:
+        if key not in self._texts:
             own, pairs = self.tokens[place], zip(hypotheses.tolist(), words.tolist(), strict=True)
-            self.texts[key] = rewritten([own[hypothesis][word] for hypothesis, word in pairs])
-        return self.texts[key]
+            self._texts[key] = rewritten([own[hypothesis][word] for hypothesis, word in pairs])
+        return self._texts[key]
 
 
 def _batches(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[Batch]:
+    """Lists with equally many hypotheses of about the same length, together."""
     sizes = [(len(hypotheses), max(map(len, hypotheses))) for hypotheses in lists]
-    order = sorted(range(len(lists)), key=sizes.__getitem__)
-    start = 0
-    while start < len(order):
-        number, stop = sizes[order[start]][0], start + 1
-        while (
-            stop < len(order)
-            and stop - start < TOGETHER
-            and sizes[order[stop]][0] == number
-            and (stop - start) * (sizes[order[stop]][1] + 1) ** 2 < CELLS
-        ):
-            stop += 1
-        places, longest = order[start:stop], sizes[order[stop - 1]][1]
-        words = np.full((len(places), number, max(1, longest)), -1, dtype=np.int32)  # all texts may be empty
-        lengths = np.zeros((len(places), number), dtype=np.intp)
-        for row, place in enumerate(places):
-            numbers: dict[str, int] = {}
-            for rank, hypothesis in enumerate(lists[place]):
-                lengths[row, rank] = len(hypothesis)
-                words[row, rank, : len(hypothesis)] = [
-                    numbers.setdefault(word, len(numbers) + 1) for word in hypothesis
-                ]
-        yield Batch(places, words, lengths)
-        start = stop
+    batch: list[int] = []
+    for place in sorted(range(len(lists)), key=sizes.__getitem__):
+        number, longest = sizes[place]
+        full = len(batch) == TOGETHER or len(batch) * (longest + 1) ** 2 >= CELLS
+        if batch and (full or sizes[batch[0]][0] != number):
+            yield _batch(batch, lists)
+            batch = []
+        batch.append(place)
+    if batch:
+        yield _batch(batch, lists)
 
 
-def _networks(
-    posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp]
-) -> tuple[Numbers, Numbers, npt.NDArray[np.intp]]:
+def _batch(places: list[int], lists: Sequence[Sequence[Sequence[str]]]) -> Batch:
+    lengths = np.array([list(map(len, lists[place])) for place in places], dtype=np.intp)
+    words = np.full((*lengths.shape, max(1, lengths.max())), -1, dtype=np.int32)  # all texts may be empty
+    for row, place in enumerate(places):
+        numbers: dict[str, int] = {}
+        for rank, hypothesis in enumerate(lists[place]):
+            own = [numbers.setdefault(word, len(numbers) + 1) for word in hypothesis]
+            words[row, rank, : len(hypothesis)] = own
+    return Batch(places, words, lengths)
+
+
+def _networks(posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp]) -> tuple[Numbers, Numbers]:
     """The confusion networks of lists, whose hypotheses are aligned in the order given; arguments as of `elected`.
 
     Returns:
-        (lists, slots, hypotheses) places of words, -1 for none; the same as word numbers, 0 for none; (lists,) numbers
-        of slots.
+        (lists, slots, hypotheses) places of words, -1 for none; the same as word numbers, 0 for none.
     """
     number, depth, _ = words.shape
     spoken = np.full((number, 0, 0), -1, dtype=np.int32)
@@ -150,24 +128,23 @@ def _networks(
         at = np.where(spoken >= 0, spoken, 0)
         numbers = np.where(spoken >= 0, words[rows[..., None], np.arange(rank + 1), at], 0)
         mass = mass + posteriors[:, rank]
-    return spoken, numbers, slots
+    return spoken, numbers
 
 
-def network_rows(hypotheses: Sequence[Sequence[Word]]) -> list[list[Word | None]]:
-    """The slots of equally probable hypotheses in their order, each with the word of every hypothesis."""
-    if not hypotheses:
-        return []
-    (batch,) = _batches([hypotheses])
-    spoken, *_ = _networks(np.ones((1, len(hypotheses))), batch.words, batch.lengths)
-    return [
-        [None if place < 0 else words[place] for words, place in zip(hypotheses, slot, strict=True)]
-        for slot in spoken[0].tolist()
-    ]
+def networks(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[tuple[list[int], Numbers]]:
+    """The confusion networks of lists of equally probable hypotheses, which are aligned in the order given.
+
+    Returns:
+        Places of lists with equally many hypotheses, and (lists, slots, hypotheses) the words in their networks: 0 for
+        none, else the rank of the word among the words of its list, which are counted as they come.
+    """
+    for batch in _batches(lists):
+        yield batch.places, _networks(np.ones(batch.lengths.shape), batch.words, batch.lengths)[1]
 
 
 def elected(
     posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp], empty: Floats
-) -> tuple[npt.NDArray[np.intp], Numbers, npt.NDArray[np.intp]]:
+) -> tuple[npt.NDArray[np.intp], Numbers]:
     """The winner of each slot of each list.
 
     Args:
@@ -175,10 +152,9 @@ def elected(
             hypotheses). empty: (lists,) by which the posterior of no word is multiplied.
 
     Returns:
-        (lists, slots) the hypothesis that gives the word, -1 for no word; (lists, slots) the place of the word in it;
-        (lists,) numbers of slots.
+        (lists, slots) the hypothesis that gives the word, -1 for no word; (lists, slots) the place of the word in it.
     """
-    spoken, numbers, slots = _networks(posteriors, words, lengths)
+    spoken, numbers = _networks(posteriors, words, lengths)
     number, depth, _ = words.shape
     totals = np.full((number, numbers.shape[1], depth + 1), -1.0)  # no word first, then each hypothesis's word
     for rank in range(depth + 1):
@@ -188,8 +164,7 @@ def elected(
             total += np.where(same[..., other], posteriors[:, None, other], 0.0)
         totals[..., rank] = np.where(numbers[..., rank - 1] > 0, total, -1.0) if rank else total * empty[:, None]
     winner = totals.argmax(axis=-1) - 1  # the first of equals: no word, then the more probable hypothesis
-    place = np.take_along_axis(spoken, np.maximum(winner, 0)[..., None], axis=-1)[..., 0]
-    return winner, place, slots
+    return winner, np.take_along_axis(spoken, np.maximum(winner, 0)[..., None], axis=-1)[..., 0]
 
 
 def _aligned(

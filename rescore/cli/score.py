@@ -61,22 +61,12 @@ class Scoring(Declared):
         metavar="FILE",
         writes="stdout",
     )
-    on_error: str = option(
-        "stop",
-        "stop: end at the first unreadable line. skip: report and leave out unreadable lines.",
-        choices=("stop", "skip"),
-    )
     count_tokens: bool | None = option(
         None,
         "Add the column tokens: the number of tokens of each hypothesis.  [default: yes if a model gives "
         "pseudo-log-likelihoods]",
         "--count-tokens/--no-count-tokens",
     )
-
-    @property
-    def skip(self) -> bool:
-        """Whether reading continues after an unreadable line."""
-        return self.on_error == "skip"
 
 
 @options.command("score", config=options.config(options.MODELS, options.EXPANSION))
@@ -115,7 +105,7 @@ def command(
             return
         measuring = MetricOptions(words=listed.words)
         config = options.configured(config, lms, measuring=measuring, count_tokens=own.count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(nbest, skip=own.skip), most=1)
+        head, lists = pipeline.first_lists(inputs.iterate(nbest), most=1)
         plan = pipeline.resolve(config, head, load=lms.load, measures=False)
         number = None if config.expands else inputs.count(nbest)
         total = None if number is None else number * len(plan.models)

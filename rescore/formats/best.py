@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import IO
 
 from rescore.errors import UserError
 from rescore.formats.audio import RecordingSegment
-from rescore.formats.times import TIMED, timed_pieces
+from rescore.formats.times import TIMED, spread, timed_pieces
 from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
@@ -49,9 +49,9 @@ class BestWriter:
         self._path, self._file, self._segments = path, file, segments
         self._ending = Path(path).suffix
         self._cues = 0
-        self._last: dict[str, float] = {}
-        """The start of the last word of each recording."""
-        self._recordings: set[str] = set()
+        self._recording: str | None = None
+        self._last = 0.0
+        """The recording of the list before, and the start of its last word."""
         check(path, segments)
         if self._ending == ".vtt":
             file.write("WEBVTT\n")
@@ -60,11 +60,8 @@ class BestWriter:
         """Write the text of a list; subtitles are of one recording."""
         check(self._path, self._segments, [nbest])
         text = " ".join(text.split())
-        at = RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
-        if self._segments is not None and self._ending in TIMED:
-            at = self._segments[nbest.id]
         if self._ending in TIMED:
-            self._write_times(nbest, text, at)
+            self._write_times(nbest, text)
         elif self._ending == ".txt":
             self._file.write(f"{text}\n")
         elif self._ending == ".trn":
@@ -72,44 +69,46 @@ class BestWriter:
         else:
             self._file.write(f"{nbest.id} {text}".rstrip() + "\n")
 
-    def _sorted(self, recording: str, words: Sequence[tuple[str, float, float]]) -> Iterator[tuple[str, float, float]]:
-        """The words in their order, none of which begins before the word before it, as a CTM must be (sclite).
+    def _write_times(self, nbest: NbestList, text: str) -> None:
+        at = RecordingSegment(nbest.recording or nbest.id, 0.0, 0.0)
+        if self._segments is not None:
+            at = self._segments[nbest.id]
+        words = [
+            (piece.strip(), at.start + start, at.start + end)
+            for piece, (_, start, end) in zip(timed_pieces(text), word_times(nbest, text) or [], strict=False)
+        ]
+        if self._ending == ".ctm":
+            self._write_ctm(at.recording, words)
+            return
+        if self._recording not in (None, at.recording):
+            raise UserError(f"{self._path}: {nbest.id}: subtitles need lists of a single recording")
+        self._recording = at.recording
+        if words:
+            self._write_subtitle(text, min(start for _, start, _ in words), max(end for _, _, end in words))
+
+    def _write_ctm(self, recording: str, words: Sequence[tuple[str, float, float]]) -> None:
+        """Words in their order, none of which begins before the word before it, as a CTM must be (sclite).
 
         Systems that voted have slightly different clocks, so a piece of a recording may begin before the last word of
         the piece before. Utterances with segments, and lists in another order than the recording, keep their times.
         """
         if not words:
             return
-        last = words[0][1]
-        if self._segments is None and 0 < self._last.get(recording, last) - last <= SEAM:
-            last = self._last[recording]
+        first = words[0][1]
+        seam = self._segments is None and recording == self._recording and 0 < self._last - first <= SEAM
+        last = self._last if seam else first
         for word, start, end in words:
             last = max(last, start)
-            yield word, last, max(last, end)
-        self._last[recording] = last
+            self._file.write(f"{recording} 1 {last:.2f} {max(last, end) - last:.2f} {word}\n")
+        self._recording, self._last = recording, last
 
-    def _write_times(self, nbest: NbestList, text: str, at: RecordingSegment) -> None:
-        timed = zip(timed_pieces(text), word_times(nbest, text) or [], strict=False)
-        words = self._sorted(
-            at.recording, [(piece, at.start + start, at.start + end) for piece, (_, start, end) in timed]
-        )
-        if self._ending == ".ctm":
-            for word, start, end in words:
-                self._file.write(f"{at.recording} 1 {start:.2f} {end - start:.2f} {word.strip()}\n")
-            return
-        self._recordings.add(at.recording)
-        if len(self._recordings) > 1:
-            raise UserError(f"{self._path}: {nbest.id}: subtitles need lists of a single recording")
-        if times := [(start, end) for _, start, end in words]:
-            self._write_subtitle(text, times)
-
-    def _write_subtitle(self, text: str, times: Sequence[tuple[float, float]]) -> None:
+    def _write_subtitle(self, text: str, start: float, end: float) -> None:
         self._cues += 1
-        before, after, mark = (f"{self._cues}\n", "\n", ",") if self._ending == ".srt" else ("\n", "", ".")
-        start, end = min(start for start, _ in times), max(end for _, end in times)
-        # SubRip has no escapes, and its times are told by the arrow.
-        shown = html.escape(text, quote=False) if mark == "." else text.replace("-->", "->")
-        self._file.write(f"{before}{_clock(start, mark)} --> {_clock(end, mark)}\n{shown}\n{after}")
+        if self._ending == ".vtt":
+            self._file.write(f"\n{_clock(start, '.')} --> {_clock(end, '.')}\n{html.escape(text, quote=False)}\n")
+            return
+        text = text.replace("-->", "->")  # SubRip has no escapes, and its times are told by the arrow
+        self._file.write(f"{self._cues}\n{_clock(start, ',')} --> {_clock(end, ',')}\n{text}\n\n")
 
 
 SEAM = 10.0
@@ -149,10 +148,8 @@ def word_times(nbest: NbestList, text: str) -> list[tuple[str, float, float]] | 
             continue
         start = times[first][0] if first < last else times[first - 1][1] if first else times[0][0]
         stop = times[last - 1][1] if first < last else times[first][0] if first < len(times) else start
-        per_letter = max(0.0, stop - start) / max(1, sum(map(len, new[begin:end])))
-        for word in new[begin:end]:
-            words.append((word, start, start + per_letter * len(word)))
-            start = words[-1][2]
+        spans = spread(new[begin:end], (start, max(start, stop)))
+        words += [(word, *span) for word, span in zip(new[begin:end], spans, strict=True)]
     return words
 
 

@@ -6,10 +6,9 @@ Each list carries the record of its columns, so that lines may be shuffled, cut 
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import IO, Any
 
 import msgspec
@@ -17,26 +16,18 @@ import msgspec
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import JsonPeek, ReadOptions, Source
-from rescore.formats.times import piece_times, timed_pieces
 from rescore.nbest import FIRST_PASS, NO_AUDIO, Column, Hypothesis, NbestList, Origin
-from rescore.options import Declared
-
-log = logging.getLogger(__name__)
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
 OTHERS = {"hyps", "hypotheses", "nbest", "beams", "hyp", "text", "prediction", "predictions"}
 """Keys of the hypotheses in records of other tools."""
-COLUMNS = "columns"
-"""The key of the record that says where columns come from: of a list, or of a line or an object alone."""
 
 
 def sniff(source: Source) -> bool:
     peek = source.peek
     if peek.root != "{" or is_espnet1(peek):
         return False
-    if any(_HYPOTHESIS.fullmatch(key) for key in peek.inner):
-        return True
-    if not peek.keys or COLUMNS in peek.keys:
+    if not peek.keys or any(_HYPOTHESIS.fullmatch(key) for key in peek.inner):
         return True
     hyps = peek.first.get("hyps")
     if "hyps" in peek.keys and not (isinstance(hyps, list) and hyps and isinstance(hyps[0], str | list)):
@@ -44,16 +35,10 @@ def sniff(source: Source) -> bool:
     return bool({"ref", "src"} & set(peek.inner)) and not OTHERS & set(peek.inner)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options(Declared):
-    skip: bool = False
-    """Report a line that cannot be read, and go on (JSON Lines)."""
-
-
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """Read either form. JSON Lines are read line by line; one JSON object has to be in memory as a whole."""
     columns: Mapping[str, Column] = {}
-    for nbest in _read_lines(source, options.of(Options).skip) if _is_lines(source.peek) else _read_object(source):
+    for nbest in _read_lines(source) if _is_lines(source.peek) else _read_object(source):
         if nbest.provenance == columns:
             nbest.provenance = columns  # one object for all lists
         columns = nbest.provenance
@@ -66,8 +51,7 @@ def is_espnet1(peek: JsonPeek) -> bool:
 
 
 def _is_lines(peek: JsonPeek) -> bool:
-    records = "hyps" in peek.keys or peek.keys == (COLUMNS,)
-    return peek.lines and records and not any(_HYPOTHESIS.fullmatch(key) for key in peek.inner)
+    return peek.lines and "hyps" in peek.keys and not any(_HYPOTHESIS.fullmatch(key) for key in peek.inner)
 
 
 class _Hypothesis(msgspec.Struct):
@@ -85,16 +69,15 @@ class _About(msgspec.Struct):
     columns: dict[str, Column] | None = None
     audio: str | dict[str, Any] | None = None
 
-    def as_list(self, name: str, hypotheses: list[Hypothesis], columns: Mapping[str, Column], place: str) -> NbestList:
-        """The list with this id; `columns` is the record of the file, for a list without a record of its own."""
-        provenance = columns if self.columns is None else self.columns
+    def as_list(self, name: str, hypotheses: list[Hypothesis], place: str) -> NbestList:
+        """The list with this id."""
         audio = None
         if self.audio is not None:
             from rescore.formats.audio import native_audio
 
             audio = native_audio(self.audio, name, place)
         references = (self.ref,) if isinstance(self.ref, str) else tuple(self.ref or ())
-        return NbestList(name, hypotheses, references, self.src, provenance, self.recording, audio)
+        return NbestList(name, hypotheses, references, self.src, self.columns or {}, self.recording, audio)
 
 
 class _List(_About, kw_only=True):
@@ -106,9 +89,6 @@ def _read_object(source: Source) -> Iterator[NbestList]:
     utterances = loads(source.read_all(), source.name)
     if not isinstance(utterances, dict):
         raise UserError(f"{source.name}: expected a JSON object of utterances")
-    columns = _columns(utterances, source.name)
-    if columns:
-        del utterances[COLUMNS]
     for name, entry in utterances.items():
         place = f"{source.name}: utterance {name}"
         if not isinstance(entry, dict):
@@ -117,44 +97,19 @@ def _read_object(source: Source) -> Iterator[NbestList]:
         hypotheses = [
             _hypothesis(parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}") for _, key in numbered
         ]
-        yield parsed(entry, _About, place).as_list(name, hypotheses, columns, place)
+        yield parsed(entry, _About, place).as_list(name, hypotheses, place)
 
 
-def _read_lines(source: Source, skip: bool) -> Iterator[NbestList]:
-    record: dict[str, Column] = {}
-    unrecorded: set[str] = set()
-    for number, line in enumerate(source.lines(), 1):
-        if not line.strip():
-            continue
-        place = f"{source.name}: line {number}"
-        try:
-            value = loads(line, place, line=True)
-            if isinstance(value, dict) and value.keys() == {COLUMNS}:
-                record = _columns(value, place)  # of the lists that follow: files may be joined with cat
-                if late := sorted(unrecorded & record.keys()):
-                    raise UserError(f"{place}: lists before this record have the column {late[0]}; put the line first")
-                continue
-            nbest = from_json(value, place, record)
-        except UserError as error:
-            if not skip:
-                raise
-            log.warning("skipped: %s", error)
-            continue
-        unrecorded.update(
-            name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name not in nbest.provenance
-        )
-        yield nbest
+def _read_lines(source: Source) -> Iterator[NbestList]:
+    for place, line in source.filled():
+        yield from_json(loads(line, place, line=True), place)
 
 
-def from_json(value: Any, place: str, columns: Mapping[str, Column]) -> NbestList:
-    """The list that a line of JSON Lines holds.
-
-    Args:
-        columns: where its columns come from, unless the line says so itself.
-    """
+def from_json(value: Any, place: str) -> NbestList:
+    """The list that a line of JSON Lines holds."""
     entry = parsed(value, _List, place)
     hypotheses = [_hypothesis(hyp, f"{place}, hypothesis {rank}") for rank, hyp in enumerate(entry.hyps, 1)]
-    return entry.as_list(str(entry.id), hypotheses, columns, place)
+    return entry.as_list(str(entry.id), hypotheses, place)
 
 
 def as_json(nbest: NbestList) -> dict[str, Any]:
@@ -162,32 +117,24 @@ def as_json(nbest: NbestList) -> dict[str, Any]:
     return {"id": nbest.id, **_about(nbest), "hyps": [_entry(hypothesis) for hypothesis in nbest.hypotheses]}
 
 
-def _columns(document: dict[str, Any], place: str) -> dict[str, Column]:
-    """The record of the columns' origins, if present; an utterance with its name has hypotheses instead."""
-    value = document.get(COLUMNS)
-    if not isinstance(value, dict) or any(_HYPOTHESIS.fullmatch(key) for key in value):
-        return {}
-    return parsed(value, dict[str, Column], f"{place}: {COLUMNS}")
-
-
 def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
-    words = entry.text.split()
-    whole = words if len(entry.times) == len(words) else timed_pieces(entry.text)
     times: tuple[tuple[float, float], ...] = ()
-    if len(whole) == len(entry.times):
-        spans = [(word, start, end) for word, (start, end) in zip(whole, entry.times, strict=True)]
-        times = piece_times(entry.text, spans)
-    if entry.times and not times:
-        raise UserError(f"{place}: times are not a start and an end, in seconds, for each word of the text")
-    if entry.score is msgspec.UNSET:
-        if FIRST_PASS not in entry.scores:
-            return Hypothesis(entry.text, entry.scores, entry.origin, times)
-        first_pass = entry.scores.pop(FIRST_PASS)
-    else:
-        first_pass = entry.score
-        if FIRST_PASS in entry.scores and entry.scores.pop(FIRST_PASS) != first_pass:
+    if entry.times:
+        from rescore.formats.times import piece_times, timed_pieces
+
+        words = entry.text.split()
+        whole = words if len(entry.times) == len(words) else timed_pieces(entry.text)
+        if len(whole) == len(entry.times):
+            spans = [(word, start, end) for word, (start, end) in zip(whole, entry.times, strict=True)]
+            times = piece_times(entry.text, spans)
+        if not times:
+            raise UserError(f"{place}: times are not a start and an end, in seconds, for each word of the text")
+    scores = entry.scores
+    if entry.score is not msgspec.UNSET:
+        if FIRST_PASS in scores and scores[FIRST_PASS] != entry.score:
             raise UserError(f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave one out')
-    return Hypothesis(entry.text, {FIRST_PASS: first_pass, **entry.scores}, entry.origin, times)
+        scores = {FIRST_PASS: entry.score} | scores
+    return Hypothesis(entry.text, scores, entry.origin, times)
 
 
 def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
@@ -250,7 +197,7 @@ def _record(columns: Mapping[str, Column]) -> dict[str, Any]:
         name: {key: value for key, value in asdict(column).items() if value is not None}
         for name, column in columns.items()
     }
-    return {COLUMNS: record} if record else {}
+    return {"columns": record} if record else {}
 
 
 def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:

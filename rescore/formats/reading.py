@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import logging
 import math
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,6 @@ from rescore.nbest import (
     Hypothesis,
     NbestList,
     check_scores,
-    free_name,
 )
 from rescore.parts import FORMATS
 
@@ -58,14 +56,13 @@ def iterate(
     """N-best lists of one or several paths, as a stream: the border of files. Code behind it checks no list again.
 
     Args:
-        paths: files, folders (also of JSON Lines), patterns such as `part-*.jsonl`, or `-`; several are read one
-            after another.
+        paths: files, folders (also of JSON Lines), or `-`; several are read one after another.
         format_name: a key of `FORMATS`; None detects the format.
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
         strict: oddities that can be repaired (`rescore.formats.source.InputProblem`) are errors instead of warnings.
         options: settings of single formats. quiet: nothing is reported, for a second reading of the same files.
     """
-    seen, warnings, renamed = set[str](), InputWarnings(strict), dict[str, str]()
+    seen, warnings = set[str](), InputWarnings(strict)
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
@@ -81,8 +78,7 @@ def iterate(
                 _rank(nbest)
             elif s2s != FIRST_PASS:
                 _with_first_pass(nbest, s2s, place)
-            _rename_reserved(nbest, renamed)
-            _check_first_pass(nbest, place)
+            _check_columns(nbest, place)
             scored = any(not column.is_component for column in nbest.provenance.values())
             reported = scored and not strict  # by the command that added the columns
             if not reported and len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
@@ -148,30 +144,21 @@ def from_json(value: Any, place: str) -> NbestList:
     """A list from JSON that is in memory, as a line of native JSON Lines has it: the border of requests and of Python,
     with the checks of files.
     """
-    nbest = FORMATS["native"].from_json(value, place, {})
+    nbest = FORMATS["native"].from_json(value, place)
     check_scores(nbest, place)
     if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
         _rank(nbest)
-    _rename_reserved(nbest, {name: f"{name}.2" for name in RESERVED})  # without a warning for each request
-    _check_first_pass(nbest, place)
+    _check_columns(nbest, place)
     return nbest
 
 
 def expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
-    """Patterns as the files that they match, and folders of JSON Lines or of fairseq's logs as these, by name."""
+    """Folders of JSON Lines or of fairseq's logs as these files, by name; other paths as they are."""
     for path in paths:
-        place = Path() if isinstance(path, Source) else Path(path)
-        if isinstance(path, Source):
-            yield path
-        elif place.is_dir() and sniff(Source(place)) is None and (parts := _parts(place)):
-            yield from parts
-        elif set(str(path)) & set("*?[") and not place.exists():
-            matching = sorted(glob.glob(str(path)))  # noqa: PTH207 (also of absolute patterns)
-            if not matching:
-                raise UserError(f"{path}: no file matches this")
-            yield from matching
-        else:
-            yield path
+        parts = []
+        if not isinstance(path, Source) and Path(path).is_dir() and sniff(Source(path)) is None:
+            parts = _parts(Path(path))
+        yield from parts or [path]
 
 
 def _parts(folder: Path) -> list[Path]:
@@ -245,29 +232,15 @@ READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
 """Reserved names of first-pass columns, which readers and writers of files handle themselves."""
 
 
-def _rename_reserved(nbest: NbestList, renamed: dict[str, str]) -> None:
-    """Give columns with reserved names another name, unless they are ours: a first pass, or what their record says.
-
-    Args:
-        renamed: the new names of the lists before.
-    """
-    columns = nbest.provenance
-    ours = {name for name, column in columns.items() if not column.is_component} | READERS_OWN - columns.keys()
-    names = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores}
-    reserved = names & RESERVED - ours - {FIRST_PASS}
-    if not reserved:
-        return
-    for name in sorted(reserved - renamed.keys()):
-        renamed[name] = free_name(name, names)
-        log.warning("the column %s is called %s, because the name %s is reserved", name, renamed[name], name)
-    new = {name: renamed[name] if name in reserved else name for name in (*names, *columns)}
-    for hypothesis in nbest.hypotheses:
-        hypothesis.scores = {new[name]: score for name, score in hypothesis.scores.items()}
-    nbest.provenance = {new[name]: column for name, column in columns.items()}
-
-
-def _check_first_pass(nbest: NbestList, place: str) -> None:
+def _check_columns(nbest: NbestList, place: str) -> None:
+    """Check that each hypothesis has a first pass, and that no column has a reserved name, unless the record of the
+    list says that it is ours."""
+    ours = {FIRST_PASS, *READERS_OWN.difference(nbest.provenance)}
+    ours |= {name for name, column in nbest.provenance.items() if not column.is_component}
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+        for name in hypothesis.scores:
+            if name in RESERVED and name not in ours:
+                raise UserError(f"{place}: the name of the column {name} is reserved; give the column another name")
         if FIRST_PASS not in hypothesis.scores:
             what, how = (
                 f"{place}, hypothesis {rank}: no first-pass score",

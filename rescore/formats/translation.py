@@ -1,8 +1,7 @@
-"""Translation toolkits: logs of fairseq; n-best files of Moses, Marian, Sockeye, Joshua and Nematus; OpenNMT."""
+"""Translation toolkits: logs of fairseq; n-best files of Moses and Marian; lines of OpenNMT."""
 
 from __future__ import annotations
 
-import logging
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -14,17 +13,14 @@ from rescore.formats.text import (
     ListSize,
     as_number,
     grouped,
-    literal_words,
     portions,
     strip_markup,
     undo_bpe,
     undo_entities,
 )
 from rescore.formats.writing import check_holds, checked_number, line, opened
-from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, free_name
+from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
 from rescore.options import Declared, option
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +117,7 @@ def _score_and_text(rest: str, place: str) -> tuple[float, str]:
 
 
 class _Moses:
-    """`id ||| hypothesis ||| features ||| total`, or more columns; of Nematus three, of which the last is a cost."""
+    """`id ||| hypothesis ||| features ||| total`, and perhaps alignments behind them."""
 
     def sniff(self, source: Source) -> bool:
         return _FIRST.match(source.head) is not None
@@ -157,34 +153,21 @@ class _Moses:
 
 
 _COMPONENT = Column.component("moses")
-_OF_WORDS = "WordScores="
 _FIRST = re.compile(r"\s*\d+\s*\|\|\|")
 
 
 def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
     columns = [column.strip() for column in text.split("|||")]
-    if len(columns) < 3:
+    if len(columns) < 4:
         raise UserError(
             f"{place}: expected `id ||| hypothesis ||| features ||| total`, found {counted(len(columns), 'column')}"
         )
-    name, said = columns[:2]
-    if len(columns) == 3:
-        cost = as_number(columns[2], place)
-        return name, Hypothesis(strip_markup(said), {FIRST_PASS: -cost if cost > 0 else cost})
-    at = _features_at(columns)
-    return name, Hypothesis(
-        strip_markup(said), {FIRST_PASS: as_number(columns[at + 1], place), **_features(columns[at], place)}
-    )
-
-
-def _features_at(columns: list[str]) -> int:
-    """Which column has the features: the third, or where Marian writes alignments and scores of words before it."""
-    named = (at for at in range(2, len(columns) - 1) if "=" in columns[at] and not columns[at].startswith(_OF_WORDS))
-    return next(named, 2)
+    scores = {FIRST_PASS: as_number(columns[3], place), **_features(columns[2], place)}
+    return columns[0], Hypothesis(strip_markup(columns[1]), scores)
 
 
 def _features(text: str, place: str) -> dict[str, float]:
-    """`LM0= -1 -2` of Moses and Marian, `lm_0=-1` of Joshua."""
+    """`LM0= -1 -2`; a value may also stand behind its name without a blank."""
     values: dict[str, list[float]] = {}
     name = "feature"
     for word in text.split():
@@ -194,7 +177,7 @@ def _features(text: str, place: str) -> dict[str, float]:
         if number or not equals:
             values.setdefault(name, []).append(as_number(number if before else word, place))
     if FIRST_PASS in values:  # the total alone is the first pass
-        values[free_name(FIRST_PASS, values)] = values.pop(FIRST_PASS)
+        raise UserError(f"{place}: the name of the feature {FIRST_PASS} is reserved; give it another name")
     return {
         column if len(numbers) == 1 else f"{column}.{rank}": number
         for column, numbers in values.items()
@@ -204,7 +187,7 @@ def _features(text: str, place: str) -> dict[str, float]:
 
 def _feature(name: str, path: str) -> str:
     """The name of a feature."""
-    if not name or name.split() != [name] or "|||" in name or f"{name}=".startswith(_OF_WORDS):
+    if not name or name.split() != [name] or "|||" in name:
         raise UserError(f"{path}: column {name!r} cannot be the name of a feature; rename it, or write .jsonl")
     return name
 
@@ -214,58 +197,19 @@ def _escaped(text: str) -> str:
 
 
 class _Opennmt:
-    """OpenNMT and CTranslate2: `-n_best N` writes N lines a sentence; `-verbose` logs them with their scores."""
+    """OpenNMT and CTranslate2: `-n_best N` writes N lines a sentence, without scores."""
 
     Options = ListSize
 
     def sniff(self, source: Source) -> bool:
-        return any(_begins_sentence(line) for line in source.head.split("\n"))
+        return False  # plain lines could be anything: --format says so
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """The log gives `BEST HYP` with scores. Plain lines need --nbest-size, and their order is the first pass."""
-        if self.sniff(source):
-            yield from _log(source)
-            return
+        """The order of the lines is the first pass."""
         size = options.of(ListSize).size
         if not size:
             raise UserError(f"{source.name}: cannot tell how many lines belong to a sentence; give --nbest-size N")
         yield from portions((Hypothesis(strip_markup(text)) for text in source.lines()), size, source.name)
-
-
-_SENTENCE = re.compile(r"SENT (\d+): (.*)")
-_SCORED = re.compile(r"\[(-?\d+(?:\.\d+)?)\] (\[.*\])")
-
-
-def _begins_sentence(line: str) -> bool:
-    """Whether a line is `SENT 1: ...`, perhaps behind a time in brackets."""
-    before, mark, rest = line.partition("SENT ")
-    number, colon, _ = rest.partition(": ")
-    return bool(mark and colon) and number.isdecimal() and (not before or (before[0] == "[" and before[-2:] == "] "))
-
-
-def _log(source: Source) -> Iterator[NbestList]:
-    current: NbestList | None = None
-    last = ""  # the prediction, with its score on the next line
-    for number, text in enumerate(source.lines(), 1):
-        place = f"{source.name}: line {number}"
-        if match := _SENTENCE.search(text):
-            if current is not None:
-                yield current
-            current = NbestList(match[1], [], (), strip_markup(literal_words(match[2], place)))
-        elif current is not None and (match := _SCORED.fullmatch(text.strip())):
-            current.hypotheses.append(
-                Hypothesis(strip_markup(literal_words(match[2], place)), {FIRST_PASS: float(match[1])})
-            )
-        elif current is not None and (match := re.search(r"GOLD \d+: (.*)", text)):
-            current.references = (strip_markup(match[1]),)
-        elif current is not None and not current.hypotheses and (match := re.search(r"PRED \d+: (.*)", text)):
-            last = match[1]
-        elif current is not None and not current.hypotheses and (match := re.search(r"PRED SCORE: (\S+)", text)):
-            current.hypotheses.append(Hypothesis(strip_markup(last), {FIRST_PASS: as_number(match[1], place)}))
-        elif current is not None and text.strip() == "BEST HYP:":
-            current.hypotheses.clear()  # the list has the best, too
-    if current is not None:
-        yield current
 
 
 FAIRSEQ = _Fairseq()

@@ -96,26 +96,21 @@ def new_folder(path: str) -> Iterator[Path]:
     """
     if path == "-":
         raise UserError("this format is a folder; give one with -o")
-    temporary: Path | None = None
     try:
         target = resolved(Path(path))
-        temporary = temporary_path(target)
         if target.is_dir() and any(target.iterdir()):
             raise UserError(f"{path}: holds files already; give a new folder, or remove this one first")
-        if target.exists() and not target.is_dir():
+        if target.is_file():
             raise UserError(f"{path}: is a file; this format needs a folder")
+        temporary = temporary_path(target)
         temporary.mkdir(parents=True)
-        yield temporary
-        if target.exists():  # and empty; it may be where the user stands
-            for entry in temporary.iterdir():
-                entry.rename(target / entry.name)
-        else:
-            temporary.rename(target)
+        try:
+            yield temporary
+            temporary.replace(target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
-    finally:
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def check_holds(
@@ -128,41 +123,37 @@ def check_holds(
         written: a text's form in the file, as one line by default; it is read back with `strip_markup`.
     """
     written = written or line
-    lost: dict[str, None] = {}
-    changed: tuple[str, str] | None = None
+    lost: dict[str, bool] = {}
     for nbest in lists:
-        for text in [*(hypothesis.text for hypothesis in nbest.hypotheses), *nbest.references]:
-            if changed is None and strip_markup(written(text)) != line(text):
-                changed = line(text), strip_markup(written(text))
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
-        kept = columns if "columns" in holds else columns - RESERVED
-        models = any(not nbest.provenance[name].is_component for name in kept & nbest.provenance.keys())
+        dropped = set() if "columns" in holds else columns & RESERVED
+        texts = [*(hypothesis.text for hypothesis in nbest.hypotheses), *nbest.references]
         absent = {
             "references": bool(nbest.references) and "reference" not in holds,
             "references after the first": len(nbest.references) > 1 and "reference" in holds,
             "sources": nbest.source is not None and "source" not in holds,
             "recordings": nbest.recording is not None,
             "times of words": any(hypothesis.times for hypothesis in nbest.hypotheses),
-            **{f"column {name}": True for name in sorted(columns - kept)},
-            "which models made the columns": models,
+            **{f"column {name}": True for name in sorted(dropped)},
+            "which models made the columns": any(
+                not column.is_component for name, column in nbest.provenance.items() if name in columns - dropped
+            ),
             "which hypotheses the toolkit did not give": any(
                 hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses
             ),
+            "toolkit marks in texts": any(strip_markup(written(text)) != line(text) for text in texts),
         }
-        lost |= {what: None for what, is_lost in absent.items() if is_lost}
-        if kept < columns:
+        lost |= {what: True for what, is_lost in absent.items() if is_lost}
+        if dropped:
+            kept = columns - dropped | {FIRST_PASS}
             hypotheses = [
-                replace(each, scores={name: each.scores[name] for name in each.scores if name in kept | {FIRST_PASS}})
+                replace(each, scores={name: score for name, score in each.scores.items() if name in kept})
                 for each in nbest.hypotheses
             ]
             nbest = replace(nbest, hypotheses=hypotheses)
         yield nbest
     if lost:
         log.warning("%s: the format cannot hold all fields; not written: %s", path, ", ".join(lost))
-    if changed:
-        log.warning(
-            "%s: texts that contain toolkit marks change when this file is read again: %r becomes %r", path, *changed
-        )
 
 
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:

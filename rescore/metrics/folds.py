@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import re2
 
 from rescore.errors import UserError, counted
-from rescore.files import finder
 from rescore.metrics.base import Counts
 from rescore.nbest import NbestList, content_hash
 
@@ -24,10 +24,17 @@ def speakers(ids: Sequence[str], pattern: str | None = None) -> list[str]:
         UserError: the expression is invalid, or does not match an id.
     """
     pattern = pattern or SPEAKER
-    find = finder(pattern, "--speaker")
+    options = re2.Options()
+    options.log_errors = False  # RE2 writes to stderr itself
+    try:
+        expression = re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0].decode() if isinstance(error, re2.error) else "not UTF-8"
+        raise UserError(f"--speaker: {pattern!r} is not a regular expression of RE2 ({reason})") from None
     labels = []
     for name in ids:
-        speaker = find(name)
+        match = expression.search(name)
+        speaker = match[min(1, expression.groups)] if match else None
         if speaker is None:
             raise UserError(f"utterance {name}: --speaker {pattern} does not match it; give another expression")
         labels.append(speaker)

@@ -31,15 +31,6 @@ def test_a_confidence_is_the_sum_of_the_posteriors_that_agree() -> None:
     )
 
 
-def test_alternatives_and_confidence_add_up_to_one() -> None:
-    found = network()
-    alternatives = found.alternatives(1.0, 9)
-    assert alternatives[3] == (("licked", pytest.approx(0.3)), ("", pytest.approx(0.1)))
-    for confidence, others in zip(found.confidences(1.0), alternatives, strict=True):
-        assert confidence + sum(mass for _, mass in others) == pytest.approx(1.0)
-    assert len(found.alternatives(1.0, 1)[3]) == 1
-
-
 def test_a_text_that_is_in_no_list_and_an_empty_one() -> None:
     assert network("the new clock").confidences(1.0)[1] == 0.0
     assert network("").confidences(1.0).shape == (0,)
@@ -86,15 +77,13 @@ def test_calibration_finds_the_scale() -> None:
 
 def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     dev, test = ROOT / "data" / "dev.json", ROOT / "data" / "test.json"
-    done = rescore("confidence", test, "--dev", dev, "--alternatives", "2", "-o", "words.jsonl")
+    done = rescore("confidence", test, "--dev", dev, "-o", "words.jsonl")
     assert done.returncode == 0, done.stderr
     plain, calibrated = (line.split("NCE")[1].split() for line in done.stdout.splitlines()[1:])
     assert float(calibrated[0]) > float(plain[0]) and float(calibrated[0]) > 0
     rows = [json.loads(line) for line in (tmp_path / "words.jsonl").read_text().splitlines()]
     words = [word for row in rows for word in row["words"]]
-    assert all(0 <= word["confidence"] <= 1 for word in words) and any(
-        len(word.get("alternatives", [])) == 2 for word in words
-    )
+    assert all(0 <= word["confidence"] <= 1 for word in words)
     segments = "".join(f"{row['id']} rec {index} {index + 1}\n" for index, row in enumerate(rows))
     (tmp_path / "segments").write_text(segments, encoding="utf-8")
     assert rescore("confidence", test, "-o", "words.ctm", "--segments", "segments").returncode == 0
@@ -111,7 +100,7 @@ def test_scored_lists_with_weights(rescore: Run, model: Path, tmp_path: Path, mo
     assert done.returncode == 0, done.stderr
     for path in (dev, test):
         rescore("score", path, "--lm", f"tta:{model}", "-o", f"{path.stem}.scored.jsonl")
-    calibrated = ("--dev", "dev.scored.jsonl", "--alternatives", "2")
+    calibrated = ("--dev", "dev.scored.jsonl")
     stages = rescore("confidence", "test.scored.jsonl", "--weights", "w.json", *calibrated, "-o", "two.jsonl")
     assert "calibrated on dev" in stages.stdout
     own = rescore("confidence", "dev.scored.jsonl", "--weights", "w.json", *calibrated, "-o", "own.jsonl")

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.combine import LONGEST, combine
 from rescore.asr.formats.whole import Recording, measured_recordings, read_recordings
@@ -34,7 +33,7 @@ def recording(text: str, step: float | None = None, start: float = 0.0) -> Recor
     """A recording whose words follow each other, `step` seconds each; without times for None."""
     words = text.split()
     times = [(start + step * place, start + step * (place + 1)) for place in range(len(words))] if step else []
-    return Recording(words, times, [])
+    return Recording(words, times)
 
 
 def joined(lists: Sequence[NbestList], system: str) -> list[str]:
@@ -118,20 +117,6 @@ def test_cuts_follow_times_where_texts_say_nothing() -> None:
             assert abs(first.times[0][0] - other.times[0][0]) < 25
     assert max(len(nbest.hypotheses[3].text.split()) for nbest in lists) < 3 * LONGEST
     assert joined(lists, "other") == systems["other"]["r"].words
-
-
-def test_another_language_without_times_is_cut_in_proportion() -> None:
-    """Long stretches without a common word give no long piece, and the vote is that of the others."""
-    words = spoken(2000)
-    systems = {f"s{seed}": {"r": recording(noisy(words, 0.1, seed))} for seed in range(3)}
-    alone = Decision("rover", 1.0).texts(ErrorRate(), list(combine(systems, PLAIN)), {FIRST_PASS: 1.0})
-    systems["other"] = {"r": recording(" ".join(f"x{word}" for word in words[:1500]))}
-    lists = list(combine(systems, PLAIN, {"r": recording(" ".join(words))}))
-    assert max(len(nbest.hypotheses[3].text.split()) for nbest in lists) <= 3 * LONGEST
-    assert joined(lists, "other") == systems["other"]["r"].words
-    weights = {FIRST_PASS: 1.0, "other": -3.0}
-    voted = " ".join(Decision("rover", 1.0).texts(ErrorRate(), lists, weights)).split()
-    assert Levenshtein.distance(voted, " ".join(alone).split()) < 0.02 * len(words)
 
 
 @pytest.mark.parametrize("ending", ["ctm", "stm", "srt", "vtt", "txt", "json", "jsonl"])
@@ -224,14 +209,6 @@ def test_names_of_systems_are_no_reserved_columns() -> None:
     assert {"words.2", "empty.2", EMPTY} <= lists[0].hypotheses[0].scores.keys()
 
 
-def test_confidences_are_a_column() -> None:
-    sure = Recording(["a", "b"] * 10, [], [0.9] * 10 + [0.3] * 10)
-    lists = list(combine({"a": {"r": sure}, "b": {"r": recording(sure.text)}}, PLAIN))
-    own = [nbest.hypotheses[0].scores["confidence"] for nbest in lists]
-    assert own[0] > 0 > own[-1]
-    assert all(nbest.hypotheses[1].scores["confidence"] == 0 for nbest in lists)
-
-
 def test_a_bad_system_does_no_harm() -> None:
     """Tuned votes of three good systems and two bad ones, which agree, are about as good as those of the good ones."""
 
@@ -304,7 +281,6 @@ def test_files_of_recordings(name: str, tmp_path: Path) -> None:
     read = read_recordings(path)
     assert read["r"].words == ["hello", "world"]
     assert read["r"].times == ([] if name == "r.txt" else [(0.0, pytest.approx(0.5)), (pytest.approx(0.5), 1.0)])
-    assert read["r"].confidences == ([0.9, 0.8] if name == "r.ctm" else [])
     assert read_recordings(tmp_path).keys() == {"r"}
 
 
@@ -341,12 +317,6 @@ def test_times_that_run_backwards_or_overlap(tmp_path: Path, caplog: pytest.LogC
     assert "times run backwards" in caplog.text
     lists = list(combine(systems, PLAIN))
     assert joined(lists, "a") == joined(lists, "b") == words
-
-
-def test_output_of_nist_rover_has_no_confidences(tmp_path: Path) -> None:
-    (tmp_path / "x.ctm").write_text("x a 0 1 hello -1.000000\nx a 1 1 world -1.000000\n", encoding="utf-8")
-    read = read_recordings(tmp_path)["x"]
-    assert (read.words, read.confidences) == (["hello", "world"], [])
 
 
 def test_channels_are_recordings(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rescore.asr.rover import network_rows
+from rescore.asr.rover import networks
 from rescore.asr.votes import Rover
 from rescore.asr.written import rewritten
 from rescore.decision import ListWeights
@@ -47,10 +47,12 @@ def test_rows_of_a_network_are_its_slots(seed: int) -> None:
     random = np.random.default_rng(seed)
     for _ in range(20):
         texts = [list(random.choice(list("abc"), random.integers(0, 6))) for _ in range(random.integers(1, 6))]
-        rows = network_rows(texts)
+        words = [None, *dict.fromkeys(word for text in texts for word in text)]
+        ((_, numbers),) = networks([texts])
+        rows = [[words[number] for number in slot] for slot in numbers[0].tolist()]
         slots = confusion_network(texts, [1.0] * len(texts))
         assert [{word: float(row.count(word)) for word in row} for row in rows] == [
             {word: votes for word, votes in slot.items() if votes} for slot in slots
         ]
         assert [[row[rank] for row in rows if row[rank] is not None] for rank in range(len(texts))] == texts
-    assert network_rows([]) == []
+    assert list(networks([])) == []

@@ -20,7 +20,7 @@ from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning import FIRST_PASS_ALONE
+from rescore.plan import Plan
 from tests.conftest import Run, write_json
 
 
@@ -99,8 +99,6 @@ def test_confidences_are_of_the_metrics_words(normaliser: Normaliser) -> None:
     network = ConfusionNetwork(texts[0], texts, np.log([0.5, 0.3, 0.2]), normaliser)
     assert network.words == ["IT'S", "a", "well-known", "owl"]
     assert network.confidences(1.0) == pytest.approx([0.8, 1.0, 0.8, 1.0])
-    others = network.alternatives(1.0, 3)
-    assert others == [(("it was", pytest.approx(0.2)),), (), (("", pytest.approx(0.2)),), ()]
     assert correct(network, ["it is a well-known fowl"], normaliser).tolist() == [True, True, True, False]
     joined = ConfusionNetwork("twenty one uh owls", ["twenty one uh owls", "21 owl"], np.log([0.6, 0.4]), normaliser)
     assert joined.confidences(1.0) == pytest.approx([1.0, 1.0, 1.0, 0.6])
@@ -112,7 +110,7 @@ def test_calibration_and_quality_count_as_the_metric(normaliser: Normaliser) -> 
     """Error rate 0 and all words wrong did not fit each other."""
     lists = [some_list(("It's twenty one", 0.6), ("IT'S TWENTY ONE", 0.4), reference="it is 21")]
     metric = ErrorRate(normaliser=normaliser)
-    found = confidences(metric, lists, ["It's twenty one"], FIRST_PASS_ALONE, Decision())
+    found = confidences(Plan(metrics=(metric,)), lists)
     assert found.plain is not None and found.plain.correct == 1.0
     assert [word.confidence for word in found.words[0]] == pytest.approx([1.0] * 3)
 

@@ -48,8 +48,8 @@ def noise(number: int, seed: int, strength: float = 0.0) -> list[dict[str, Any]]
 
 
 def write_lines(path: Path, lists: list[dict[str, Any]], **origin: str) -> Path:
-    lines = [{"columns": {"tta": ORIGIN | origin}}, *lists]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    lines = [json.dumps({**entry, "columns": {"tta": ORIGIN | origin}}) + "\n" for entry in lists]
+    path.write_text("".join(lines), encoding="utf-8")
     return path
 
 
@@ -255,18 +255,8 @@ def test_a_lexicon_without_words(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(done, "lexicon: has no words")
 
 
-def test_the_scale_of_confidences(rescore: Run, tmp_path: Path) -> None:
+def test_confidences_need_the_columns_of_the_weights(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in noise(4, 1)))
-    for scale in ("0.000001", "100"):
-        done = rescore("confidence", "l.jsonl", "--scale", scale, "-o", f"{scale}.jsonl")
-        assert done.returncode == 0, done.stderr
-    flat, sharp = (
-        [word["confidence"] for line in (tmp_path / f"{scale}.jsonl").read_text().splitlines()
-         for word in json.loads(line)["words"]] for scale in ("0.000001", "100")
-    )  # fmt: skip
-    assert min(sharp) > 0.99 and min(flat) < 0.7
-    done = rescore("confidence", "l.jsonl", "--scale", "2", "--dev", "l.jsonl", "-o", "c.jsonl")
-    assert_one_line_error(done, "--scale gives what --dev calibrates")
     column = Column("ngram", "ab" * 32, "sum", "float32")
     Weights({"s2s": 0.5, "ngram": 0.5}, "given", "given", {"ngram": column}).save(tmp_path / "w.json")
     done = rescore("confidence", "l.jsonl", "--weights", "w.json", "-o", "c.jsonl")

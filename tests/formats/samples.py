@@ -60,11 +60,6 @@ SAMPLES: dict[str, dict[str, str]] = {
         "call.json": '{"RecognitionStatus": "Success", "NBest": [{"Confidence": 1.0, "Lexical": "hello", '
         '"Display": "Hello."}, {"Confidence": 0.5, "Lexical": "hollow", "Display": "Hollow."}]}'
     },
-    # opennmt: OpenNMT-py's translator log with -verbose and -n_best 2.
-    "opennmt": {
-        "log": "\nSENT 1: ['Hallo', '▁Welt']\nPRED 1: Hello world\nPRED SCORE: -1.5000\n\nBEST HYP:\n"
-        "[-1.5000] ['Hello', 'world']\n[-2.5000] ['Hollow', 'world']\n"
-    },
     # hf: the fields of transformers' GenerateBeamEncoderDecoderOutput, decoded, one per line.
     "hf": {
         "g.jsonl": '{"id": "a", "sequences": ["hello", "hollow"], "sequences_scores": [-0.5, -1], "labels": "hello"}\n'

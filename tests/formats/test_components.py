@@ -64,8 +64,8 @@ def test_other_toolkits(name: str, columns: list[str], tmp_path: Path) -> None:
 def test_convert_keeps_them(to: str, tmp_path: Path, rescore: Run) -> None:
     hyps = [{"text": "a", "score": -1.0, "scores": {"ctc": -2.5, "lm": -3.5}}]
     part = {"model": "espnet2", "fingerprint": "", "norm": "sum", "precision": "", "role": "component"}
-    lines = [{"columns": {"ctc": part, "lm": part}}, {"id": "7", "hyps": hyps}]
-    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    entry = {"id": "7", "hyps": hyps, "columns": {"ctc": part, "lm": part}}
+    (tmp_path / "l.jsonl").write_text(json.dumps(entry) + "\n")
     done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")
     assert done.returncode == 0 and done.stderr == ""
     (nbest,) = formats.iterate(["out"])

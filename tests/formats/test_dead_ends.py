@@ -15,28 +15,10 @@ from tests.conftest import Run, assert_one_line_error
 Expected = list[tuple[str, list[tuple[str, float | None]]]]
 
 CASES: dict[str, tuple[str, str, Expected]] = {
-    # Marian: OutputPrinter::print with --alignment and --word-scores beside --n-best.
-    "marian alignment": (
-        "n.best",
-        "0 ||| a b ||| 0-0 1-1 ||| F0= -1.66 ||| -0.8\n0 ||| a ||| 0-0 ||| F0= -2 ||| -1\n",
-        [("0", [("a b", -0.8), ("a", -1.0)])],
-    ),
-    "marian word scores": (
-        "n.best",
-        "0 ||| a b ||| WordScores= -0.1 -0.2 -0.3 ||| F0= -1.66 ||| -0.8\n",
-        [("0", [("a b", -0.8)])],
-    ),
-    "marian both": (
-        "n.best",
-        "0 ||| a b ||| 0-0 1-1 ||| WordScores= -0.1 -0.2 ||| F0= -1.66 F1= -2 ||| -0.8\n",
-        [("0", [("a b", -0.8)])],
-    ),
+    # Marian: OutputPrinter::print with --n-best.
+    "marian": ("n.best", "0 ||| a b ||| F0= -1.66 F1= -2 ||| -0.8\n", [("0", [("a b", -0.8)])]),
     # Moses: lists of the mert tests, where the number stands close to the bars.
     "moses": ("n.best", "0||| a b ||| d: -1 lm= -2 ||| -3\n".replace("d:", "d="), [("0", [("a b", -3.0)])]),
-    # Joshua: features with their values, name=value.
-    "joshua": ("n.best", "0 ||| a b ||| lm_0=-28.045 tm_pt_0=-3 ||| -30.2\n", [("0", [("a b", -30.2)])]),
-    # Nematus: three columns, costs.
-    "nematus": ("n.best", "0 ||| a b ||| 1.5\n0 ||| a ||| 2.5\n", [("0", [("a b", -1.5), ("a", -2.5)])]),
     # icefall: store_transcripts_and_timestamps in icefall/utils.py.
     "icefall": (
         "recogs.txt",
@@ -124,7 +106,7 @@ def test_read(case: str, tmp_path: Path) -> None:
 
 
 def test_features_have_their_names(tmp_path: Path) -> None:
-    columns = {"marian both": ["F0", "F1"], "joshua": ["lm_0", "tm_pt_0"], "moses": ["d", "lm"], "nematus": []}
+    columns = {"marian": ["F0", "F1"], "moses": ["d", "lm"]}
     for case, names in columns.items():
         (tmp_path / "n").write_text(CASES[case][1])
         assert component_columns(formats.read([tmp_path / "n"])[0]) == names
@@ -167,6 +149,8 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
         ('{"hyps": ["a", "b"], "scores": [-1]}', ["1 score for 2 hypotheses"]),
         ("0 ||| a ||| F0= x ||| -1\n", ["line 1: score is 'x'"]),
         ("0 ||| a ||| 0-0 ||| F0= -1\n", ["line 1: score is"]),
+        ("0 ||| a b ||| WordScores= -0.1 -0.2 ||| F0= -1.66 ||| -0.8\n", ["line 1: score is"]),
+        ("0 ||| a b ||| 1.5\n", ["line 1: expected `id ||| hypothesis ||| features ||| total`, found 3 columns"]),
     ],
 )  # fmt: skip
 def test_refused(content: str, parts: list[str], rescore: Run, tmp_path: Path) -> None:

@@ -35,7 +35,6 @@ EXPECTED: dict[str, list[tuple[str, list[tuple[str, float]]]]] = {
     "wenet": [("u1", [("a b", -1.5), ("a", -2.25)]), ("u2", [("c", -3.0)])],
     "whisper": [("talk", [("Hello world. Bye.", -4.0)])],
     "speech": [("call", [("hello", 0.0), ("hollow", -math.log(2))])],
-    "opennmt": [("1", [("Hello world", -1.5), ("Hollow world", -2.5)])],
     "hf": [("a", [("hello", -0.5), ("hollow", -1.0)])],
     "sockeye": [("1", [("ein Test", 0.0), ("der Test", -0.1)]), ("2", [("a", -1.0)])],
     "nemo": [("utt1", [("hello", -1.5), ("hollow", -2.0)]), ("utt2", [("by", 0.0)])],
@@ -87,7 +86,6 @@ def test_columns_and_references_that_come_along(tmp_path: Path) -> None:
     assert next(formats.iterate([write(tmp_path / "h", SAMPLES["hf"])])).references == ("hello",)
     assert next(formats.iterate([write(tmp_path / "n", SAMPLES["nemo"])])).references == ("hello",)
     assert next(formats.iterate([write(tmp_path / "i", SAMPLES["icefall"])])).references == ("HELLO WORLD",)
-    assert next(formats.iterate([write(tmp_path / "o", SAMPLES["opennmt"])])).source == "Hallo Welt"
     assert next(formats.iterate([write(tmp_path / "c", SAMPLES["csv"])])).hypotheses[1].scores["lm"] == -12.5
     assert next(formats.iterate([write(tmp_path / "t", SAMPLES["tsv"])])).references == ("hello",)
 

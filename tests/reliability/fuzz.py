@@ -71,7 +71,7 @@ RESULTS = {
     "metrics": [{**FIGURES, "sentence_errors": SENTENCES, "signature": SIGNATURE}],
 }  # fmt: skip
 LINES = {
-    "jsonl": json.dumps({"columns": {"tta": COLUMN}}) + "\n" + json.dumps({"id": "u1", "ref": "a b", "hyps": [
+    "jsonl": json.dumps({"id": "u1", "ref": "a b", "columns": {"tta": COLUMN}, "hyps": [
         {"text": "a c", "score": -1, "scores": {"tta": -3}}]}) + "\n",
     "espnet1": json.dumps({"utts": {"u1": {"output": [{"text": "A B", "rec_text": "A\u2581B<eos>", "score": -1.5}]}}}),
     "fairseq": "S-0\ta b\nT-0\ta b\nH-0\t-0.5\ta@@ b\nD-0\t-0.5\tab\nP-0\t-0.5 -0.5\n2020 | INFO | x\n",
@@ -225,7 +225,7 @@ def cases() -> list[Case]:
     found += [
         ("native", of_text(json.dumps(NATIVE), lists)),
         ("native values", of_json(NATIVE, lists)),
-        ("jsonl values", of_json(json.loads(LINES["jsonl"].splitlines()[1]), lists)),
+        ("jsonl values", of_json(json.loads(LINES["jsonl"]), lists)),
         ("espnet1 values", of_json(json.loads(LINES["espnet1"]), lists)),
         ("espnet2", espnet2),
         ("kaldi", of_text("u1 a b\nu2 c\n", lambda path: read_references(path, ["u1", "u2"]))),

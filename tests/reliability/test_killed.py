@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -15,9 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from rescore import formats
-from rescore.files import replacing
-from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, SENTENCES, near, parsed, write_json
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -105,65 +101,6 @@ def test_writers_are_killed_at_any_moment(tmp_path: Path) -> None:
         if (tmp_path / "out").exists():
             text = (tmp_path / "out").read_text()
             assert len(text) == 100_000 and len(set(text)) == 1
-
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from rescore.files import replacing
-from rescore.formats.writing import new_folder
-
-def dies(*arguments):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-for number in range(int(sys.argv[1])):
-    if (child := os.fork()) == 0:
-        Path.replace = Path.rename = dies
-        if number % 2:
-            with replacing(Path("out")) as path:
-                path.write_text("new")
-        else:
-            with new_folder("folder") as path:
-                (path / "text").write_text("new")
-        os._exit(0)
-    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
-    print(*sorted(one for one in os.listdir() if one.endswith(".tmp")), flush=True)
-"""
-
-
-def test_writers_are_killed_before_they_rename(tmp_path: Path) -> None:
-    """100 times: the old file stays; the next writer of the name removes what the one before left, and nothing else."""
-    (tmp_path / "kill.py").write_text(KILLED)
-    (tmp_path / "out").write_text("old")
-    theirs = {
-        f".out.{platform.node()}-{os.getppid()}-0.tmp",
-        ".out.elsewhere-99999999-0.tmp",
-        ".outer.1.tmp",
-        ".out.tmp",
-    }
-    for name in theirs:  # of who still runs, or may
-        (tmp_path / name).write_text("")
-    command = [sys.executable, "kill.py", "100"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    for line in done.stdout.splitlines():
-        assert theirs <= set(line.split()) and len(line.split()) <= len(theirs) + 2
-    assert len(done.stdout.splitlines()) == 100 and (tmp_path / "out").read_text() == "old"
-    formats.write([NbestList("u", [Hypothesis("a", {"s2s": 0.0})])], str(tmp_path / "folder"), "espnet2")
-    with replacing(tmp_path / "out") as path:
-        path.write_text("whole")
-    assert (tmp_path / "out").read_text() == "whole"
-    assert {one.name for one in tmp_path.iterdir()} == {*theirs, "out", "folder", "kill.py"}
-
-
-@pytest.mark.parametrize("name", ["x" * 255, "é" * 127, "語" * 85])
-def test_names_as_long_as_they_can_be(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is written beside fits, too, and is another one for each of two names with the same beginning."""
-    monkeypatch.setattr(platform, "node", lambda: "machine-" * 8)
-    other = f"{name[:-1]}b"
-    with replacing(tmp_path / name) as one, replacing(tmp_path / other) as two:
-        one.write_text("1")
-        two.write_text("2")
-    assert [(tmp_path / path).read_text() for path in (name, other)] == ["1", "2"]
 
 
 def test_two_processes_with_one_cache_and_one_output(model: Path, tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, without_context
-from rescore.lms.context import WithNeighbours, in_place
+from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, WithNeighbours, without_context
+from rescore.lms.context import in_place
 from rescore.mt.lexical.estimation import train
 from rescore.nbest import Column
 from rescore.scoring import cluster as engine
@@ -371,13 +371,10 @@ def test_lines_that_cannot_be_read(rescore: Run, tmp_path: Path) -> None:
     good = '{"id": "u%d", "hyps": [{"text": "a", "score": -1}]}\n'
     (tmp_path / "l.jsonl").write_text(good % 1 + '{"id": "u2", "hyps": [\n' + good % 3)
     assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta"), "l.jsonl: line 2, column")
-    done = rescore("score", "l.jsonl", "--lm", "tta", "--on-error", "skip")
-    assert done.returncode == 0 and "skipped: l.jsonl: line 2" in done.stderr
-    assert [line[:12] for line in done.stdout.splitlines()] == ['{"id": "u1",', '{"id": "u3",']
 
 
 def test_many_files(rescore: Run, tmp_path: Path) -> None:
-    """A folder of JSON Lines, a pattern: both are one stream."""
+    """A folder of JSON Lines is one stream."""
     (tmp_path / "parts").mkdir()
     for number in (1, 2):
         line = f'{{"id": "u{number}", "hyps": [{{"text": "a", "score": -1}}]}}\n'
@@ -385,5 +382,3 @@ def test_many_files(rescore: Run, tmp_path: Path) -> None:
     whole = rescore("convert", "parts/part-1.jsonl", "parts/part-2.jsonl").stdout
     assert whole.count("\n") == 2
     assert rescore("convert", "parts").stdout == whole
-    assert rescore("convert", "parts/part-*.jsonl").stdout == whole
-    assert_one_line_error(rescore("convert", "parts/p?rt.json"), "no file matches this")

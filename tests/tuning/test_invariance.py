@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rescore import formats
-from rescore.asr.confidence import Calibration, calibrate, networks
+from rescore.asr.confidence import calibrate, networks
 from rescore.decision import Decision
 from rescore.decision.risk import losses
 from rescore.metrics.wer import ErrorRate
@@ -155,19 +155,6 @@ def test_the_order_of_lists_and_hypotheses_changes_nothing() -> None:
     for rule in ("mbr", "rover"):
         decisions = [tune_scale(rule, WER, some, {"s2s": 1.0})[0] for some in (lists, turned)]
         assert decisions[0].scale == pytest.approx(decisions[1].scale)
-
-
-def test_alternatives_share_what_a_word_leaves() -> None:
-    nbest = NbestList(
-        "u", [Hypothesis("a", {"s2s": -1.0}), Hypothesis("b", {"s2s": -1.2}), Hypothesis("c", {"s2s": -9})]
-    )
-    (network,) = networks([nbest], ["a"], {"s2s": 1.0})
-    posterior = float(network.confidences(1.0)[0])
-    calibrated = Calibration(1.0, (0.0,), (0.9,))
-    (word,) = calibrated.words(network, 5)
-    assert word.confidence == 0.9 and sum(mass for _, mass in word.alternatives) == pytest.approx(0.1)
-    (plain,) = Calibration().words(network, 5)
-    assert plain.confidence == posterior and sum(mass for _, mass in plain.alternatives) == pytest.approx(1 - posterior)
 
 
 def test_calibration_on_the_lists_themselves_is_said(rescore: Run, tmp_path: Path) -> None:

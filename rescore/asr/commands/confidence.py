@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.errors import UserError
 from rescore.options import option
 
 if TYPE_CHECKING:
@@ -34,11 +33,6 @@ class WordsFile(options.Lists):
         metavar="FILE",
         required=True,
         writes="stdout",
-    )
-    alternatives: int = option(
-        0,
-        "List up to N alternatives to each word, with their posteriors (in .jsonl).",
-        low=0,
     )
     segments: str | None = option(
         None,
@@ -80,36 +74,24 @@ def command(
     \b
     rescore tune dev.tta.jsonl -o weights.json
     rescore confidence test.tta.jsonl --weights weights.json --dev dev.tta.jsonl \\
-        --alternatives 3 -o test.words.jsonl
+        -o test.words.jsonl
 
     The confidence of a word is the total posterior of the hypotheses that have the word in the same place. With --dev,
-    the scale of the posteriors is tuned for the best normalised cross entropy. If cross-validation on dev gains from
-    it, the confidences are also corrected by isotonic regression. If the lists have references, the command prints the
-    quality of the confidences with and without calibration.
+    the scale of the posteriors is tuned for the best normalised cross entropy, and the confidences are corrected by
+    isotonic regression. If the lists have references, the command prints the quality of the confidences with and
+    without calibration.
     """
     from rescore.asr.confidence import confidences, render
-    from rescore.plan import decision_of, resolve
+    from rescore.plan import resolve
     from rescore.tuning import suited
 
     times = file.times()
     loaded = weights.load()
-    config, scale = options.configured(config), None
-    unscaled = replace(config, scale=None)
-    if config.scale is not None and not decision_of(unscaled, loaded).takes_scale:
-        config, scale = unscaled, config.scale
-        if dev.dev:
-            raise click.UsageError("--scale gives what --dev calibrates; leave one out")
     lists = inputs.read(file.nbest)
-    dev_lists = inputs.read_dev(dev.dev, dev.dev_ref) if dev.dev else None
-    for checked in (lists, dev_lists or []):
-        for name in loaded.columns:
-            if checked and loaded.weighs(name) and name not in checked[0].hypotheses[0].scores:
-                raise UserError(f"utterance {checked[0].id}: no score {name!r}; add it with `rescore score`")
-        suited(loaded, checked, weights.force_weights)
-    plan = resolve(config, dev_lists or lists, weights=loaded)
-    decision = plan.decision_with(loaded)
-    texts = decision.texts(plan.metric, lists, loaded.of)
-    confident = confidences(plan.metric, lists, texts, loaded, decision, dev_lists, file.alternatives, scale)
+    dev_lists = inputs.read_dev(dev.dev, dev.dev_ref) if dev.dev else []
+    suited(loaded, [*lists, *dev_lists], weights.force_weights)
+    plan = resolve(options.configured(config), dev_lists or lists, weights=loaded)
+    confident = confidences(plan, lists, dev_lists)
     file.write(lists, confident, times)
     if quality := render(confident):
         click.echo(quality, err=file.output == "-")

@@ -19,8 +19,6 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 log = logging.getLogger(__name__)
 
 Span = tuple[float, float]
-NO_CONFIDENCE = -1.0
-"""What NIST's rover writes for a word without a confidence."""
 BACKWARDS = 1.0
 """Seconds by which a word may start before its predecessor without a warning: recognisers overlap segments."""
 
@@ -32,20 +30,17 @@ class Recording:
     words: list[str] = field(default_factory=list)
     times: list[Span] = field(default_factory=list)
     """Start and end of each word, in seconds; empty if the file has none."""
-    confidences: list[float] = field(default_factory=list)
-    """Of each word, from 0 to 1; empty if the file has none."""
 
     @property
     def text(self) -> str:
         return " ".join(self.words)
 
-    def add(self, words: Sequence[str], times: Sequence[Span], confidences: Sequence[float] = ()) -> None:
+    def add(self, words: Sequence[str], times: Sequence[Span]) -> None:
         """Append words; from the first words without times on, the recording has none."""
-        for known, more in ((self.times, times), (self.confidences, confidences)):
-            if len(known) == len(self.words) and len(more) == len(words):
-                known.extend(more)  # type: ignore[arg-type]
-            else:
-                known.clear()
+        if len(self.times) == len(self.words) and len(times) == len(words):
+            self.times += times
+        else:
+            self.times.clear()
         self.words += words
 
 
@@ -122,19 +117,15 @@ def _ctm(source: Source) -> dict[str, Recording]:
         if len(cells) not in (5, 6):
             raise UserError(f"{place}: not CTM: expected `recording channel start duration word [confidence]`")
         start, duration = (as_number(cell, place, "time") for cell in cells[2:4])
-        confidence = [number for cell in cells[5:] if (number := as_number(cell, place, "confidence")) != NO_CONFIDENCE]
-        if duration < 0 or any(not 0 <= number <= 1 for number in confidence):
-            raise UserError(f"{place}: a duration is 0 or more, in seconds, and a confidence from 0 to 1")
+        if duration < 0:
+            raise UserError(f"{place}: a duration is 0 or more, in seconds")
         recording = channels.setdefault(cells[0], {}).setdefault(cells[1], Recording())
         recording.words.append(cells[4])
         recording.times.append((start, start + duration))
-        recording.confidences += confidence
     named = {}
     for name, by_channel in channels.items():
         for channel, recording in by_channel.items():
             named[name if len(by_channel) == 1 else f"{name}-{channel}"] = recording
-            if len(recording.confidences) != len(recording.words):
-                recording.confidences = []
     return named
 
 

@@ -133,16 +133,13 @@ class InputOptions(Declared):
         """Dev lists, which have references of their own."""
         return replace(self, ref=tuple(ref)).read(paths, need_references=True, ref_option="--dev-ref")
 
-    def iterate(self, paths: Sequence[str], skip: bool = False) -> Iterator[NbestList]:
-        """The lists as a stream, which --ref does not allow; `skip` goes on after a line that cannot be read."""
+    def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
+        """The lists as a stream, which --ref does not allow."""
         from rescore import formats
 
         if self.ref:
             return iter(self.read(paths))
-        how = self._how()
-        return self._prepared(
-            formats.iterate(paths, **how | {"options": ReadOptions(**self.read_options.values, skip=skip)})
-        )
+        return self._prepared(formats.iterate(paths, **self._how()))
 
     def count(self, paths: Sequence[str]) -> int | None:
         """How many hypotheses a stream will have, for its bar: the files are read once more, if somebody looks."""
@@ -155,7 +152,7 @@ class InputOptions(Declared):
         try:
             return sum(len(nbest.hypotheses) for nbest in formats.iterate(paths, **self._how(), quiet=True))
         except UserError:
-            return None  # what is to be read reports it, or skips the line
+            return None  # what is to be read reports it
 
     def read_output(self, path: str) -> list[NbestList]:
         """N-best lists, or a 1-best text."""
