@@ -118,25 +118,22 @@ class _Wenet:
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """The score is the total, a natural logarithm. WeNet leaves empty texts out: no candidate is one empty text."""
-        nbest: NbestList | None = None
+        for nbest in grouped(self._entries(source), source.name):
+            nbest.hypotheses = nbest.hypotheses or [Hypothesis("", {FIRST_PASS: 0.0})]
+            yield nbest
+
+    def _entries(self, source: Source) -> Iterator[tuple[str, NbestList]]:
+        name = ""
         for place, line in source.filled():
             mark, _, rest = line.partition(" ")
             if mark == "wav" and rest.strip():
-                if nbest is not None:
-                    yield _or_empty(nbest)
-                nbest = NbestList(rest.strip(), [])
-            elif mark == "candidate" and nbest is not None:
+                name = rest.strip()
+                yield name, NbestList(name, [])
+            elif mark == "candidate" and name:
                 score, _, text = rest.partition(" ")
-                nbest.hypotheses.append(Hypothesis(strip_markup(text), {FIRST_PASS: as_number(score, place)}))
+                yield name, NbestList(name, [Hypothesis(strip_markup(text), {FIRST_PASS: as_number(score, place)})])
             else:
                 raise UserError(f"{place}: expected `wav ID` or `candidate SCORE TEXT`")
-        if nbest is not None:
-            yield _or_empty(nbest)
-
-
-def _or_empty(nbest: NbestList) -> NbestList:
-    nbest.hypotheses = nbest.hypotheses or [Hypothesis("", {FIRST_PASS: 0.0})]
-    return nbest
 
 
 _WIDTH = re.compile(r"width(\d+)")
