@@ -128,28 +128,24 @@ def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
 
 
 def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
+    """The recordings of NeMo's manifest; `offset` and `duration` beside a path say the part."""
     for place, line in source.filled():
         value = loads(line, place, line=True)
         if not isinstance(value, dict) or not isinstance(value.get("audio_filepath"), str):
             raise UserError(f"{place}: expected an object with audio_filepath")
         name = identity_of(value["id"] if "id" in value else value["audio_filepath"])
-        audio = entry_audio(value, "audio_filepath", name, place)
-        yield name, replace(audio, path=_located(audio.path, source.path.parent))
+        start, end = 0.0, None
+        if value.get("offset") is not None:  # without an offset, the duration describes the whole file
+            start = json_number(value["offset"], place, "offset")
+            if value.get("duration") is not None:
+                end = start + json_number(value["duration"], place, "duration")
+        path = _located(value["audio_filepath"], source.path.parent)
+        yield name, audio_part(Audio(path, start, end, name=name), place)
 
 
 def _located(path: str, folder: Path) -> str:
     """A path as it is; a relative path that is not there, from the folder of the file that names it."""
     return path if Path(path).is_absolute() or Path(path).exists() else str(folder / path)
-
-
-def entry_audio(value: Mapping[str, Any], key: str, name: str, place: str) -> Audio:
-    """The recording that a JSON object names; `offset` and `duration` beside the path say the part, as NeMo has it."""
-    if not isinstance(value[key], str) or not value[key]:
-        raise UserError(f"{place}: {key}: expected the path of an audio file")
-    start = json_number(value["offset"], place, "offset") if value.get("offset") is not None else 0.0
-    length = json_number(value["duration"], place, "duration") if value.get("duration") is not None else None
-    whole = length is None or "offset" not in value  # without an offset, the duration describes the whole file
-    return audio_part(Audio(value[key], start, None if whole or length is None else start + length, name=name), place)
 
 
 def audio_part(audio: Audio, place: str) -> Audio:
