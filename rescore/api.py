@@ -38,7 +38,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
 if TYPE_CHECKING:
     from rescore.config import RunConfig
     from rescore.lms import LanguageModel
-    from rescore.lms.base import Public
+    from rescore.lms.wrapped import Wrapped
     from rescore.metrics import Normaliser
     from rescore.reports.comparison import Comparison
     from rescore.reports.results import Results
@@ -103,7 +103,7 @@ def load(
     batch_tokens: int | None = None,
     cache: str | Path | None = None,
     prompt: str | None = None,
-) -> Public:
+) -> Wrapped:
     """A language model by its name, `KIND[:OPTION...][:PATH]`; its `score` takes plain sentences, or `Question`s.
 
     Args:
@@ -121,11 +121,11 @@ def load(
         (['the', 'clock', 'tick', '##ed'], (4,))
     """
     from rescore.lms import ComputeOptions, load
-    from rescore.lms.base import Public
     from rescore.lms.cache import Cached
+    from rescore.lms.wrapped import Wrapped
 
     model = load(lm, ComputeOptions(device, precision, batch_tokens, prompt))
-    return Public(model if cache is None else Cached(model, Path(cache)))
+    return Wrapped(model) if cache is None else Cached(model, Path(cache))
 
 
 def score(
@@ -189,11 +189,8 @@ def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
 
 
 def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
-    from rescore.lms.base import Public
     from rescore.lms.function import FunctionModel
 
-    if isinstance(given, Public):
-        return given.lm
     if hasattr(given, "score") and hasattr(given, "fingerprint"):
         return cast("LanguageModel", given)
     if callable(given):

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rescore.large.hub import find
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Spec, Wrapped
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Spec
+from rescore.lms.wrapped import Wrapped
 
 if TYPE_CHECKING:
     from rescore.large.seq2seq import Seq2SeqLM
@@ -32,7 +33,7 @@ class HubKind(Kind):
 class MaskedKind(HubKind):
     """The pseudo-log-likelihood."""
 
-    capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(pseudo=True, vectors=True)
     options = ("intact",)
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
@@ -44,7 +45,7 @@ class MaskedKind(HubKind):
 class CausalKind(HubKind):
     """log p of each token given [BOS] and those before."""
 
-    capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(source=True, vectors=True)
     prompted = True
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.large.hub import LOGITS, load_model
-from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
 from rescore.lms.devices import DTYPES, choose_device, choose_precision
 from rescore.lms.folders import content_digest
@@ -72,7 +71,6 @@ class Seq2SeqLM(Streamed):
         for place, question in enumerate(questions):
             source, target = question.pair(self._channel)
             wanted.setdefault(source, {}).setdefault(target, []).append(place)
-        done = 0
         sources = list(wanted)
         ids = self._tokenizer(sources, truncation=False, verbose=False)["input_ids"] if sources else []
         lengths = dict(zip(sources, map(len, ids), strict=True))
@@ -81,8 +79,6 @@ class Seq2SeqLM(Streamed):
             rows = [(row, text) for row, source in enumerate(batch) for text in wanted[source]]
             for (row, text), scores in zip(rows, self._decoded(states, mask, rows), strict=True):
                 yield from ((place, scores) for place in wanted[batch[row]][text])
-            done += len(rows)
-            base.report(done, sum(map(len, wanted.values())))
 
     def _encoded(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """The encoder's states (texts, longest, d), and a mask that is False at padding."""

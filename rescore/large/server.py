@@ -26,7 +26,7 @@ from urllib3.util import Retry, Url, parse_url
 from rescore.errors import UserError, counted
 from rescore.files import parsed
 from rescore.large.hub import Template
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores, report
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores
 
 log = logging.getLogger(__name__)
 logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each request that it repeats
@@ -238,12 +238,8 @@ class ServerModel(Streamed):
         shown = list(dict.fromkeys(before for before, text in places if text.strip()))
         prompts = {shown[rank]: tokens for rank, tokens in self._client.in_parallel(shown, self._read_prompt)}
         texts = list(places)
-        done = 0
         for rank, scores in self._client.in_parallel(texts, lambda pair: self._scores(*pair, prompts.get(pair[0], []))):
-            for place in places[texts[rank]]:
-                yield place, scores
-                done += 1
-            report(done, len(questions))
+            yield from ((place, scores) for place in places[texts[rank]])
 
     def _probe(self) -> None:
         """See that the server gives log-probabilities of a text, and say whether its first token has none."""

@@ -22,7 +22,6 @@ from torch import Tensor
 from rescore.errors import UserError
 from rescore.formats.audio import samples
 from rescore.large.hub import LOGITS, load_model
-from rescore.lms import base
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
 from rescore.lms.devices import DTYPES, choose_device, choose_precision
 from rescore.lms.folders import content_digest
@@ -133,7 +132,6 @@ class SpeechModel(Streamed):
             if question.audio is None:
                 raise UserError("this model listens to the recording of an utterance; give --audio")
             places.setdefault(question.audio, []).append(place)
-        done = 0
         for audio, own in places.items():
             if audio == NO_AUDIO:
                 yield from ((place, TokenScores([], np.zeros(0))) for place in own)
@@ -141,8 +139,6 @@ class SpeechModel(Streamed):
                 ids = [self.ids(questions[place].text) for place in own]
                 with torch.inference_mode():
                     yield from zip(own, self._scores(audio, ids), strict=True)
-            done += len(own)
-            base.report(done, len(questions))
 
     def ids(self, text: str) -> list[int]:
         """The tokens of a text in the model's case."""

@@ -21,13 +21,14 @@ from rescore.lms.base import (
     kind_of,
     origin,
 )
-from rescore.lms.context import CASES, Recased
 from rescore.lms.folders import card, card_value
 from rescore.nbest import RESERVED, Column, NbestList
 from rescore.parts import KINDS, did_you_mean
 
 log = logging.getLogger(__name__)
 
+CASES = ("lower", "upper", "sentence")
+"""The cases in which a model of any kind can get its texts (`rescore.lms.wrapped`)."""
 ALL = "all"
 """The option that stands for all readings of a kind that has several."""
 
@@ -106,7 +107,11 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
     lm = kind_of(parsed.kind).load(parsed, computing)
-    return Recased(lm, cases[0]) if cases else lm
+    if not cases:
+        return lm
+    from rescore.lms.wrapped import Recased
+
+    return Recased(lm, cases[0])
 
 
 def load_all(

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
-import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.lms.options import TrainingOptions
-from rescore.nbest import Audio, Column, Role
+from rescore.nbest import Audio, Column, NbestList, Role
 from rescore.options import Declared, option
 from rescore.parts import KINDS
 
@@ -44,6 +40,16 @@ class Question:
         if self.source is None:
             raise UserError("this model reads the source beside the hypothesis; give lists with sources")
         return (self.text, self.source) if channel else (self.source, self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class WithNeighbours:
+    """A list in its recording."""
+
+    nbest: NbestList
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """The 1-best of the lists before and after it, as many as the model reads that reads most of them."""
 
 
 def without_context(texts: Iterable[str]) -> list[Question]:
@@ -133,18 +139,6 @@ class ComputeOptions(Declared):
 
 
 DEFAULT = ComputeOptions()
-KERNELS = 16
-"""Compiled kernels that oneDNN keeps. It compiles one for each shape of input and keeps 1,024 by default. The batches
-of a service or a training have many shapes. Kernels are small and live long, so they leave gaps that large tensors do
-not fit into: the memory of a service grows by 60 % in 8,000 lists. With 16 kernels it does not grow, and scoring is as
-fast."""
-
-
-def bound_kernels() -> None:
-    """Keep few compiled kernels. Only processes that have not yet computed with a network obey."""
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))
-
-
 BEFORE, BOTH_SIDES = (99, 0), (99, 99)
 """The most neighbours that a kind of model can read: before the text, or on both sides."""
 
@@ -163,8 +157,6 @@ class Capabilities:
     """The number of neighbours that it reads before and after the text (`rescore.lms.context` gives it these)."""
     vectors: bool = False
     """It is a `NetworkScorer` of single sentences, whose hidden vectors can be read."""
-    predicts_tokens: bool = False
-    """It is a `NetworkScorer` whose softmax is over the vocabulary."""
     intact: bool = False
     """It reads each token while it predicts it: its scores are for comparison, not for a combination of models."""
     cached: bool = False
@@ -202,34 +194,6 @@ class LanguageModel(Protocol):
         ...
 
 
-STEP_SECONDS = 2.0
-"""How long a model computes, about, before its scores can be kept."""
-SHORTEST_STEP = 32
-"""Texts."""
-
-
-def as_scored(lm: LanguageModel, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-    """The places of questions and their scores: as they come from a model with a method of this name, which may fail
-    after some; from another model in steps of about `STEP_SECONDS`."""
-    if scores := getattr(lm, "as_scored", None):
-        yield from scores(questions)
-        return
-    start, size = 0, SHORTEST_STEP
-    while start < len(questions):
-        step, began = questions[start : start + size], time.monotonic()
-        with part(start, len(step), len(questions)):
-            results = lm.score(step)
-        yield from enumerate(results, start)
-        start += len(step)
-        size = max(SHORTEST_STEP, int(len(step) * STEP_SECONDS / max(time.monotonic() - began, 1e-3)))
-
-
-def in_order(answers: Iterable[tuple[int, TokenScores]]) -> list[TokenScores]:
-    """The scores of `as_scored` in the order of the questions."""
-    scores = dict(answers)
-    return [scores[place] for place in range(len(scores))]
-
-
 class Streamed(ABC):
     """A language model that gives its scores as they are computed."""
 
@@ -239,7 +203,13 @@ class Streamed(ABC):
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""
-        return in_order(self.as_scored(questions))
+        scores = dict(self.as_scored(questions))
+        return [scores[place] for place in range(len(questions))]
+
+
+def as_scored(lm: LanguageModel, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+    """The places of questions and their scores: as they come from a `Streamed` model, all at once from another."""
+    return lm.as_scored(questions) if isinstance(lm, Streamed) else enumerate(lm.score(questions))
 
 
 def capabilities_of(lm: LanguageModel) -> Capabilities:
@@ -249,51 +219,6 @@ def capabilities_of(lm: LanguageModel) -> Capabilities:
     if declared is not None:
         return declared
     return Capabilities(source=getattr(lm, "reads_source", False), context=getattr(lm, "context", (0, 0)))
-
-
-class Wrapped:
-    """A language model around another model: it is like the other in all that arguments or a subclass do not change."""
-
-    def __init__(self, lm: LanguageModel, name: str | None = None, model: str | None = None, **changed: Any) -> None:
-        """
-        Args:
-            changed: capabilities, by name.
-        """
-        self.name, self.model = name or lm.name, model or lm.model
-        self.capabilities = replace(capabilities_of(lm), vectors=False, predicts_tokens=False, **changed)
-        self._lm = lm
-
-    @property
-    def fingerprint(self) -> str:
-        return self._lm.fingerprint
-
-    @property
-    def precision(self) -> str:
-        return self._lm.precision
-
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order."""
-        return self._lm.score(questions)
-
-    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with their results, in the order of the other model."""
-        return as_scored(self._lm, questions)
-
-
-class Public(Wrapped):
-    """A language model as Python users have it, which takes plain sentences as well as questions."""
-
-    def __init__(self, lm: LanguageModel) -> None:
-        super().__init__(lm)
-        self.lm = lm
-
-    def __repr__(self) -> str:
-        """What signatures show of it."""
-        return f"<LanguageModel {self.name}: {self.fingerprint[:12]}, {self.precision}>"
-
-    def score(self, questions: Sequence[str | Question]) -> list[TokenScores]:
-        """One result per sentence or question, in their order."""
-        return self.lm.score([Question(question) if isinstance(question, str) else question for question in questions])
 
 
 def origin(lm: LanguageModel, norm: str) -> Column:
@@ -388,34 +313,3 @@ def kind_of(name: str) -> Kind:
     """The kind of this name."""
     kind: Kind = KINDS[name](KINDS.check(name))
     return kind
-
-
-OnShare = Callable[[float], object]
-"""Called with the share of the work that is done, in [0, 1]."""
-
-_watcher: ContextVar[OnShare | None] = ContextVar("watcher", default=None)
-
-
-@contextmanager
-def watched(on_share: OnShare) -> Iterator[None]:
-    """Calls `on_share` with what is reported inside."""
-    token = _watcher.set(on_share)
-    try:
-        yield
-    finally:
-        _watcher.reset(token)
-
-
-@contextmanager
-def part(done: int, size: int, whole: int) -> Iterator[None]:
-    """Shares reported inside are of `size` texts of `whole`, after `done` others."""
-    watcher = _watcher.get()
-    with watched(lambda share: watcher and watcher((done + share * size) / whole)):
-        yield
-
-
-def report(done: int, whole: int) -> None:
-    """Say that so many of the units of work are done."""
-    watcher = _watcher.get()
-    if watcher and whole:
-        watcher(done / whole)

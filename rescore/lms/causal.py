@@ -26,7 +26,7 @@ class CausalScorer(NetworkScorer):
     An N-best list is read as a tree, so sequences share the computation of a common beginning.
     """
 
-    capabilities = Capabilities(vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(vectors=True)
     behind = 1
 
     @property

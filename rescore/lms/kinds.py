@@ -98,7 +98,7 @@ class TtaKind(NeuralKind):
 
     architecture = "rescore.lms.networks:TTA"
     scaled_embeddings = False
-    capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True)
     options = ("context=", "channel")
     reads_source = True
     trained_with = "rescore.lms.training.options:TtaOptions"
@@ -118,7 +118,7 @@ class BilmKind(NeuralKind):
     """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's encoder at the T-TA's size."""
 
     architecture = "rescore.lms.networks:BiLM"
-    capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True)
     options = ("intact", "context=", "channel")
     reads_source = True
     trained_with = "rescore.lms.training.options:BilmOptions"
@@ -138,7 +138,7 @@ class DirectedKind(NeuralKind):
     """Learns and scores from left to right: the hidden vector at position i predicts token i + 1. A `backwards` kind is
     the same network on reversed sentences."""
 
-    capabilities = Capabilities(vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(vectors=True)
     trained_with = "rescore.lms.training.options:NeuralOptions"
     backwards: ClassVar[bool] = False
 
@@ -155,7 +155,7 @@ class DirectedKind(NeuralKind):
 
 class UnilmKind(DirectedKind):
     architecture = "rescore.lms.networks:UniLM"
-    capabilities = Capabilities(context=BEFORE, vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(context=BEFORE, vectors=True)
     options = ("context=",)
     trained_with = "rescore.lms.training.options:ContextOptions"
 

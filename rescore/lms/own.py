@@ -156,5 +156,5 @@ def load(spec: Spec, computing: ComputeOptions, make: Callable[[OwnNetwork], Net
         raise UserError(f"--lm {spec.name}: {spec.path} reads no source; train one with --pairs")
     else:
         return scorer
-    scorer.capabilities = replace(scorer.capabilities, vectors=False, predicts_tokens=False, **read)
+    scorer.capabilities = replace(scorer.capabilities, vectors=False, **read)
     return scorer

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rescore.lms import base
 from rescore.lms.base import (
     Capabilities,
     Question,
@@ -131,7 +130,7 @@ class NetworkScorer(Streamed):
     longer than the network's positions are read in overlapping windows.
     """
 
-    capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(pseudo=True, vectors=True)
     behind = 0
     """How many positions before a token the hidden vector is that predicts it."""
     backwards = False
@@ -185,7 +184,6 @@ class NetworkScorer(Streamed):
         self._tell_once(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
         missing = [len(sentence.ids[self.scored(sentence)]) for sentence in distinct]
-        whole = left = sum(missing)
 
         def answers(index: int) -> Iterator[tuple[int, TokenScores]]:
             result = self._result(distinct[index], log_probs[index])
@@ -196,8 +194,6 @@ class NetworkScorer(Streamed):
                 yield from answers(index)
         for batch, rows, targets, spans in self.requests(distinct):
             values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
-            left -= sum(len(values[span.values]) for span in spans)
-            base.report(whole - left, whole)
             for index, first, which in spans:
                 found = values[which]
                 log_probs[index][first : first + len(found)] += found

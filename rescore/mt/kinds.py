@@ -29,7 +29,7 @@ class UnifiedKind(NeuralKind):
     """One network, four attention masks (Dong et al. 2019, UniLM); an option of --lm chooses the reading."""
 
     architecture = "rescore.mt.unified:Unified"
-    capabilities = Capabilities(source=True, vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(source=True, vectors=True)
     options = ("bi", "l2r", "r2l", "seq2seq", "channel", "intact")
 
     @dataclass(frozen=True, kw_only=True)

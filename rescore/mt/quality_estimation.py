@@ -6,15 +6,14 @@ The score is the model's estimate of a translation's quality, usually between 0 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.lms import base
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, TokenScores
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +35,7 @@ class QualityKind(Kind):
         return QualityEstimator(spec.name, spec.path, computing)
 
 
-class QualityEstimator:
+class QualityEstimator(Streamed):
     """The estimated quality of each text as a translation of its source."""
 
     capabilities = QualityKind.capabilities
@@ -68,16 +67,16 @@ class QualityEstimator:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         return digest.hexdigest()
 
-    def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One estimate per question with a source, in their order; equal questions are estimated once."""
-        pairs = [question.pair(channel=False) for question in questions]
-        distinct = sorted(dict.fromkeys(pairs), key=lambda pair: sum(map(len, pair)))
-        estimates: dict[tuple[str, str], float] = {}
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """Places of questions with a source and their estimates; equal questions are estimated once."""
+        places: dict[tuple[str, str], list[int]] = {}
+        for place, question in enumerate(questions):
+            places.setdefault(question.pair(channel=False), []).append(place)
+        distinct = sorted(places, key=lambda pair: sum(map(len, pair)))
         for start in range(0, len(distinct), TOGETHER):
             batch = distinct[start : start + TOGETHER]
-            estimates.update(zip(batch, self._estimates(batch), strict=True))
-            base.report(len(estimates), len(distinct))
-        return [TokenScores([ESTIMATE], np.array([estimates[pair]])) for pair in pairs]
+            for pair, estimate in zip(batch, self._estimates(batch), strict=True):
+                yield from ((place, TokenScores([ESTIMATE], np.array([estimate]))) for place in places[pair])
 
     def _estimates(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         import torch

@@ -116,7 +116,7 @@ class SourceScorer(CausalScorer):
     more than half of the network's positions is cut there; a longer target is read in overlapping windows.
     """
 
-    capabilities = Capabilities(source=True, predicts_tokens=True)
+    capabilities = Capabilities(source=True)
 
     def __init__(self, name: str, network: UnifiedNetwork, channel: bool) -> None:
         super().__init__(name, network)

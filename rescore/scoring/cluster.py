@@ -59,7 +59,7 @@ class RemoteModel:
     def __init__(self, cluster: Cluster, rank: int, name: str, about: About) -> None:
         self._cluster, self._rank, self.name = cluster, rank, name
         self.model, self.precision, self.fingerprint, capabilities = about
-        self.capabilities = replace(capabilities, vectors=False, predicts_tokens=False, streams=True)
+        self.capabilities = replace(capabilities, vectors=False, streams=True)
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question, in their order."""

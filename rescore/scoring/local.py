@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Protocol, cast
 
 from rescore.errors import UserError, counted
 from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin, without_context
-from rescore.lms.base import OnShare, watched
-from rescore.lms.context import WithNeighbours, ask
+from rescore.lms.base import WithNeighbours, as_scored
+from rescore.lms.context import ask
 from rescore.nbest import TOKENS, Column, NbestList, Role
 
 log = logging.getLogger(__name__)
@@ -117,7 +118,6 @@ def score_windows(
     """
     tally = _Tally()
     begun: deque[tuple[list[WithNeighbours], list[list[int]]]] = deque()
-    window_progress = _WindowProgress(progress)
 
     def batches() -> Iterator[list[Question]]:
         for window in parts:
@@ -130,13 +130,17 @@ def score_windows(
             yield list(ranks)
 
     def scores_of(questions: list[Question]) -> list[TokenScores]:
-        window, _ = begun[-1]
-        with watched(window_progress.watch(_hypotheses(window))):
-            return lm.score(questions)
+        _, places = begun[-1]
+        askers = Counter(chain.from_iterable(places))
+        scores: dict[int, TokenScores] = {}
+        for rank, score in as_scored(lm, questions):
+            scores[rank] = score
+            progress(askers[rank])
+        return [scores[rank] for rank in range(len(questions))]
 
-    looked_at_case = capabilities_of(lm).streams
+    streams = looked_at_case = capabilities_of(lm).streams
     # A streaming model gets further batches before the results of earlier batches are taken.
-    results = cast(Streaming, lm).stream(batches()) if looked_at_case else map(scores_of, batches())
+    results = cast(Streaming, lm).stream(batches()) if streams else map(scores_of, batches())
     for result in results:
         window, places = begun.popleft()
         if result is None:
@@ -154,7 +158,8 @@ def score_windows(
                     raise UserError(f"{lm.name}: the score of {text!r} is {score.sum}; the model is damaged")
             tally.add(ranks, scores)
             done.append((placed, scores))
-        window_progress.finish(_hypotheses(window))
+        if streams:
+            progress(sum(len(placed.nbest.hypotheses) for placed in window))
         if not looked_at_case:
             looked_at_case = True
             _warn_of_case(lm, done)
@@ -162,30 +167,6 @@ def score_windows(
     if report := getattr(lm, "report", None):  # of a cache
         report()
     tally.report(lm.name)
-
-
-class _WindowProgress:
-    """Passes on how many hypotheses of a window are done: while the model reports shares, and at the end the rest."""
-
-    def __init__(self, progress: OnProgress) -> None:
-        self._progress, self._done = progress, 0
-
-    def watch(self, size: int) -> OnShare:
-        """The function to which a model reports its progress in a window of `size` hypotheses."""
-        return lambda share: self._advance(int(share * size))
-
-    def finish(self, size: int) -> None:
-        self._advance(size)
-        self._done = 0
-
-    def _advance(self, done: int) -> None:
-        if done > self._done:
-            self._progress(done - self._done)
-            self._done = done
-
-
-def _hypotheses(window: Sequence[WithNeighbours]) -> int:
-    return sum(len(placed.nbest.hypotheses) for placed in window)
 
 
 class Streaming(Protocol):

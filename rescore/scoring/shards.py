@@ -13,7 +13,7 @@ from rescore import formats
 from rescore.errors import UserError
 from rescore.formats import ReadOptions, native
 from rescore.formats.source import Source
-from rescore.lms.context import WithNeighbours
+from rescore.lms.base import WithNeighbours
 from rescore.nbest import NbestList
 from rescore.scoring.local import OnProgress
 

@@ -52,7 +52,7 @@ def command(
         if (error.name or "").partition(".")[0] not in ("prometheus_client", "starlette", "uvicorn"):
             raise
         raise UserError(f"serve needs {error.name}; install it with: pip install 'rescore[serve]'") from None
-    from rescore.lms.base import bound_kernels
+    from rescore.lms.devices import bound_kernels
     from rescore.rescorer import Rescorer
 
     bound_kernels()

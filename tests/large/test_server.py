@@ -19,7 +19,6 @@ from rescore.errors import UserError
 from rescore.large.server import Client
 from rescore.lms import ComputeOptions, LanguageModel, Question, TokenScores, without_context
 from rescore.lms import load as load_model
-from rescore.lms.base import watched
 from rescore.lms.cache import Cached
 from tests.conftest import SENTENCES, Run, assert_one_line_error, some_lists
 from tests.lms.fake import MODEL, Fake, expected, served
@@ -354,22 +353,13 @@ def test_an_interrupt_ends_soon_and_keeps_what_was_scored(start: Start, tmp_path
 
     fake.trouble = wait
     since = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), watched(interrupt_after(4)):
-        cached.score(without_context(TEXTS))
+    with pytest.raises(KeyboardInterrupt):
+        for rank, _ in enumerate(cached.as_scored(without_context(TEXTS))):
+            if rank == 3:
+                raise KeyboardInterrupt
     assert time.monotonic() - since < 10
     with sqlite3.connect(cached.path) as database:
         assert database.execute("SELECT COUNT(*) FROM scores").fetchone() == (4,)
-
-
-def interrupt_after(number: int) -> Callable[[float], None]:
-    calls: list[float] = []
-
-    def watch(share: float) -> None:
-        calls.append(share)
-        if len(calls) == number:
-            raise KeyboardInterrupt
-
-    return watch
 
 
 def test_on_the_command_line(start: Start, rescore: Run, tmp_path: Path) -> None:

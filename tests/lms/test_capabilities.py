@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rescore.lms import Capabilities, Question, TokenScores, capabilities_of, is_pseudo, kind_of, load
-from rescore.lms.base import Public, Wrapped
+from rescore.lms import Capabilities, Question, TokenScores, capabilities_of, is_pseudo, load
 from rescore.lms.cache import Cached
-from rescore.lms.context import Recased
+from rescore.lms.wrapped import Recased, Wrapped
 from rescore.parts import KINDS
 
 NETWORKS = [name for name in KINDS.names if KINDS[name].is_network]
@@ -24,7 +23,6 @@ def test_models_are_as_their_kind_says(kind: str, models: dict[str, Path]) -> No
     for option in options.get(kind, [""]):
         found = capabilities_of(load(f"{kind}:{option}{models[kind]}"))
         assert found.pseudo == is_pseudo(f"{kind}:{option.rstrip(':')}"), option
-        assert found.predicts_tokens == kind_of(kind).capabilities.predicts_tokens
         assert found.source == (option in ("seq2seq:", "channel:")) and found.context == (0, 0)
         assert found.vectors != found.source
 
@@ -51,7 +49,7 @@ def test_models_without_the_attribute() -> None:
 def test_wrappers_pass_on_what_a_model_reads(tmp_path: Path, models: dict[str, Path]) -> None:
     for lm in (Reader(), load(f"tta:{models['tta']}")):
         inner = capabilities_of(lm)
-        for wrapped in (Cached(lm, tmp_path), Recased(lm, "lower"), Wrapped(lm, model="a@b"), Public(lm)):
+        for wrapped in (Cached(lm, tmp_path), Recased(lm, "lower"), Wrapped(lm, model="a@b")):
             cached = isinstance(wrapped, Cached)
             expected = Capabilities(pseudo=inner.pseudo, source=inner.source, context=inner.context, cached=cached)
             assert capabilities_of(wrapped) == expected, wrapped  # type: ignore[arg-type]

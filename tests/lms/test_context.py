@@ -14,7 +14,7 @@ from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, Question, checkpoint, load, load_all, without_context
 from rescore.lms.config import NetworkConfig
-from rescore.lms.context import recording, with_neighbours
+from rescore.lms.neighbours import recording, with_neighbours
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
 from tests import stages

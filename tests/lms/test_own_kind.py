@@ -29,7 +29,7 @@ from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
 class Bag(NeuralKind):
     """Predicts each token from the sum of the others' embeddings."""
 
-    capabilities = Capabilities(pseudo=True, vectors=True, predicts_tokens=True)
+    capabilities = Capabilities(pseudo=True, vectors=True)
 
     @dataclass(frozen=True, kw_only=True)
     class Options(NeuralOptions):

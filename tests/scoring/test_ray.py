@@ -22,8 +22,8 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, without_context
-from rescore.lms.context import WithNeighbours, in_place
+from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, WithNeighbours, without_context
+from rescore.lms.context import in_place
 from rescore.mt.lexical.estimation import train
 from rescore.nbest import Column
 from rescore.scoring import cluster as engine

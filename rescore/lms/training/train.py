@@ -16,8 +16,9 @@ from rescore.errors import UserError, counted
 from rescore.files import write_text
 from rescore.formats.source import read_lines
 from rescore.lms import checkpoint, lexicon
-from rescore.lms.base import Report, bound_kernels, kind_of
+from rescore.lms.base import Report, kind_of
 from rescore.lms.config import NetworkConfig
+from rescore.lms.devices import bound_kernels
 from rescore.lms.folders import card_head, claimed
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.networks import Network
