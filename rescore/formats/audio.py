@@ -25,7 +25,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import Source
-from rescore.formats.text import add_once, identity_of, json_number, split_id
+from rescore.formats.text import add_once, identity_of, json_number, split_id, table
 from rescore.nbest import NO_AUDIO, Audio, NbestList
 
 log = logging.getLogger(__name__)
@@ -71,13 +71,12 @@ class RecordingSegment:
 def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
     """Kaldi's `segments`: `utterance recording start end`, in seconds."""
     segments: dict[str, RecordingSegment] = {}
-    for place, line in Source(path).filled():
-        cells = line.split()
+    for name, value in table(Path(path)).items():
         try:
-            name, recording, start, end = cells[0], cells[1], float(cells[2]), float(cells[3])
-        except (IndexError, ValueError):
-            raise UserError(f"{place}: expected `utterance recording start end`") from None
-        add_once(segments, name, RecordingSegment(recording, start, end), place)
+            recording, start, end = value.split()[:3]
+            segments[name] = RecordingSegment(recording, float(start), float(end))
+        except ValueError:
+            raise UserError(f"{path}: utterance {name}: expected `utterance recording start end`") from None
     return segments
 
 
@@ -85,15 +84,11 @@ def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestLis
     """The lists with their recordings: of each line of a file, the first field is an utterance, and the second its
     recording.
     """
-    recordings: dict[str, str] = {}
-    for place, line in Source(path).filled():
-        name, *more = line.split(maxsplit=2)
-        if not more or recordings.setdefault(name, more[0]) != more[0]:
-            raise UserError(f"{place}: expected UTTERANCE RECORDING, each utterance with one recording")
+    recordings = table(path)
     for nbest in lists:
-        if nbest.id not in recordings:
-            raise UserError(f"{path}: utterance {nbest.id} is not in it")
-        yield replace(nbest, recording=recordings[nbest.id])
+        if not recordings.get(nbest.id):
+            raise UserError(f"{path}: utterance {nbest.id} is not in it, or has no recording behind it")
+        yield replace(nbest, recording=recordings[nbest.id].split()[0])
 
 
 def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:

@@ -87,4 +87,6 @@ def test_a_segments_file_has_times(rescore: Run, tmp_path: Path) -> None:
     hypothesis = {"text": "a", "score": -1, "times": [[0, 1]]}
     (tmp_path / "l.jsonl").write_text(json.dumps({"id": "spk-1", "hyps": [hypothesis]}) + "\n")
     (tmp_path / "segments").write_text("spk-1 talk\n")
-    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.ctm", "--segments", "segments"), "line 1: expected")
+    assert_one_line_error(
+        rescore("rerank", "l.jsonl", "--best", "p.ctm", "--segments", "segments"), "utterance spk-1: expected"
+    )

@@ -78,18 +78,17 @@ class RunOutputs(RerankedOutputs, CurveOption):
         Returns:
             what --segments says.
         """
-        from rescore.formats.times import TIMED
-
         if self.output:
             from rescore.formats import check_output
 
             check_output(self.output)
-        if self.segments and not (self.best and self.best.endswith(TIMED)):
-            raise click.UsageError(f"--segments needs --best FILE that ends in {', '.join(TIMED)}")
         times = None
         if self.segments:
             from rescore.formats.audio import read_segments
+            from rescore.formats.times import TIMED
 
+            if not (self.best and self.best.endswith(TIMED)):
+                raise click.UsageError(f"--segments needs --best FILE that ends in {', '.join(TIMED)}")
             times = read_segments(self.segments)
         if self.best:
             from rescore.formats.best import check
