@@ -431,7 +431,7 @@ def to_frame(lists: Iterable[NbestList]) -> Any:
     Raises:
         UserError: neither package is installed.
     """
-    from rescore.styles import as_frame
+    from rescore.reports.markup import as_frame
 
     rows = [
         {"id": nbest.id, "rank": rank, "text": hypothesis.text, **hypothesis.scores}

@@ -240,7 +240,7 @@ def evaluate(
         )
     in_folds = texts is not None
     results, texts = evaluate_weights(plan.metric, lists, weights, rule, texts, plan.metrics[1:])
-    results.system = system_name(weights, results.columns, rule.name)
+    results.system = system_name(weights, rule.name)
     results.dev = Dev.of(weights, results.main if in_folds else None)
     results.plan = [str(reason) for reason in plan.reasons]
     return results, texts

@@ -62,7 +62,7 @@ def command(
     from rescore import comparing, formats
     from rescore.files import shown
     from rescore.reports.comparison import JSON, render
-    from rescore.styles import endings, style_of, unknown_name
+    from rescore.reports.markup import endings, style_of, unknown_name
 
     styles = {path: JSON if path.endswith(".json") else style_of(path) for path in own.output}
     for path, style in styles.items():

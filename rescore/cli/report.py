@@ -54,8 +54,8 @@ def report_command(own: Table, naming: options.RenameOption) -> None:
     from rescore import formats
     from rescore.reports import overview
     from rescore.reports.files import read
-    from rescore.styles import as_json as to_json
-    from rescore.styles import endings, style_of
+    from rescore.reports.markup import as_json as to_json
+    from rescore.reports.markup import endings, style_of
 
     if own.output.endswith(".json"):
         raise click.UsageError(f"--output {own.output}: its ending is not one of {endings()}; give --style")

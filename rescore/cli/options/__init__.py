@@ -213,7 +213,7 @@ class ReportOptions(Declared):
 
     def check(self) -> None:
         """Refuse tables of no known style before anything is computed."""
-        from rescore.styles import endings, style_of
+        from rescore.reports.markup import endings, style_of
 
         for path in self.table:
             if style_of(path) is None:
@@ -233,7 +233,7 @@ class ReportOptions(Declared):
                 files.write(results, file)
         if self.table:
             from rescore.reports import overview
-            from rescore.styles import style_of
+            from rescore.reports.markup import style_of
 
             for place in self.table:
                 style = str(style_of(place))
