@@ -20,6 +20,7 @@ LAYERS = [
     ["api"],
     ["comparing"],
     ["pipeline"],
+    ["border"],
     ["plan"],
     ["expansion"],
     ["config"],

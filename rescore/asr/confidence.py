@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
-from rescore.api import as_weights, checked_lists
 from rescore.asr.written import Piece, pieces_of, tokens_of
+from rescore.border import as_weights, checked_lists
 from rescore.config import RunConfig
 from rescore.decision.rules import WeightsOf, combine, posteriors
 from rescore.errors import UserError, counted

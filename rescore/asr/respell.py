@@ -354,7 +354,6 @@ class Respelling(Expansion):
         )
 
     adds = (CHANNEL, EDITS)
-    reads_words = True
     reads_neighbours = True
     """A term is probable if its recording has it."""
 

@@ -117,10 +117,8 @@ def command(
         config = options.configured(config, lms, measuring=measuring, count_tokens=own.count_tokens)
         head, lists = pipeline.first_lists(inputs.iterate(nbest), most=1)
         plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=own.skip), measures=False)
-        number = None if config.expands else inputs.count(nbest)
-        total = None if number is None else number * len(plan.models)
         lists = pipeline.expand(plan, lists)
-        with options.progress_bar(total, f"score {', '.join(model.name for model in plan.models)}") as bar:
+        with options.progress_bar(None, f"score {', '.join(model.name for model in plan.models)}") as bar:
             if lms.engine != "local" and output and output != "-" and not tokens:
                 pipeline.score_in_parts(plan, lists, output, bar.update)
                 return

@@ -134,9 +134,9 @@ def test_recombined_lists_have_the_first_pass_of_the_lists(rescore: Run, tmp_pat
         list(stages.expanded(lists, pipeline.RunConfig(expanding=OptionValues(recombine=20)))),
         str(tmp_path / "more.jsonl"),
     )
-    plain = json.loads(rescore("eval", "l.jsonl", "--json").stdout)["systems"][0]["value"]
+    plain = json.loads(rescore("eval", "l.jsonl", "--report", "-").stdout)["systems"][0]["value"]
     assert rescore("rerank", "more.jsonl", "-o", "sorted.jsonl", "--best", "best.trn").returncode == 0
-    assert json.loads(rescore("eval", "more.jsonl", "--json").stdout)["systems"][0]["value"] == plain
+    assert json.loads(rescore("eval", "more.jsonl", "--report", "-").stdout)["systems"][0]["value"] == plain
     first = {one.id: one.hypotheses[0].text for one in formats.read([tmp_path / "sorted.jsonl"])}
     assert [first[one.id] for one in lists] == [one.hypotheses[best([one], {"s2s": 1.0})[0]].text for one in lists]
 
