@@ -92,7 +92,7 @@ class Records:
         if key is None:
             shown = ", ".join(list(value)[:8])[:200] or "none"
             raise UserError(
-                f"{place}: none of the keys {shown} holds hypotheses for {self.title}; name your keys with "
+                f"{place}: no hypotheses in the keys {shown} ({self.title}); name your keys with "
                 "--field text=KEY, --field score=KEY, --field id=KEY"
             )
         named = first_of(value, self.id)

@@ -154,6 +154,6 @@ def test_refused(content: str, parts: list[str], rescore: Run, tmp_path: Path) -
 
 def test_keys_without_hypotheses(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"said": "a", "nll": 1}\n')
-    assert_one_line_error(rescore("convert", "x.jsonl"), "none of the keys said, nll", "--field text=KEY")
+    assert_one_line_error(rescore("convert", "x.jsonl"), "no hypotheses in the keys said, nll", "--field text=KEY")
     done = rescore("convert", "x.jsonl", "--field", "text=spoken")
-    assert_one_line_error(done, "none of the keys said, nll holds")
+    assert_one_line_error(done, "no hypotheses in the keys said, nll")
