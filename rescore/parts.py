@@ -194,7 +194,7 @@ DECISIONS: Registry[Any] = Registry(
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
         "mbr": ("rescore.decision.risk:MinimumBayesRisk", "minimum Bayes risk"),
-        "rover": ("rescore.asr.votes:Rover", "a vote on each word"),
+        "rover": ("rescore.asr.rover:Rover", "a vote on each word"),
     },
 )
 """How a text is chosen from a list: subclasses of `rescore.decision.DecisionRule`."""
@@ -203,8 +203,7 @@ TESTS: Registry[Any] = Registry(
     "test",
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
-        "bootstrap": ("rescore.metrics.further_tests:Bootstrap", "paired bootstrap"),
-        "mapsswe": ("rescore.metrics.further_tests:Mapsswe", "matched-pairs segment test, for WER"),
+        "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
 """Of the difference between two systems: classes with the methods of `SignificanceTest`."""

@@ -59,7 +59,6 @@ WITH_TORCH = (
     "mt/quality_estimation.py",
     "mt/unified.py",
     "research",
-    "scoring/cluster.py",
 )
 
 
