@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -238,13 +239,11 @@ class _Holder:
 
     def load(self) -> list[tuple[str, About]]:
         """Names and facts of the models."""
-        from rescore.lms import KINDS, load_all, parse
+        from rescore.lms import load_all
 
-        if any(KINDS[parse(spec).kind].uses_torch for spec in self._arguments[0]):
-            import torch
-
-            torch.set_num_threads(self._threads)
         self._models = load_all(*self._arguments)
+        if torch := sys.modules.get("torch"):  # of a model that uses it
+            torch.set_num_threads(self._threads)
         return [
             (model.name, (model.model, model.precision, model.fingerprint, capabilities_of(model)))
             for model in self._models
@@ -291,7 +290,7 @@ def _absolute(spec: str) -> str:
     from rescore.lms import parse
 
     parsed = parse(spec)
-    if parsed.address or str(parsed.path) not in spec or not parsed.path.exists():
+    if str(parsed.path) not in spec or not parsed.path.exists():
         return spec
     return ":".join([parsed.kind, *parsed.options, str(parsed.path.absolute())])
 
