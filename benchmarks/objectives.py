@@ -136,7 +136,7 @@ class Experiment:
     def _epoch(self, path: Path) -> int:
         """How many batches the text is."""
         tokenizer, folder = Tokenizer.load(path), self.out / "corpus"
-        encode_corpus(self.text, tokenizer, folder, 126)
+        encode_corpus([self.text], tokenizer, folder, 126)
         corpus = Corpus(folder, tokenizer, None, 0)
         steps = seen = 0
         for batch in corpus.batches(BATCH):

@@ -1,4 +1,4 @@
-"""`python -m rescore`, which torchrun needs."""
+"""`python -m rescore`."""
 
 from rescore.cli.start import main
 

@@ -22,8 +22,6 @@ class Expansion:
     """An expansion is asked for if one of its options is set that needs no other option."""
     adds: ClassVar[tuple[str, ...]] = ()
     """The columns that it adds and whose weights are tuned as bonuses."""
-    reads_words: ClassVar[bool] = False
-    """Whether it proposes the words of `--words`."""
     reads_neighbours: ClassVar[bool] = False
     """Whether the new hypotheses of a list depend on the lists beside it."""
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rescore
-from rescore import api
+from rescore import api, pipeline
 from tests.conftest import ROOT, Run, read_report
 from tests.lms.test_ngram import ARPA
 
@@ -116,8 +116,8 @@ def test_results_in_a_notebook() -> None:
     results = rescore.evaluate(LISTS)
     assert repr(results) == "<Results: WER 33.33 -> 33.33 (oracle 0.00), 2 lists>"
     shown = results._repr_html_()
-    assert "<th>first pass</th><th>reranked</th><th>change</th>" in shown and results.signature in shown
-    assert '<td style="text-align:left">WER</td><td>33.33</td><td>33.33</td><td>+0.00</td>' in shown
+    assert "<th>WER</th><th>95 % CI</th>" in shown and results.signature in shown
+    assert '<td style="text-align:left">first pass</td><td>33.33</td>' in shown
     assert "<p>2 utterances, 4 hypotheses</p>" in shown
     compared = rescore.compare(LISTS, LISTS, brevity)
     assert ">first pass</td>" in compared._repr_html_() and "<b>0.00</b>" not in compared._repr_html_()
@@ -450,3 +450,8 @@ def test_sizes_inside_a_configuration_have_limits(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(inner), encoding="utf-8")
     with pytest.raises(rescore.UserError, match="num_hidden_layers is 1000000000"):
         check_sizes(tmp_path)
+
+
+def test_tuning_has_one_road() -> None:
+    """Python callers and commands call the same function."""
+    assert rescore.tune is pipeline.tune

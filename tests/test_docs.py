@@ -167,9 +167,6 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = "1\tthe old clock\tthe clock\n2\ta house\tthe house\n3\tan owl\tthe owl\n"
     for name in ("pairs.tsv", "sts-dev.csv"):
         (folder / name).write_text(pairs, encoding="utf-8")
-    words = "clock\tN\t2-1\tthe old clock\tthe clock ticked\n" * 10
-    (folder / "dev.data.txt").write_text(words, encoding="utf-8")
-    (folder / "dev.gold.txt").write_text("T\nF\n" * 5, encoding="utf-8")
     rows = "the old clock\tthe clock\tNEUTRAL\nan owl\tan owl\tENTAILMENT\n" * 10
     (folder / "SICK.txt").write_text("sentence_A\tsentence_B\tentailment_label\n" + rows, encoding="utf-8")
     table = "utt,what,cost,lm_logp\n1,a b,2,-7\n1,a,1,-9\n"

@@ -78,7 +78,7 @@ def test_one_experiment_by_every_road(run_in: Run, tmp_path: Path) -> None:
         assert json.dumps(other) == json.dumps(run)
     # The last stage alone, on the reranked lists: what is measured of what is there.
     assert run_in("rerank", "test.jsonl", "--weights", "w.json", "-o", "out.jsonl").returncode == 0
-    measured = json.loads(run_in("eval", "out.jsonl", "--json").stdout)
+    measured = json.loads(run_in("eval", "out.jsonl", "--report", "-").stdout)
     assert measured["systems"][0]["oracle"] == run["metrics"][0]["oracle"]
 
 

@@ -36,7 +36,7 @@ def main() -> None:
         raise UserError(f"{arguments.tokenizer}: {tokenizer.vocab_size:,} tokens do not fit 16 bits; at most 65,536 do")
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.out) as folder:
-        encode_corpus(arguments.text, tokenizer, Path(folder), LONGEST)
+        encode_corpus([arguments.text], tokenizer, Path(folder), LONGEST)
         ids = np.fromfile(Path(folder) / "ids.bin", dtype=np.uint16)
         ends = np.fromfile(Path(folder) / "ends.bin", dtype=np.int64)
         documents = np.fromfile(Path(folder) / "documents.bin", dtype=np.int64)

@@ -25,7 +25,7 @@ from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import TtaKind
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus
-from rescore.lms.training.loop import Device, Trainer
+from rescore.lms.training.loop import Trainer
 from rescore.lms.training.options import TrainingData
 
 
@@ -64,15 +64,13 @@ def main() -> None:
         decay=0.97 if arguments.last else 0.0,
         dropout=0.0,
         seed=progress["pieces"],
-        checkpoint_seconds=1e7,
-        validation_seconds=float("inf"),
+        device=arguments.device,
     )
-    machine = Device.choose(arguments.device, "auto", None)
     with tempfile.TemporaryDirectory() as folder:
         unpack(arguments.shard, tokenizer, Path(folder))
         corpus = Corpus(Path(folder), tokenizer, arguments.held_out, seed=0)
-        tasks = TtaKind("tta").tasks(TrainingData(tokenizer, network.config, options, corpus))
-        trainer = Trainer(network, tokenizer, tasks, options, machine, Path(folder))
+        tasks = TtaKind("tta").tasks(TrainingData(tokenizer, options, corpus))
+        trainer = Trainer(network, tokenizer, tasks, options, Path(folder))
         done = trainer.run(lambda line: print(line, flush=True))
     checkpoint.save(arguments.state, network, tokenizer)
     progress = {

@@ -6,11 +6,10 @@ from __future__ import annotations
 import heapq
 import logging
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, groupby, islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -56,8 +55,6 @@ EDIT_COST = 3.0
 """What each letter that differs costs in the choice of the proposed, natural log."""
 PRIOR = 0.5
 """The weight of the lexicon's log-probability beside the channel's."""
-FREQUENT = 1e-5
-"""The share of a text from which on a word may be one of two that were run together."""
 WORDS = 100
 """Words that are compared with the lexicon at once: bounds memory."""
 
@@ -66,11 +63,10 @@ class Candidate(NamedTuple):
     """What may have been meant."""
 
     text: str
-    """One word, or two."""
     channel: float
     """Natural log of P(heard | meant)."""
     prior: float
-    """Natural log of its probability in the lexicon, of two words the sum."""
+    """Natural log of its probability in the lexicon."""
 
     @property
     def score(self) -> float:
@@ -87,22 +83,15 @@ class Proposer:
         self._words = np.array(words, dtype=object)
         self._lengths = np.array([len(word) for word in words])
         self._priors = np.array([lexicon.log_prob(word) for word in words])
-        self._frequent = {word for word in words if lexicon.counts[word] >= FREQUENT * lexicon.total}
-        self._near_frequent = _deletions(word for word in self._frequent if len(word) > 2)
 
     def __call__(self, heard: Iterable[str]) -> dict[str, list[Candidate]]:
         """The best `MAX_CANDIDATES` candidates for each of some words in lower case, the best first."""
         words = sorted(set(heard), key=len)
-        pairs = [
-            (word, meant)
-            for word, near in zip(words, self._near(words), strict=True)
-            for meant in [*near, *self._split(word)]
-        ]
+        pairs = [(word, meant) for word, near in zip(words, self._near(words), strict=True) for meant in near]
         channel = self._channel.log_probs([meant for _, meant in pairs], [word for word, _ in pairs])
         candidates: dict[str, list[Candidate]] = {word: [] for word in words}
         for (word, meant), log_prob in zip(pairs, channel.tolist(), strict=True):
-            prior = sum(map(self._lexicon.log_prob, meant.split()))
-            candidates[word].append(Candidate(meant, log_prob, prior))
+            candidates[word].append(Candidate(meant, log_prob, self._lexicon.log_prob(meant)))
         return {
             word: sorted(own, key=lambda candidate: (-candidate.score, candidate.text))[:MAX_CANDIDATES]
             for word, own in candidates.items()
@@ -122,45 +111,11 @@ class Proposer:
                     order = np.argsort(EDIT_COST * row[near] - PRIOR * priors[near], kind="stable")
                     yield words[near[order[:PROPOSED]]].tolist()
 
-    def _split(self, heard: str) -> list[str]:
-        """Two frequent words that make up a word, one of them perhaps with a letter more, less or other."""
-        splits = set()
-        for at in range(1, len(heard)):
-            left, right = heard[:at], heard[at:]
-            if left in self._frequent:
-                splits |= {f"{left} {word}" for word in self._close(right)}
-            if right in self._frequent:
-                splits |= {f"{word} {right}" for word in self._close(left)}
-        return sorted(splits)
-
-    def _close(self, piece: str) -> set[str]:
-        """Frequent words that differ from a piece in one letter or none."""
-        close_words = {piece} & self._frequent
-        for shorter in _shorter(piece) if len(piece) > 2 else ():
-            close_words |= {
-                word for word in self._near_frequent.get(shorter, ()) if Levenshtein.distance(word, piece) <= 1
-            }
-        return close_words
-
-
-def _shorter(word: str) -> set[str]:
-    """A word, and what is left of it without one of its letters."""
-    return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}
-
-
-def _deletions(words: Iterable[str]) -> dict[str, list[str]]:
-    """The symmetric-delete index of distance 1: what is left of words without a letter, and whose it is."""
-    index: defaultdict[str, list[str]] = defaultdict(list)
-    for word in words:
-        for shorter in _shorter(word):
-            index[shorter].append(word)
-    return dict(index)
-
 
 DEFAULT_NUMBER = 20
-SELECTION = 3
+SELECTION = 4
 """Raised when other new hypotheses are chosen than before: it is in signatures. 1 weighed the changed words alone, 2
-added first-pass scores, whose unit differs by toolkit."""
+added first-pass scores, whose unit differs by toolkit, 3 also proposed two words for one."""
 LEXICON_WEIGHT, CHANNEL_WEIGHT, EDIT_BONUS = 0.65, 0.7, 3.0
 """Beside -log(rank) of the original, where a list's new hypotheses are chosen: of the words' log-probabilities in the
 lexicon, of the channel, and for each respelled word. They had the best oracle on a third of LibriSpeech dev-other."""
@@ -242,8 +197,14 @@ class Respeller:
         Raises:
             UserError: a list has scores of models, which the new hypotheses would lack.
         """
+        warned = False
         for window in windows(lists, WINDOW):
             words = {word for nbest in window for one in nbest.hypotheses for word in one.text.lower().split()}
+            if reason := unsuited(window, self._lexicon):
+                if not warned:
+                    log.warning("no word is respelled: %s", reason)
+                warned = True
+                words.clear()
             candidates = self._propose(word for word in words if word not in self._lexicon and spelled(word))
             for nbest in window:
                 refuse_scored(nbest, "respell")
@@ -349,8 +310,6 @@ respelled with what was learned from the other two."""
 LEARNABLE = 500
 """Dev lists from which on a channel is learned from them, where no channel is given."""
 FOLDS = 3
-HEAD = 100
-"""Lists that are looked at before the first is respelled."""
 KNOWN = 0.5
 """Share of words that the lexicon has to know; of fewer, it is one of another language."""
 
@@ -395,7 +354,6 @@ class Respelling(Expansion):
         )
 
     adds = (CHANNEL, EDITS)
-    reads_words = True
     reads_neighbours = True
     """A term is probable if its recording has it."""
 
@@ -429,16 +387,18 @@ class Respelling(Expansion):
 
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
         """Copies of the lists with new hypotheses, a stream; of unsuited lists, with the columns alone."""
-        if self._terms:
-            lists = self._terms(lists)
+        lists = self._terms(lists) if self._terms else lists
         if dev and self._name == "dev":
-            return self._crosswise(list(lists))
-        if dev and self._dev and content_hash(self._dev) in self._channel.source:
-            log.warning(
-                "--channel %s was learned from these dev lists, so the gain on them is too high; give --channel dev",
-                self._name,
-            )
-        return self._checked(lists, self._respeller)
+            respelled = self._crosswise(list(lists))
+        else:
+            if dev and self._dev and content_hash(self._dev) in self._channel.source:
+                log.warning(
+                    "--channel %s was learned from these dev lists, so the gain on them is too high; give --channel "
+                    "dev",
+                    self._name,
+                )
+            respelled = Respeller(self._channel, self._lexicon, self._number)(lists)
+        return (replace(nbest, provenance={**nbest.provenance, **self.columns}) for nbest in respelled)
 
     @cached_property
     def _channel(self) -> Channel:
@@ -453,10 +413,6 @@ class Respelling(Expansion):
         return Channel.load(path)
 
     @cached_property
-    def _respeller(self) -> Respeller:
-        return Respeller(self._channel, self._lexicon, self._number)
-
-    @cached_property
     def columns(self) -> dict[str, Column]:
         """The records of the columns; those of dev lists name the channel that was learned from all of them."""
         sources = f"lexicon:{self._lexicon.digest}" + (f",terms:{self._terms.digest}" if self._terms else "")
@@ -467,34 +423,14 @@ class Respelling(Expansion):
         """Dev lists: each part is respelled with a channel of the other parts.
 
         So the column's weight is tuned on lists whose channel did not see them.
-
-        Raises:
-            UserError: there are too few utterances for that.
         """
-        ids = [nbest.id for nbest in lists]
-        if (number := len(set(ids))) < FOLDS:
-            raise UserError(
-                f"--channel {self._name}: {counted(number, 'utterance')} cannot be split into {FOLDS} parts for "
-                "cross-validation; give --channel shipped, or the folder of a channel"
-            )
-        folds = split(ids, FOLDS).fold
-        streams = []
+        folds = split([nbest.id for nbest in lists], FOLDS).fold
+        respelled = []
         for fold in range(FOLDS):
-            own = [nbest for nbest, place in zip(lists, folds, strict=True) if place == fold]
             channel = _learned([nbest for nbest, place in zip(lists, folds, strict=True) if place != fold])
-            streams.append(self._checked(own, Respeller(channel, self._lexicon, self._number)))
-        return (next(streams[fold]) for fold in folds)
-
-    def _checked(self, lists: Iterable[NbestList], respeller: Respeller) -> Iterator[NbestList]:
-        """The lists, respelled where they are suited for that."""
-        stream = iter(lists)
-        head = list(islice(stream, HEAD))
-        every: Iterator[NbestList] = chain(head, stream)
-        if reason := unsuited(head, self._lexicon):
-            log.warning("%s: %s", "only listed terms are proposed" if self._terms else "nothing is respelled", reason)
-        # What is left alone has the columns, too: weights that were tuned on lists that are respelled fit it.
-        every = (extended(nbest, (), 0) for nbest in every) if reason else respeller(every)
-        return (replace(nbest, provenance={**nbest.provenance, **self.columns}) for nbest in every)
+            own = [nbest for nbest, place in zip(lists, folds, strict=True) if place == fold]
+            respelled.append(Respeller(channel, self._lexicon, self._number)(own))
+        return (next(respelled[fold]) for fold in folds)
 
 
 def unsuited(lists: Sequence[NbestList], lexicon: Lexicon) -> str | None:

@@ -167,12 +167,15 @@ def _metavar(about: Option, kind: Any) -> str | None:
 
 def _type(kind: Any, about: Option) -> Any:
     """click's type of values of a kind. `Option.check` holds numbers to their range."""
-    if parse := about.parse or (about.table and about.table.check):
-        return Parsed(parse)
+    if about.parse:
+        return Parsed(about.parse)
+    if table := about.table:
+        return Parsed(table.check)
     if isinstance(about.choices, tuple) and about.choices:
         return click.Choice(list(about.choices))
     if kind is int:
-        return click.IntRange(about.low and int(about.low), about.high and int(about.high))
+        low, high = (None if bound is None else int(bound) for bound in (about.low, about.high))
+        return click.IntRange(low, high)
     return Parsed(Path) if kind is Path else float if kind is float else str
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import click
 
 from rescore.cli import options
+from rescore.cli.eval import TestOptions
+from rescore.cli.report import RenameOption
 from rescore.config import RunConfig
 from rescore.options import option
 from rescore.parts import STYLES
@@ -43,11 +45,11 @@ class Comparison(options.Lists):
 )
 def command(
     own: Comparison,
-    naming: options.RenameOption,
+    naming: RenameOption,
     lms: options.LanguageModelOptions,
     dev: options.DevLists,
     config: RunConfig,
-    significance: options.TestOptions,
+    significance: TestOptions,
     inputs: options.InputOptions,
 ) -> None:
     """Compare language models on the same lists: each alone, all together, and all but one, each in turn.
@@ -62,7 +64,7 @@ def command(
     from rescore import comparing, formats
     from rescore.files import shown
     from rescore.reports.comparison import JSON, render
-    from rescore.styles import endings, style_of, unknown_name
+    from rescore.reports.markup import endings, style_of, unknown_name
 
     styles = {path: JSON if path.endswith(".json") else style_of(path) for path in own.output}
     for path, style in styles.items():

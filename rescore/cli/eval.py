@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import click
 
-from rescore import parts
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import Declared, option
+from rescore.options import Declared, flattened, option
+from rescore.parts import METRICS, TESTS, WHOLE, resolve
+
+if TYPE_CHECKING:
+    from rescore.metrics.significance import PairedTest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,13 +27,35 @@ class Evaluation(Declared):
         "Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text, or folders of these, in any "
         "segmentation. Pieces of `rescore combine` are joined.",
     )
-    as_json: bool = option(False, "Print JSON instead of the table.", "--json")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestOptions(Declared):
+    """How differences are tested."""
+
+    title = "Significance"
+
+    test: str = option(
+        "randomisation",
+        "Significance test: paired approximate randomisation, paired bootstrap, or the matched-pairs segment test (WER "
+        "only).",
+        choices=TESTS,
+    )
+    by_speaker: bool = option(False, "Tests exchange, and intervals draw, whole speakers instead of utterances.")
+    speaker: str | None = option(
+        None,
+        "Regular expression that finds the speaker or document in an utterance id.  [default: ^(.+?)[-_]]",
+        metavar="REGEX",
+    )
+
+    def make(self) -> PairedTest:
+        from rescore.metrics.significance import PairedTest
+
+        return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker)
 
 
 @options.command("eval", config=options.config(options.MEASURES))
-def command(
-    own: Evaluation, config: RunConfig, significance: options.TestOptions, inputs: options.InputOptions
-) -> None:
+def command(own: Evaluation, config: RunConfig, significance: TestOptions, inputs: options.InputOptions) -> None:
     """Measure N-best lists (first pass and oracle) or 1-best texts (Kaldi text, trn, plain lines): WER, CER or BLEU.
 
     \b
@@ -41,8 +67,6 @@ def command(
 
     Each further output has a p-value against the first output. Confidence intervals come from the bootstrap.
     """
-    from dataclasses import replace
-
     from rescore import formats
     from rescore.files import shown
     from rescore.plan import metrics_of
@@ -52,17 +76,21 @@ def command(
     if own.whole:
         if len(inputs.ref) != 1:
             raise click.UsageError("--whole needs one --ref, a file or folder of whole recordings")
-        measured = parts.resolve(parts.WHOLE)
+        measured = resolve(WHOLE)
         read = [(shown(name), measured(name, inputs.ref[0], inputs.strict)) for name in own.outputs]
     else:
         read = [(shown(name), inputs.read_output(name)) for name in own.outputs]
     if config.measuring.words and not config.metrics:
-        config = replace(config, metrics=("wer", *options.listed_metrics()))
+        config = replace(config, metrics=("wer", *_listed_metrics()))
     every = metrics_of(options.configured(config), read[0][1])
     systems = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]
-    report = "-" if own.as_json else own.report
-    if report:
-        with formats.opened(report) as file:
+    if own.report:
+        with formats.opened(own.report) as file:
             comparison.write(systems, file)
-    if not own.as_json:
-        click.echo("\n\n".join(map(render, systems)), err=report == "-")
+    click.echo("\n\n".join(map(render, systems)), err=own.report == "-")
+
+
+def _listed_metrics() -> list[str]:
+    """The metrics that tell the words of --words from other words."""
+    every = ((name, flattened(METRICS[name].Options.declared())) for name in METRICS)
+    return [name for name, entries in every if any(entry.name == "words" for entry in entries)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
@@ -15,7 +15,6 @@ from rescore.errors import counted
 if TYPE_CHECKING:
     from rescore.config import RunConfig
     from rescore.nbest import NbestList
-    from rescore.scoring import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +61,3 @@ class LogProgress:
             if self._total and rate:
                 left = f", {counted(round((self._total - self._done) / rate / 60), 'minute')} to go"
             log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)
-
-
-def watched(lists: Iterator[NbestList], progress: OnProgress) -> Iterator[NbestList]:
-    """The same stream, which reports how many hypotheses went by."""
-    for nbest in lists:
-        yield nbest
-        progress(len(nbest.hypotheses))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,8 +42,31 @@ class Table(ResultsFiles):
     as_json: bool = option(False, "Print all results as one JSON list instead of a table.", "--json")
 
 
+def _renaming(text: str) -> tuple[str, str]:
+    old, equals, new = text.rpartition("=")
+    if not equals or not old or not new:
+        raise click.UsageError(f"--rename {text}: expected OLD=NEW")
+    return old, new
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenameOption(Declared):
+    """Names in a table."""
+
+    common = True
+
+    rename: Mapping[str, str] = option(
+        {},
+        "Print NEW instead of a name in the table, such as 'tta + decoder=T-TA' or 'first pass=Baseline'. May be "
+        "repeated.",
+        metavar="OLD=NEW",
+        parse=_renaming,
+        read=dict,
+    )
+
+
 @options.command("report")
-def report_command(own: Table, naming: options.RenameOption) -> None:
+def report_command(own: Table, naming: RenameOption) -> None:
     """Make one table of results files that `rescore run --report` wrote.
 
     \b
@@ -54,8 +78,8 @@ def report_command(own: Table, naming: options.RenameOption) -> None:
     from rescore import formats
     from rescore.reports import overview
     from rescore.reports.files import read
-    from rescore.styles import as_json as to_json
-    from rescore.styles import endings, style_of
+    from rescore.reports.markup import as_json as to_json
+    from rescore.reports.markup import endings, style_of
 
     if own.output.endswith(".json"):
         raise click.UsageError(f"--output {own.output}: its ending is not one of {endings()}; give --style")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from rescore.cli import options
@@ -13,22 +12,13 @@ from rescore.config import RunConfig
 from rescore.options import option
 
 if TYPE_CHECKING:
-    from rescore.cli.options.outputs import Times
     from rescore.nbest import NbestList
-
-    Writer = Callable[[Iterator[tuple[NbestList, str]]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs):
     """The lists, and where reranked lists and texts go."""
 
-    segments: str | None = option(
-        None,
-        "Kaldi segments file with utterance times: --best x.ctm, .srt and .vtt count from the start of each utterance.",
-        metavar="FILE",
-        reads=True,
-    )
     keep: int | None = option(
         None,
         "Write only the N best hypotheses of each list to -o, for example for a slow model.  [default: all]",
@@ -38,23 +28,12 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
         needs="output",
     )
 
-    def checked(self) -> Writer:
-        """What writes lists and texts, a stream; a file that cannot be written is refused here, before any work."""
-        from rescore.formats import check_output
-        from rescore.formats.audio import read_segments
-        from rescore.formats.best import check
+    def write(self, ranked: Iterator[tuple[NbestList, str]], times: options.Times) -> None:
+        """Write lists and texts as a stream; `times` is what the method `times` returned."""
+        from rescore import formats
         from rescore.formats.text import detokeniser
 
-        check_output(self.output or "-")
         undo = detokeniser(self.detokenize) if self.detokenize else str
-        times = read_segments(self.segments) if self.segments else None
-        if self.best:
-            check(self.best, times)
-        return partial(self._write, undo, times)
-
-    def _write(self, undo: Callable[[str], str], times: Times, ranked: Iterator[tuple[NbestList, str]]) -> None:
-        from rescore import formats
-
         best = self.best or (None if self.output else "-")
         with formats.opened(best) if best else nullcontext() as file:
             writer = formats.BestWriter(best, file, times) if best and file else None
@@ -90,16 +69,14 @@ def command(
     from rescore import pipeline
 
     reporting.check()
-    write = own.checked()
+    times = own.times()
     loaded = weights.load()
     config = options.configured(config, weights=weights)
     if reporting.report or reporting.table:
         outcome = pipeline.apply(inputs.read(own.nbest, need_references=True), loaded, config)
         reporting.write(outcome.results, own.nbest[0])
         if own.output or own.best:
-            write(outcome.ranked())
+            own.write(outcome.ranked(), times)
         return
     texts = own.best is not None or own.output is None
-    with options.progress_bar(inputs.count(own.nbest), "rerank") as bar:
-        stream = options.watched(inputs.iterate(own.nbest), bar.update)
-        write(pipeline.rerank(stream, loaded, config, texts))
+    own.write(pipeline.rerank(inputs.iterate(own.nbest), loaded, config, texts), times)

@@ -3,16 +3,79 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
-from rescore.cli.options.outputs import RunOutputs
 from rescore.config import RunConfig
+from rescore.errors import UserError
+from rescore.options import option
 
 if TYPE_CHECKING:
+    from rescore.nbest import NbestList
+    from rescore.pipeline import Outcome
     from rescore.plan import Plan
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOutputs(options.RerankedOutputs, options.CurveOption):
+    """Files that a run writes."""
+
+    save_weights: str | None = option(
+        None, "Write the weights for `rescore rerank` and `rescore analyse`.", metavar="FILE", writes="stdout"
+    )
+    html: str | None = option(
+        None, "Write a report as one HTML page that works offline.", metavar="FILE", writes="stdout", common=True
+    )
+    explain: bool = option(False, "Print the decisions of the run and their reasons on stderr.", common=True)
+
+    @property
+    def any(self) -> bool:
+        """Whether one is asked for."""
+        return any((self.curve, self.output, self.best, self.save_weights, self.html))
+
+    def check_lists(self, lists: Sequence[NbestList], times: options.Times) -> None:
+        """Refuse what cannot be written of these lists, before anything is computed.
+
+        Raises:
+            UserError: there is such a file.
+        """
+        if self.best:
+            from rescore.formats.best import check
+
+            check(self.best, times, lists)
+        if self.html and not any(nbest.references for nbest in lists):
+            raise UserError("--html needs references; give --ref FILE")
+
+    def write(self, outcome: Outcome, times: options.Times) -> None:
+        """Write the files; `times` is what the method `times` returned."""
+        from rescore import formats
+
+        if self.output:
+            formats.write((nbest for nbest, _ in outcome.ranked()), self.output)
+        if self.best:
+            with formats.opened(self.best) as file:
+                formats.write_best(self.best, zip(outcome.lists, outcome.texts, strict=True), file, times)
+        if self.save_weights:
+            outcome.weights.save(Path(self.save_weights))
+        if not (self.curve or self.html):
+            return
+        from rescore.tuning.curves import weight_curve, write_curve
+
+        curve = weight_curve(outcome.metric, outcome.dev, outcome.weights) if outcome.dev else []
+        if self.curve and outcome.dev:
+            with formats.opened(self.curve) as file:
+                write_curve(curve, outcome.metric.name, file)
+        if self.html:  # last: it may fail, and nothing else is to be lost then
+            from rescore.reports.page import page
+
+            content = page(outcome.results, outcome.metric, outcome.lists, outcome.texts, curve)
+            with formats.opened(self.html) as file:
+                file.write(content)
 
 
 @options.command(
@@ -56,7 +119,7 @@ def command(
     nbest = own.nbest
     reporting.check()
     config = check(options.configured(config, lms, dev=weights.dev))
-    times = outputs.check()
+    times = outputs.times()
     if outputs.curve and not config.tunes:
         raise click.UsageError("--curve is about tuning; give --dev or --folds")
     lists = inputs.read(nbest, need_references=bool(config.folds))

@@ -51,7 +51,6 @@ def iterate(
     s2s: str = FIRST_PASS,
     strict: bool = False,
     options: ReadOptions | None = None,
-    quiet: bool = False,
 ) -> Iterator[NbestList]:
     """N-best lists of one or several paths, as a stream: the border of files. Code behind it checks no list again.
 
@@ -60,7 +59,7 @@ def iterate(
         format_name: a key of `FORMATS`; None detects the format.
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
         strict: oddities that can be repaired (`rescore.formats.source.InputProblem`) are errors instead of warnings.
-        options: settings of single formats. quiet: nothing is reported, for a second reading of the same files.
+        options: settings of single formats.
     """
     seen, warnings = set[str](), InputWarnings(strict)
     for path in expanded(paths):
@@ -84,8 +83,7 @@ def iterate(
             if not reported and len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
                 warnings.add("list", TWICE, place)
             yield nbest
-    if not quiet:
-        warnings.report()
+    warnings.report()
     if not seen:
         raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
 

@@ -328,9 +328,6 @@ class HuggingFaceNetwork:
         output = self._model(input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True)
         return cast(Tensor, output.hidden_states[layer].float())
 
-    def trainable(self) -> None:
-        """These are not trained here."""
-
     def digest(self) -> bytes:
         return content_digest(self._folder, b"" if self.precision == "float32" else self.precision.encode())
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import logging
-import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from rescore.errors import UserError
-
-log = logging.getLogger(__name__)
 
 
 def card(folder: Path) -> str:
@@ -57,21 +51,3 @@ def content_digest(folder: Path, settings: bytes = b"") -> bytes:
             digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
     digest.update(settings)
     return digest.digest()
-
-
-@contextmanager
-def claimed(out: Path) -> Iterator[None]:
-    """Keeps other processes from training into a folder. The claim ends with the process, however it ends."""
-    handle = os.open(out, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"--out {out}: another training writes there; wait for it, or give another folder"
-            ) from None
-        except OSError as error:  # a file system without locks
-            log.info("%s: cannot be locked (%s)", out, error)
-        yield
-    finally:
-        os.close(handle)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -108,13 +107,6 @@ class OwnNetwork:
         if positions:
             return self.network.embed(tokens).float()
         return cast(Tensor, self.network.token_embedding(tokens % self.vocabulary).float())
-
-    def trainable(self) -> Self:
-        """A copy with trainable weights: the weights of the folder, in float32, not packed for speed."""
-        clone = copy(self)
-        network, _ = checkpoint.load(self._folder, self._kind)
-        clone.precision, clone.network = "float32", network.to(self._device)
-        return clone
 
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")

@@ -16,7 +16,8 @@ from rescore.metrics.base import Counts
 from rescore.metrics.significance import Choice, paired_interval
 from rescore.nbest import FIRST_PASS, NbestList, content_hash, first_pass_indices, ranking
 from rescore.reports.figures import SIGNIFICANT, Figures, sign
-from rescore.styles import as_json, p_phrase
+from rescore.reports.markup import as_json
+from rescore.styles import p_phrase
 from rescore.tuning.weights import FORCED, Weights
 
 PAIRS = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
@@ -14,8 +14,8 @@ from rescore.metrics.significance import BY_SPEAKER, PairedTest
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES
 from rescore.reports.figures import FIRST, ORACLE, SHORT, Figures, Row, figure_of, sign
-from rescore.reports.markup import html, latex_note
-from rescore.styles import as_frame, as_json, mark_best, marked_worse, p_value, signature_lines, text
+from rescore.reports.markup import as_frame, as_json, html, latex_note, mark_best, signature_lines
+from rescore.styles import marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
 JSON = "json"
@@ -71,9 +71,19 @@ class Comparison:
         """The names of the table's rows."""
         return [ORACLE, FIRST, *(row.name for row in self.rows)]
 
+    @property
+    def about(self) -> str:
+        """The sets, and what p-values compare, in one line."""
+        ablations = any(row.against != FIRST for row in self.rows)
+        return (
+            f"{self.source}: {counted(self.utterances, 'utterance')}, {counted(self.hypotheses, 'hypothesis')}; "
+            f"weights tuned on {self.dev_source}; "
+            f"p against the first pass{', of rows without a model against all models' if ablations else ''}"
+        )
+
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return f"{html(_cells(self))}<p>{escape(_about(self))}</p>"
+        return f"{html(_cells(self))}<p>{escape(self.about)}</p>"
 
     def to_frame(self) -> Any:
         """A DataFrame of the table, with unrounded figures: a row for each model, after oracle and first pass.
@@ -81,12 +91,10 @@ class Comparison:
         Raises:
             UserError: neither pandas nor polars is installed.
         """
-        head = ["name", *_head(self)[1:]]
-        return as_frame([dict(zip(head, figures, strict=True)) for figures in _figures(self)])
+        return as_frame(_records(self))
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What is compared: one model, or several together, with weights tuned on dev."""
 
     name: str
@@ -136,27 +144,21 @@ def compare(
         others={each.name: figure_of(each, lists, [text.text for text in first]) for each in also},
     )
     together, name = first, FIRST
-    sign_of_gain = 1 if metric.higher_is_better else -1
+    direction = 1 if metric.higher_is_better else -1
     for entry in entries:
         texts = entry.weights.decision.texts(metric, entry.lists, entry.weights.of)
         chosen = figures.of(texts)
-        row = figures.row(entry.name, chosen, together if entry.ablation else first, interval=False)
-        compared = Compared(
-            **asdict(row)
-            | {
-                "weights": entry.weights.weights,
-                "signature": str(sign(metric, entry.lists, entry.weights, test=test)),
-                "dev": entry.dev,
-                "gain": 100 * sign_of_gain * (row.value / result.first_pass - 1) if result.first_pass else 0.0,
-                "speed": entry.speed,
-                "others": {each.name: figure_of(each, entry.lists, texts) for each in also},
-                "against": name if entry.ablation else FIRST,
-                "excluded": entry.weights.exclusions,
-            }
-        )
-        result.rows.append(compared)
-        if not entry.ablation:
+        row = Compared(**asdict(figures.row(entry.name, chosen, together if entry.ablation else first, False)))
+        row.weights, row.excluded = entry.weights.weights, entry.weights.exclusions
+        row.signature = str(sign(metric, entry.lists, entry.weights, test=test))
+        row.gain = 100 * direction * (row.value / result.first_pass - 1) if result.first_pass else 0.0
+        row.dev, row.speed = entry.dev, entry.speed
+        row.others = {each.name: figure_of(each, entry.lists, texts) for each in also}
+        if entry.ablation:
+            row.against = name
+        else:
             together, name = chosen, entry.name
+        result.rows.append(row)
     return result
 
 
@@ -175,53 +177,37 @@ def render(comparison: Comparison, style: str, names: Mapping[str, str] | None =
     cells = _cells(comparison, marked=style != "csv")
     for first_row in cells[1:3]:
         first_row[0] = names.get(first_row[0], first_row[0])
-    table = STYLES[style](cells)
-    about = _about(comparison)
+    table, about = STYLES[style](cells), comparison.about
     if style == "csv":
         return table
     if style == "latex":
         return f"{table}\n{latex_note(about.partition('; ')[2])}"
     signatures = signature_lines([(row.name, row.signature) for row in comparison.rows], style)
-    below = [f"{about}.", ""] if style == "markdown" else [about]
-    return "\n".join([table, "", *below, *signatures])
+    return "\n".join([table, "", *([f"{about}.", ""] if style == "markdown" else [about]), *signatures])
 
 
-def _about(comparison: Comparison) -> str:
-    ablations = any(row.against != FIRST for row in comparison.rows)
-    return (
-        f"{comparison.source}: {counted(comparison.utterances, 'utterance')}, "
-        f"{counted(comparison.hypotheses, 'hypothesis')}; weights tuned on {comparison.dev_source}; "
-        f"p against the first pass{', of rows without a model against all models' if ablations else ''}"
-    )
-
-
-def _head(comparison: Comparison) -> list[str]:
-    return ["", "weight", f"dev {comparison.metric}", comparison.metric, *comparison.others, "gain %", "p", "hyp/s"]
-
-
-def _weights(row: Compared) -> str:
-    weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
-    return ", ".join([*weights, *bonus_phrases(row.weights, "+.2f", row.excluded)])
-
-
-def _figures(comparison: Comparison) -> list[list[Any]]:
-    """The unrounded table, without its head: None where a row has no figure."""
-    none = [None] * len(comparison.others)
-    rows: list[list[Any]] = [
-        [ORACLE, "", comparison.dev_oracle, comparison.oracle, *none, None, None, None],
-        [FIRST, "", comparison.dev_first_pass, comparison.first_pass, *comparison.others.values(), None, None, None],
-    ]
+def _records(comparison: Comparison) -> list[dict[str, Any]]:
+    """The unrounded table: None where a row has no figure."""
+    dev, test = f"dev {comparison.metric}", comparison.metric
+    none = dict.fromkeys((*comparison.others, "gain %", "p", "hyp/s"))
+    oracle = {"name": ORACLE, "weight": "", dev: comparison.dev_oracle, test: comparison.oracle}
+    first = {"name": FIRST, "weight": "", dev: comparison.dev_first_pass, test: comparison.first_pass}
+    rows: list[dict[str, Any]] = [oracle | none, first | none | comparison.others]
     for row in comparison.rows:
-        others = (row.others[name] for name in comparison.others)
-        rows.append([row.name, _weights(row), row.dev, row.value, *others, row.gain, row.p_value, row.speed])
+        weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
+        weights += bonus_phrases(row.weights, "+.2f", row.excluded)
+        figures = {"name": row.name, "weight": ", ".join(weights), dev: row.dev, test: row.value}
+        rows.append(figures | row.others | {"gain %": row.gain, "p": row.p_value, "hyp/s": row.speed})
     return rows
 
 
 def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
     """The rows of the table; `marked`: a gain says that it is a loss."""
-    rows = [_head(comparison)]
-    for name, weights, *figures, gain, p, speed in _figures(comparison):
-        is_worse = is_better(comparison.first_pass, figures[1], comparison.higher_is_better)
+    records = _records(comparison)
+    rows = [["", *list(records[0])[1:]]]
+    for record in records:
+        name, weights, *figures, gain, p, speed = record.values()
+        is_worse = is_better(comparison.first_pass, record[comparison.metric], comparison.higher_is_better)
         change = "" if gain is None else marked_worse(f"{gain:+.1f}", marked and is_worse)
         values = ("" if figure is None else f"{figure:.2f}" for figure in figures)
         rows.append([name, weights, *values, change, p_value(p), "" if speed is None else f"{speed:,.0f}"])
@@ -256,17 +242,17 @@ def compare_outputs(
     several, (base, base_lists) = len(outputs) > 1, outputs[0]
     warn_of_unspaced(metric, base_lists)
     # Nobody knows how a text was chosen: weights are those of lists alone.
-    chosen_here = all(any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs)
-    weights = FIRST_PASS_ALONE if chosen_here else Weights({}, "", tuned="")
+    are_lists = [any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs]
+    weights = FIRST_PASS_ALONE if all(are_lists) else Weights({}, "", tuned="")
     used = test.signature if several else BY_SPEAKER if test.by_speaker else None
     signature = replace(sign(metric, base_lists, weights), test=used)
     systems = Systems(metric.name, used, str(signature), len(base_lists))
     first = None
-    for name, lists in outputs:
+    for (name, lists), has_choices in zip(outputs, are_lists, strict=True):
         figures = Figures(metric, _in_order(name, lists, base, base_lists), test)
-        first, against = first or figures.first, first
-        systems.rows.append(figures.row(name, figures.first, against))
-        systems.oracles.append(figures.oracle if any(len(nbest.hypotheses) > 1 for nbest in lists) else None)
+        systems.rows.append(figures.row(name, figures.first, first))
+        systems.oracles.append(figures.oracle if has_choices else None)
+        first = first or figures.first
     if several or test.by_speaker:
         test.warn_of_few(metric, base_lists)
     return systems
@@ -290,34 +276,28 @@ def write(every: Sequence[Systems], file: IO[str]) -> None:
     """Write one JSON object; of several metrics a list of them."""
     records = []
     for systems in every:
-        record = {"metric": systems.metric, "signature": systems.signature, "test": systems.test}
-        rows = [
-            {
-                "name": row.name,
-                "value": row.value,
-                "counts": row.counts,
-                "utterances": systems.utterances,
-                **dict(zip(("low", "high"), row.interval or (), strict=True)),
-                "oracle": oracle,
-                "p_value": row.p_value,
-            }
-            for row, oracle in zip(systems.rows, systems.oracles, strict=True)
-        ]
-        records.append(record | {"systems": rows})
+        rows = []
+        for row, oracle in zip(systems.rows, systems.oracles, strict=True):
+            low, high = row.interval or (None, None)
+            rows.append(
+                {"name": row.name, "value": row.value, "counts": row.counts, "utterances": systems.utterances}
+                | {"low": low, "high": high, "oracle": oracle, "p_value": row.p_value}
+            )
+        about = {"metric": systems.metric, "signature": systems.signature, "test": systems.test}
+        records.append(about | {"systems": rows})
     file.write(as_json(records[0] if len(records) == 1 else records) + "\n")
 
 
 def render_systems(systems: Systems) -> str:
     """A row an output, then the signature."""
     names = list(systems.rows[0].counts)
-    rows = [["", systems.metric, "95 % CI", *(SHORT.get(name, name) for name in names), "utterances"]]
-    rows += [[*row.cells(names), f"{systems.utterances:,}"] for row in systems.rows]
-    if any(oracle is not None for oracle in systems.oracles):
-        for row, cell in zip(
-            rows, ["oracle", *("" if o is None else f"{o:.2f}" for o in systems.oracles)], strict=True
-        ):
-            row.insert(3, cell)
-    if len(systems.rows) > 1:
-        for row, cell in zip(rows, ["p", *(p_value(row.p_value) for row in systems.rows)], strict=True):
-            row.append(cell)
+    rows = [["", systems.metric, "95 % CI", "oracle", *(SHORT.get(name, name) for name in names), "utterances", "p"]]
+    for row, oracle in zip(systems.rows, systems.oracles, strict=True):
+        name, value, bounds, *counts = row.cells(names)
+        best = "" if oracle is None else f"{oracle:.2f}"
+        rows.append([name, value, bounds, best, *counts, f"{systems.utterances:,}", p_value(row.p_value)])
+    if len(systems.rows) == 1:
+        rows = [row[:-1] for row in rows]
+    if not any(oracle is not None for oracle in systems.oracles):
+        rows = [row[:3] + row[4:] for row in rows]
     return f"{text(rows)}\n{systems.signature}"

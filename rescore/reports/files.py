@@ -11,8 +11,8 @@ import msgspec
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.reports.check import parse
+from rescore.reports.markup import as_json
 from rescore.reports.results import CHOICES, SCHEMA, Results
-from rescore.styles import as_json
 
 
 def schema() -> dict[str, Any]:

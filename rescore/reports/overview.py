@@ -9,9 +9,9 @@ from dataclasses import replace
 from rescore.errors import UserError
 from rescore.parts import STYLES
 from rescore.reports.figures import FIRST, ORACLE, SIGNIFICANT, Row
-from rescore.reports.markup import latex_note
+from rescore.reports.markup import MARKS, latex_note, mark_best, signature_lines, unknown_name
 from rescore.reports.results import Results
-from rescore.styles import MARKS, mark_best, p_value, signature_lines, unknown_name
+from rescore.styles import marked_worse, p_value
 
 ERRORS = {"substitutions", "deletions", "insertions"}
 """What error rates count beside the words or characters of the references."""
@@ -57,7 +57,7 @@ def espnet(results: Sequence[Results], names: Mapping[str, str]) -> dict[str, li
             first, reranked = figures.row("first_pass"), figures.row("reranked")
             head = ERROR_HEAD if _counts_errors(first) else ["dataset", "Snt", figures.metric, "95 % CI", "p"]
             rows = tables.setdefault(figures.metric, [head])
-            p = p_value(figures.p_value) + (" worse" if figures.is_worse else "")
+            p = marked_worse(p_value(figures.p_value), figures.is_worse)
             outputs = [(f"{run.dataset}, {names.get(FIRST, FIRST)}", first, ""), (_name(run), reranked, p)]
             key = (run.dataset, figures.metric, figures.first_pass, run.ref_words)
             for name, row, of_row in outputs[key in seen :]:
@@ -99,7 +99,7 @@ def paper(results: Sequence[Results], marked: bool, names: Mapping[str, str]) ->
         for figures in run.metrics:
             column, system = f"{run.dataset} {figures.metric}", str(run.system)
             higher[column] = figures.higher_is_better
-            marks[system, column] = _mark(figures.p_value) + (" worse" if figures.is_worse else "")
+            marks[system, column] = marked_worse(_mark(figures.p_value), figures.is_worse)
             for method, choice in ((FIRST, "first_pass"), (ORACLE, "oracle"), (system, "reranked")):
                 value = getattr(figures, choice)
                 known = table.setdefault((method, column), value)
@@ -130,35 +130,24 @@ def _mark(p: float | None) -> str:
 def renamed(results: Sequence[Results], names: Mapping[str, str]) -> list[Results]:
     """The results with other names of sets and systems, as a paper prints them.
 
-    A second system of one name on a set gets a number.
+    A second system of one name on a set gets a number: `tta (2)`.
 
     Raises:
         UserError: a name is none of the table's.
     """
-    results = _told_apart(results)
-    known = [FIRST, ORACLE, *(str(name) for run in results for name in (run.dataset, run.system))]
+    times: Counter[tuple[str | None, ...]] = Counter()
+    told_apart = []
+    for run in results:
+        key = (run.dataset, run.system, run.metric)
+        times[key] += 1
+        told_apart.append(run if times[key] == 1 else replace(run, system=f"{run.system} ({times[key]})"))
+    known = [FIRST, ORACLE, *(str(name) for run in told_apart for name in (run.dataset, run.system))]
     if message := unknown_name(names, known):
         raise UserError(message)
     return [
-        replace(
-            run,
-            dataset=names.get(str(run.dataset), run.dataset),
-            system=names.get(str(run.system), run.system),
-        )
-        for run in results
+        replace(run, dataset=names.get(str(run.dataset), run.dataset), system=names.get(str(run.system), run.system))
+        for run in told_apart
     ]
-
-
-def _told_apart(results: Sequence[Results]) -> list[Results]:
-    """`tta (2)` instead of `tta` for the second system of this name that a set and a metric have."""
-    times: Counter[tuple[str | None, str | None, str]] = Counter()
-    told = []
-    for run in results:
-        here = {(run.dataset, run.system, figures.metric) for figures in run.metrics}
-        times.update(here)
-        number = max(times[key] for key in here)
-        told.append(replace(run, system=f"{run.system} ({number})") if number > 1 else run)
-    return told
 
 
 def _name(results: Results) -> str:

@@ -22,9 +22,10 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import align
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
-from rescore.reports.figures import SIGNIFICANT
+from rescore.reports.figures import FIRST, ORACLE, SIGNIFICANT
 from rescore.reports.markup import html
-from rescore.reports.results import MetricResult, Results, overview, worse
+from rescore.reports.results import MetricResult, Results, worse
+from rescore.styles import marked_worse, p_value
 from rescore.tuning.curves import Step
 
 OUTPUTS = ("first pass", "reranked")
@@ -57,6 +58,16 @@ def page(
     }
     template = (files("rescore.reports") / "page.html").read_text(encoding="utf-8")
     return re.sub("<!--([A-Z]+)-->", lambda match: parts[match[1]], template)
+
+
+def overview(results: Results) -> list[list[str]]:
+    """A row for each metric: what reranking changed, and what the best hypotheses would give."""
+    rows = [["", FIRST, "reranked", "change", "p", ORACLE]]
+    for measured in results.metrics:
+        first, reranked, best = (f"{value:.2f}" for value in (measured.first_pass, measured.reranked, measured.oracle))
+        change = marked_worse(f"{measured.reranked - measured.first_pass:+.2f}", measured.is_worse)
+        rows.append([measured.metric, first, reranked, change, p_value(measured.p_value), best])
+    return rows
 
 
 def _answer(results: Results) -> str:

@@ -12,8 +12,9 @@ from rescore.errors import counted
 from rescore.lms import LanguageModel, TokenScores, is_pseudo, origin
 from rescore.lms.context import ask, in_place
 from rescore.nbest import Column, Hypothesis, NbestList
+from rescore.reports.markup import as_json
 from rescore.signature import Signature
-from rescore.styles import as_json, text
+from rescore.styles import text
 
 CHUNK = 1000
 """Sentences that are scored together."""

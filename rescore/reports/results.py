@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from rescore.metrics.base import is_better, warn_of_unspaced
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
 from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, figure_of, sign
 from rescore.signature import Signature, origins
-from rescore.styles import as_frame, marked_worse, p_phrase, p_value, text
+from rescore.styles import p_phrase, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
 
 
@@ -40,19 +40,13 @@ class MetricResult:
     oracle: Annotated[float, described("Of the best hypothesis of each list under this metric, in percent.")]
     reranked: Annotated[float, described("Of the texts that were chosen, in percent.")]
     p_value: Annotated[float | None, described("Two-sided, of the difference between reranked and first pass.")]
-    counts: Annotated[
-        dict[str, dict[str, int | float]], described("The counts behind first_pass, oracle and reranked.")
-    ]
+    counts: Annotated[dict[str, dict[str, int | float]], described("Counts behind first_pass, oracle and reranked.")]
     sentence_errors: Annotated[dict[str, int], described("Utterances with an error, of each; WER and CER only.")]
-    intervals: Annotated[
-        dict[str, tuple[float, float]],
-        described("95 % confidence intervals by bootstrap over utterances, in percent."),
-    ]
+    intervals: Annotated[dict[str, tuple[float, float]], described("95 % confidence intervals, by bootstrap.")]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
-    own_oracle: Annotated[
-        float | None,
-        described("The oracle of the toolkit's own hypotheses, in percent; null where it is that of all."),
-    ] = None
+    own_oracle: Annotated[float | None, described("The toolkit's own hypotheses' oracle, if expansion changed it.")] = (
+        None
+    )
 
     @property
     def is_worse(self) -> bool:
@@ -110,18 +104,6 @@ def cells(measured: MetricResult) -> list[list[str]]:
     ]
 
 
-def overview(results: Results) -> list[list[str]]:
-    """A row for each metric: what reranking changed, and what the best hypotheses would give."""
-    rows = [["", FIRST, "reranked", "change", "p", ORACLE]]
-    for measured in results.metrics:
-        first, reranked, best = (f"{value:.2f}" for value in (measured.first_pass, measured.reranked, measured.oracle))
-        change = f"{measured.reranked - measured.first_pass:+.2f}"
-        rows.append(
-            [measured.metric, first, reranked, marked_worse(change, measured.is_worse), p_value(measured.p_value), best]
-        )
-    return rows
-
-
 def gain(measured: MetricResult) -> str:
     """By how much reranking changed the figure, and how sure that is: one line."""
     difference = measured.reranked - measured.first_pass
@@ -155,16 +137,8 @@ class Dev:
     reranked: Annotated[float, described("The metric with the tuned weights, in percent.")]
     low: Annotated[float | None, described("A single weight is as good from here ...")] = None
     high: Annotated[float | None, described("... to here.")] = None
-    unproven: Annotated[
-        Unproven | None, described("The best weights there, where all are 0 because no gain was significant.")
-    ] = None
-    fold_weights: Annotated[
-        tuple[FoldWeights, ...],
-        described(
-            "The weights of each fold, tuned on the others, where the lists themselves were cut into folds; with the "
-            "origins of hypotheses that could not win."
-        ),
-    ] = ()
+    unproven: Annotated[Unproven | None, described("The best weights, where no gain was significant.")] = None
+    fold_weights: Annotated[tuple[FoldWeights, ...], described("Of each fold, tuned on the other folds.")] = ()
 
     @classmethod
     def of(cls, weights: Weights, held_out: MetricResult | None = None) -> Dev | None:
@@ -189,41 +163,25 @@ class Results:
 
     utterances: Annotated[int, described("Test lists.")]
     hypotheses: Annotated[int, described("Hypotheses in them.")]
-    weights: Annotated[
-        dict[str, float],
-        described("The weight of each column of scores; those of words and tokens are added for each word or token."),
-    ]
+    weights: Annotated[dict[str, float], described("The weight of each column of scores, word or token.")]
     origin: Annotated[str, described("Where the weights come from, in words.")]
-    signature: Annotated[
-        str,
-        described("All that is needed to get the figures again: metric and settings, models, weights, versions."),
-    ]
+    signature: Annotated[str, described("All that is needed to get the figures again.")]
     schema: Annotated[str, described("Format and version of this file.")] = SCHEMA
     dataset: Annotated[str | None, described("The test lists' name in tables.")] = None
     system: Annotated[str | None, described("The output's name in tables.")] = None
-    columns: Annotated[
-        dict[str, Column], described("Which model gave each column that has a weight, as far as it is known.")
-    ] = field(default_factory=dict)
-    excluded: Annotated[
-        list[str],
-        described("Origins of hypotheses that may not win, such as `respelled`."),
-    ] = field(default_factory=list)
-    metrics: Annotated[
-        list[MetricResult],
-        described("The figures under each metric; the first is what weights are tuned for. Empty without references."),
-    ] = field(default_factory=list)
+    columns: Annotated[dict[str, Column], described("The models that gave the columns.")] = field(default_factory=dict)
+    excluded: Annotated[list[str], described("Origins of hypotheses that may not win.")] = field(default_factory=list)
+    metrics: Annotated[list[MetricResult], described("Figures; weights are for the first metric.")] = field(
+        default_factory=list
+    )
     ref_words: Annotated[int | None, described("Words in the (first) references.")] = None
     dev: Annotated[Dev | None, described("Where the weights were tuned; null where they were given.")] = None
     changed: Annotated[int, described("Utterances whose text is another one than the first pass's.")] = 0
     decision: Annotated[str, described("How a text was chosen from each list.")] = "best"
-    scale: Annotated[
-        float | None, described("Of the posteriors exp(scale * score), where the decision needs them.")
-    ] = None
+    scale: Annotated[float | None, described("Of posteriors exp(scale * score), which decisions need.")] = None
     seconds: Annotated[float, described("Scoring, tuning and evaluation together, in seconds.")] = 0.0
     stages: Annotated[dict[str, float], described("The seconds of each.")] = field(default_factory=dict)
-    unboosted: Annotated[
-        dict[str, float], described("The metrics of the same weights without the bonus for listed words, in percent.")
-    ] = field(default_factory=dict)
+    unboosted: Annotated[dict[str, float], described("Metrics without the boost.")] = field(default_factory=dict)
     plan: Annotated[list[str], described("The decisions, and why.")] = field(default_factory=list)
 
     @property
@@ -255,10 +213,10 @@ class Results:
         """For notebooks."""
         from rescore.reports.markup import html
 
-        if self.main is None:
+        if not self.metrics:
             return f"<p>{counted(self.utterances, 'list')} without references</p>"
-        signature = f'<code style="overflow-wrap:anywhere">{escape(self.signature)}</code>'
-        return f"{html(overview(self))}<p>{self.size}</p>{signature}"
+        tables = "".join(html(cells(measured)) for measured in self.metrics)
+        return f"{tables}<p>{self.size}</p><code>{escape(self.signature)}</code>"
 
     def to_frame(self) -> Any:
         """A DataFrame with a row each for first pass, oracle and reranked, and a column for each metric.
@@ -266,10 +224,10 @@ class Results:
         Raises:
             UserError: neither pandas nor polars is installed.
         """
-        names = ((choice, choice.replace("_", " ")) for choice in CHOICES)
-        return as_frame(
-            [{"name": name} | {m.metric: getattr(m, choice) for m in self.metrics} for choice, name in names]
-        )
+        from rescore.reports.markup import as_frame
+
+        rows = [{one.metric: getattr(one, choice) for one in self.metrics} for choice in CHOICES]
+        return as_frame([{"name": name.replace("_", " ")} | row for name, row in zip(CHOICES, rows, strict=True)])
 
     @property
     def size(self) -> str:
@@ -329,16 +287,12 @@ def evaluate(
     return results, texts
 
 
-def system_name(weights: Weights, columns: Mapping[str, Column], decision: str) -> str:
-    """The language models as tables name them together, without norms: those of a negative weight are subtracted."""
+def system_name(weights: Weights, decision: str) -> str:
+    """The language models as tables name them together: those of a negative weight are subtracted."""
     order = sorted(weights.language_models, key=lambda name: weights.weights[name] < 0)
     if not order:
         return decision if decision != "best" else FIRST
-    names = [name.removesuffix(f".{columns[name].norm}") if name in columns else name for name in order]
-    if len(set(names)) < len(names):
-        names = order
-    signs = ["-" if weights.weights[name] < 0 else "+" for name in order]
-    return " ".join(f"{sign} {name}" for sign, name in zip(signs, names, strict=True)).removeprefix("+ ")
+    return " ".join(f"{'-' if weights.weights[name] < 0 else '+'} {name}" for name in order).removeprefix("+ ")
 
 
 def render(results: Results) -> str:

@@ -12,7 +12,6 @@ import click
 
 from rescore.cli import options
 from rescore.options import Declared, option
-from rescore.parts import Registry
 from rescore.research.kinds import VectorOptions
 
 if TYPE_CHECKING:
@@ -21,14 +20,6 @@ if TYPE_CHECKING:
 
 CHUNK = 1_000
 """Sentences whose vectors are made together."""
-TASKS: Registry[str] = Registry(
-    "task",
-    {
-        "sick": ("sick", "entailment of sentence pairs in SICK.txt"),
-        "wic": ("wic", "whether a word means the same in two sentences (WiC)"),
-    },
-)
-"""The tasks of `probe`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,91 +121,52 @@ class Similarity(FiguresFile):
     pairs: str = option("", metavar="PAIRS", argument=True, required=True, reads=True)
     centre: bool = option(False, "Subtract the mean vector of all sentences before taking cosines.")
     joined: bool = option(False, "Concatenate the vectors of all --lm instead of printing one row per --lm.")
-    gold: str | None = option(
-        None, "WiC answers, T or F, one per line; PAIRS is then the WiC data.", metavar="FILE", reads=True
-    )
 
 
 @options.command("similarity", lms=options.PLAIN)
 def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
     """Correlate the cosines of sentence vectors with human similarity scores. PAIRS is an STS-B csv, SICK.txt, or lines
-    with a score and two sentences, separated by tabs. With --gold, print the accuracy on words in context (WiC).
+    with a score and two sentences, separated by tabs.
 
     \b
     rescore similarity sts-dev.csv --lm tta --lm unilm
-    rescore similarity dev.data.txt --gold dev.gold.txt --lm tta
+    rescore similarity sts-dev.csv --lm unilm --lm unilm-bw --joined
     """
-    from rescore import formats
     from rescore.research import similarity
 
-    gold, centre, output = own.gold, own.centre, own.output
-    if own.joined and gold:
-        raise click.UsageError("--joined does not apply to --gold: tokens of several models may differ")
     models = lms.load()
-    if gold:
-        words = similarity.read_words(own.pairs, gold)
-        accuracies = [similarity.measure_words(words, lm, vectors, centre) for lm in models]
-        shown, figures = similarity.render_word_accuracies(accuracies), [asdict(accuracy) for accuracy in accuracies]
-    else:
-        read = similarity.read_pairs(own.pairs)
-        groups = [models] if own.joined else [[lm] for lm in models]
-        correlations = [similarity.measure_pairs(read, group, vectors, centre) for group in groups]
-        shown, figures = similarity.render(correlations), [asdict(correlation) for correlation in correlations]
-    if output:
-        with formats.opened(output) as file:
-            file.write(json.dumps(figures, indent=2) + "\n")
-    if output != "-":
-        click.echo(shown)
+    pairs = similarity.read_pairs(own.pairs)
+    groups = [models] if own.joined else [[lm] for lm in models]
+    results = [similarity.measure_pairs(pairs, group, vectors, own.centre) for group in groups]
+    _write_figures(own.output, results, similarity.render(results))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probing(FiguresFile):
-    name: str = option("", argument=True, required=True, choices=TASKS)
     file: str = option("", metavar="FILE", argument=True, required=True, reads=True)
-    gold: str | None = option(None, "wic: the answers, T or F, one per line.", metavar="FILE", reads=True)
-    fine_tune: bool = option(False, "Also fine-tune the network with the classifier, and print both accuracies.")
-    epochs: int | None = option(None, "--fine-tune: passes over the training examples.  [default: 3]", low=1)
-    learning_rate: float | None = option(
-        None,
-        "--fine-tune: highest learning rate of AdamW.  [default: 0.0005]",
-        low=1e-9,
-        high=1,
-    )
 
 
 @options.command("probe", lms=options.PLAIN)
 def probe_command(own: Probing, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
-    """Train a linear classifier on vectors and print its accuracy. Needs scikit-learn.
-
-    sick: entailment in SICK.txt; wic: words in context.
+    """Train a linear classifier of entailment on sentence vectors and print its accuracy. FILE is SICK.txt. Needs
+    scikit-learn.
 
     \b
-    rescore probe sick SICK.txt --lm tta --lm unilm
-    rescore probe wic dev.data.txt --gold dev.gold.txt --lm tta
-    rescore probe sick SICK.txt --lm tta --fine-tune --epochs 5
+    rescore probe SICK.txt --lm tta --lm unilm
     """
-    from rescore import formats
     from rescore.research import probe
 
-    name, gold, output = own.name, own.gold, own.output
-    fine_tune, epochs, learning_rate = own.fine_tune, own.epochs, own.learning_rate
-    if not fine_tune and (epochs or learning_rate):
-        raise click.UsageError(f"--{'epochs' if epochs else 'learning-rate'} goes with --fine-tune")
-    read = probe.read(name, Path(own.file), Path(gold) if gold else None)
-    loaded = lms.load()
-    if fine_tune:
-        from rescore.research.fine_tuning import FineTuning, trainable
+    examples = probe.read(own.file)
+    results = [probe.probe(examples, lm, vectors) for lm in lms.load()]
+    _write_figures(own.output, results, probe.render(results))
 
-        usual = FineTuning()
-        how = FineTuning(epochs or usual.epochs, learning_rate or usual.learning_rate)
-        for lm in loaded:
-            trainable(lm)  # what cannot be is refused before anything is measured
-    results = [probe.probe(name, read, lm, vectors) for lm in loaded]
-    if fine_tune:
-        with options.progress_bar(how.epochs * probe.trained_on(read) * len(loaded), "fine-tune", "pairs") as bar:
-            results += [probe.fine_tuned(name, read, lm, vectors, how, bar.update) for lm in loaded]
+
+def _write_figures(output: str | None, results: Sequence[Any], table: str) -> None:
+    """Write results as JSON, and print their table unless the JSON goes to stdout."""
+    from rescore import formats
+
     if output:
-        with formats.opened(output) as lines:
-            lines.write(json.dumps([asdict(result) for result in results], indent=2) + "\n")
+        with formats.opened(output) as file:
+            file.write(json.dumps([asdict(result) for result in results], indent=2) + "\n")
     if output != "-":
-        click.echo(probe.render(results))
+        click.echo(table)

@@ -1,4 +1,4 @@
-"""How well vectors tell similarity: of sentences, and of words in context (WiC)."""
+"""How well the cosines of sentence vectors agree with people's scores of similarity."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from rescore.signature import Signature
 from rescore.styles import text
 
 TRIALS = 1_000
-FOLDS = 10
 Floats = npt.NDArray[np.float64]
 
 
@@ -131,96 +130,6 @@ def render(results: Sequence[Correlations]) -> str:
         rows.append([result.name, f"{result.pearson:.1f}", bounds[0], f"{result.spearman:.1f}", bounds[1]])
     about = f"{counted(results[0].pairs, 'pair')}; correlations times 100"
     return "\n".join([text(rows), "", about, *(result.signature for result in results)])
-
-
-@dataclass(frozen=True, slots=True)
-class WordPair:
-    """A word in two contexts, and whether both have the same meaning."""
-
-    first: str
-    second: str
-    places: tuple[int, int]
-    """The place of the word in each, counted in words from 0."""
-    same: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WordAccuracy:
-    """Of telling whether a word has one meaning in two contexts by the cosine of its vectors."""
-
-    name: str
-    pairs: int
-    accuracy: float
-    """In percent; each of ten parts is tested with the best threshold of the other parts."""
-    best: float
-    """Percent, with the threshold that is best on the set itself: an upper bound."""
-    signature: str
-
-
-def read_words(path: str | Path, gold: str | Path) -> list[WordPair]:
-    """WiC: lines of word, part of speech, places (3-1), two sentences; and a file of T and F.
-
-    Raises:
-        UserError: a line has another form, or the files do not fit each other.
-    """
-    lines = [line.split("\t") for line in Source(path).lines() if line.strip()]
-    marks = [line.strip() for line in Source(gold).lines() if line.strip()]
-    if len(lines) != len(marks) or not lines:
-        raise UserError(f"{gold}: {counted(len(marks), 'line')} for {counted(len(lines), 'pair')} of {path}")
-    pairs = []
-    for number, (fields, mark) in enumerate(zip(lines, marks, strict=True), 1):
-        try:
-            _, _, places, first, second = fields
-            first_place, second_place = map(int, places.split("-"))
-            if first_place >= len(first.split()) or second_place >= len(second.split()) or mark not in ("T", "F"):
-                raise ValueError
-        except ValueError:
-            raise UserError(f"{path}: line {number}: expected word, part of speech, places, two sentences") from None
-        pairs.append(WordPair(first, second, (first_place, second_place), mark == "T"))
-    return pairs
-
-
-def measure_words(
-    pairs: Sequence[WordPair], lm: LanguageModel, options: VectorOptions, centre: bool = False
-) -> WordAccuracy:
-    """The accuracy of deciding by the cosine of a word's two vectors whether its meaning is equal in both contexts."""
-    embedder = Embedder([lm], options)
-    first = embedder.words([pair.first for pair in pairs], [pair.places[0] for pair in pairs])
-    second = embedder.words([pair.second for pair in pairs], [pair.places[1] for pair in pairs])
-    signature = str(signed("acc", [lm], options, centre))
-    return classify(lm.name, cosines(first, second, centre), [pair.same for pair in pairs], signature)
-
-
-def classify(name: str, values: Floats, same: Sequence[bool], signature: str) -> WordAccuracy:
-    """Whether cosines are above a threshold."""
-    wanted = np.array(same)
-    fold = np.random.default_rng(SEED).permutation(len(values)) % FOLDS
-    right = 0
-    for part in range(FOLDS):
-        mine = fold == part
-        right += int(((values[mine] >= _threshold(values[~mine], wanted[~mine])) == wanted[mine]).sum())
-    best = ((values >= _threshold(values, wanted)) == wanted).mean()
-    return WordAccuracy(name, len(values), 100 * right / len(values), 100 * float(best), signature)
-
-
-def _threshold(cosine_values: Floats, same: npt.NDArray[np.bool_]) -> float:
-    """The threshold with the most right answers, half-way between two cosines."""
-    order = np.argsort(cosine_values)
-    values, marks = cosine_values[order], same[order]
-    right = np.concatenate([[marks.sum()], marks.sum() + np.cumsum(np.where(marks, -1, 1))])  # those below are "not"
-    right[1:-1][np.diff(values) == 0] = -1  # no threshold parts equal cosines
-    place = int(right.argmax())
-    if place == 0:
-        return float(values[0]) - 1e-9
-    return float(values[place - 1] + values[place]) / 2 if place < len(values) else float(values[-1]) + 1e-9
-
-
-def render_word_accuracies(accuracies: Sequence[WordAccuracy]) -> str:
-    """One row per model, then the signatures."""
-    rows = [["", "accuracy", "best threshold"]]
-    rows += [[result.name, f"{result.accuracy:.1f}", f"{result.best:.1f}"] for result in accuracies]
-    about = f"{counted(accuracies[0].pairs, 'pair')}; percent, thresholds tuned in ten folds, and on the set itself"
-    return "\n".join([text(rows), "", about, *(result.signature for result in accuracies)])
 
 
 def pearson(first: Floats, second: Floats) -> float:

@@ -41,10 +41,6 @@ class VectorNetwork(ScoredNetwork, Protocol):
         """The same before the first layer: of the tokens alone, or with all that the first layer is given."""
         ...
 
-    def trainable(self) -> VectorNetwork | None:
-        """A copy whose weights can be trained; None if the network cannot be trained."""
-        ...
-
 
 def vectors_of(lm: NetworkScorer) -> VectorNetwork:
     """The network of a model that has vectors."""
@@ -72,11 +68,6 @@ class Embedder:
         return torch.cat([torch.stack([mean(own) for own in every]) for every in vectors], dim=1).numpy()
 
     @torch.inference_mode()
-    def words(self, sentences: Sequence[str], places: Sequence[int]) -> Vectors:
-        """(sentences, d) the mean vectors of the tokens of one word each, as in `pooled`."""
-        return self.pooled(sentences, places).numpy()
-
-    @torch.inference_mode()
     def tokens(self, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
         """The tokens of each sentence and their vectors (tokens, d). In a causal model without [BOS] nothing predicts
         the first token, so it has no context vector and is left out.
@@ -87,28 +78,6 @@ class Embedder:
             (lm.network.strings(sentence.ids[len(sentence.ids) - len(vectors) :]), vectors.numpy())
             for sentence, vectors in zip(encoded, self._vectors_of(lm, encoded), strict=True)
         ]
-
-    def pooled(self, sentences: Sequence[str], places: Sequence[int] | None = None) -> Tensor:
-        """(sentences, d) the vectors of sentences, or of one word of each; with gradients if torch records them.
-
-        Args:
-            places: the place of the word in each sentence, counted in words from 0; None for whole sentences.
-        """
-        lm = self._only()
-        encoded = lm.network.encode(without_context(sentences))
-        vectors = self._vectors_of(lm, encoded)
-        if places is None:
-            return torch.stack([mean(own) for own in vectors])
-        words = [
-            mean_of_word(own, self._tokens_of(sentence, place), self._tokens_of(sentence, place + 1), len(whole.ids))
-            for own, sentence, place, whole in zip(vectors, sentences, places, encoded, strict=True)
-        ]
-        return torch.stack(words)
-
-    def _tokens_of(self, sentence: str, words: int) -> int:
-        """The number of tokens of the first words of a sentence."""
-        (encoded,) = self.lms[0].network.encode(without_context([" ".join(sentence.split()[:words])]))
-        return len(encoded.ids)
 
     def _only(self) -> NetworkScorer:
         if len(self.lms) > 1:
@@ -180,14 +149,6 @@ class Embedder:
 def mean(vectors: Tensor) -> Tensor:
     """(tokens, d) -> (d,), zeros without tokens."""
     return vectors.mean(dim=0) if len(vectors) else vectors.sum(dim=0)
-
-
-def mean_of_word(vectors: Tensor, first: int, last: int, size: int) -> Tensor:
-    """The mean of the vectors of the tokens from `first` on, before `last`, of a sentence of `size` tokens."""
-    missing = size - len(vectors)  # first tokens without a vector
-    start = max(first - missing, 0)
-    own = vectors[start : max(last - missing, start + 1)]
-    return mean(own if len(own) else vectors)
 
 
 def network_of(lm: LanguageModel) -> NetworkScorer:

@@ -8,7 +8,6 @@ import socket
 from dataclasses import dataclass
 
 from rescore.cli import options
-from rescore.cli.options.inputs import InputOptions
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.options import Declared, option
@@ -59,7 +58,7 @@ def command(
     loaded = weights.load()
     with _bound(address.host, address.port) as listening:
         config = options.configured(config, weights=weights)
-        dev_lists = InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
+        dev_lists = options.InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
         server = service.server(rescorer, limits)
         listening.listen()  # connections that are made from here on wait for the server

@@ -159,7 +159,7 @@ def read_figures(rescore: Run, folder: Path, lists: str) -> tuple[float, float |
     """The oracle by three commands, that of the toolkit's own, and the curve by depth."""
     assert rescore("rerank", lists, "--weights", "w.json", "--report", "r.json").returncode == 0
     report = read_report(folder / "r.json")
-    measured = json.loads(rescore("eval", lists, "--json").stdout)
+    measured = json.loads(rescore("eval", lists, "--report", "-").stdout)
     assert rescore("analyse", lists, "--weights", "w.json", "-o", "a.json").returncode == 0
     analysis = json.loads((folder / "a.json").read_text(encoding="utf-8"))
     return report["oracle"], report["own_oracle"], analysis["by_depth"], measured["systems"][0]["oracle"]

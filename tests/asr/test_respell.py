@@ -53,17 +53,17 @@ def test_an_example() -> None:
 
 
 def test_several_words_of_one_hypothesis() -> None:
-    (found,) = Respeller(CHANNEL, LEXICON, 20)([listed(("the zodiag inhal", -1.0))])
-    both = next(h for h in found.hypotheses if h.text == "the zodiac inhale")
+    (found,) = Respeller(CHANNEL, LEXICON, 20)([listed(("the old zodiag inhal", -1.0))])
+    both = next(h for h in found.hypotheses if h.text == "the old zodiac inhale")
     assert both.scores["edits"] == 2.0
     alone = CHANNEL.log_probs(["zodiac", "inhale"], ["zodiag", "inhal"])
     assert both.scores["channel"] == pytest.approx(sum(alone))
 
 
-@pytest.mark.parametrize("number", [1, 4, 16])
+@pytest.mark.parametrize("number", [1, 4, 8])
 def test_the_chosen_against_all_that_candidates_make_up(number: int) -> None:
     """The best of a list by first pass, lexicon, channel and the number of respelled words."""
-    nbest = listed(("the zodiag howless inhal", -1.0), ("the zodiac howless inhal", -4.0))
+    nbest = listed(("the old clock zodiag howless inhal", -1.0), ("the old clock zodiac howless inhal", -4.0))
     proposed = Proposer(CHANNEL, LEXICON)(["zodiag", "howless", "inhal"])
     known = Candidate("", 0.0, 0.0)
     scores: dict[str, float] = {}
@@ -98,7 +98,7 @@ def test_what_is_known_stays() -> None:
     nbest = listed(("the clock 12.30 ticked @x", -1.0), ("old clock", float("-inf")))
     (found,) = Respeller(CHANNEL, LEXICON, 20)([nbest])
     assert len(found.hypotheses) == 2
-    (few,) = Respeller(CHANNEL, LEXICON, 1)([listed(("the zodiag inhal", -1.0))])
+    (few,) = Respeller(CHANNEL, LEXICON, 1)([listed(("the old zodiag inhal", -1.0))])
     assert len(few.hypotheses) == 2
 
 
@@ -121,7 +121,7 @@ def test_candidates_against_trying_every_word(words: list[str], data: st.DataObj
     """The best by channel and lexicon, of all words that differ in three letters at most."""
     heard = data.draw(st.text("abcd", min_size=2, max_size=6))
     counts = {word: 3 + len(word) * rank for rank, word in enumerate(words)}
-    lexicon = Lexicon(counts, 10**7)  # no word is frequent enough to be run together with another
+    lexicon = Lexicon(counts, 10**7)
     near = [word for word in counts if 0 < Levenshtein.distance(word, heard) <= 3]
     channel = learn(Counter({("abcd", "abdd"): 3, ("dab", "da"): 2}))
     scores = {word: channel.log_probs([word], [heard])[0] + PRIOR * lexicon.log_prob(word) for word in near}
@@ -130,13 +130,6 @@ def test_candidates_against_trying_every_word(words: list[str], data: st.DataObj
         sorted(scores.values(), reverse=True)[:MAX_CANDIDATES], rel=1e-4
     )
     assert all(scores[one.text] == pytest.approx(one.score, rel=1e-4) for one in found)
-
-
-def test_two_words_run_together() -> None:
-    found = Proposer(CHANNEL, LEXICON)(["howless", "oldclok"])
-    assert "how less" in {one.text for one in found["howless"]}
-    assert "old clock" in {one.text for one in found["oldclok"]}  # one of the two may differ in a letter
-    assert len(found["howless"]) <= MAX_CANDIDATES
 
 
 @pytest.mark.parametrize(

@@ -24,21 +24,6 @@ from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
 
-def test_words_without_a_use_are_said(rescore: Run, tmp_path: Path) -> None:
-    write_lines(tmp_path / "l.jsonl", noise(12, 1))
-    (tmp_path / "words").write_text("d\n", encoding="utf-8")
-    said = "--words changes nothing here: it is for --respell N, for --boost and for --metric bwer or uwer"
-    for command in (
-        ["run", "l.jsonl", "--words", "words"],
-        ["tune", "l.jsonl", "--words", "words"],
-        ["eval", "l.jsonl", "--words", "words", "--metric", "wer"],
-    ):
-        done = rescore(*command)
-        assert done.returncode == 0 and said in done.stderr
-        metric = ["--metric", "bwer"] if command[0] != "eval" else ["--metric", "bwer", "--metric", "wer"]
-        assert said not in rescore(*command[:4], *metric).stderr
-
-
 def test_a_boost_needs_no_reference_with_a_listed_word(rescore: Run, tmp_path: Path) -> None:
     lists = [
         {"id": "u1", "ref": "a b", "hyps": [{"text": "a b", "score": -1}, {"text": "a zebra", "score": -2}]},

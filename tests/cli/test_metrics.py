@@ -25,9 +25,9 @@ def test_run_with_two(rescore: Run, tmp_path: Path) -> None:
 
 
 def test_json_on_stdout(rescore: Run, tmp_path: Path) -> None:
-    one = json.loads(rescore("eval", LISTS, "--json").stdout)
+    one = json.loads(rescore("eval", LISTS, "--report", "-").stdout)
     assert one["metric"] == "WER"
-    two = json.loads(rescore("eval", LISTS, "--metric", "cer", "--metric", "wer", "--json").stdout)
+    two = json.loads(rescore("eval", LISTS, "--metric", "cer", "--metric", "wer", "--report", "-").stdout)
     assert [each["metric"] for each in two] == ["CER", "WER"] and two[1]["systems"] == one["systems"]
     table = rescore("eval", LISTS, "--metric", "bleu", "--metric", "chrf").stdout
     assert "BLEU" in table and "chrF" in table

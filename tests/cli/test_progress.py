@@ -52,7 +52,7 @@ def test_messages_appear_once_and_the_bar_moves(model: Path, tmp_path: Path) -> 
     shown = at_a_terminal(command, tmp_path)
     for message in ("end in a carriage return", "have no scores", "have a hypothesis twice"):
         assert shown.count(message) == 1, shown
-    assert " 0/150 " in re.sub(r"\s+", " ", shown.replace("| ", " ").replace("|", " "))
+    assert re.search(r": 0hyp \[", shown), shown
 
 
 @pytest.mark.parametrize("cached", [False, True])

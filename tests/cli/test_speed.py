@@ -8,9 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from rescore.cli.options import InputOptions
 from tests.conftest import ROOT, Run, assert_one_line_error, near, parsed
 from tests.lms.test_ngram import ARPA
 
@@ -47,14 +44,6 @@ def test_precision_and_batches_of_the_command_line(rescore: Run, model: Path) ->
     small = rescore("score", LISTS, *lm, "--batch-tokens", "30")
     large = rescore("score", LISTS, *lm, "--batch-tokens", "30000")
     assert small.returncode == 0 and parsed(small.stdout) == near(large.stdout)
-
-
-def test_a_bar_knows_how_much_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = InputOptions()
-    assert inputs.count([str(LISTS)]) is None  # nobody looks
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert inputs.count([str(LISTS)]) == 2320
-    assert inputs.count(["-"]) is None
 
 
 def test_packed_lines_stream_through_pipes(rescore: Run, tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ CASES: dict[str, tuple[str, str, Expected]] = {
     "google all set": (
         "call.json",
         '{"results": [{"alternatives": [{"transcript": "a", "confidence": 1.0}, '
-        '{"transcript": "b", "confidence": 1.0}, {"transcript": "c", "confidence": 0.0}]}]}',
-        [("call", [("a", 0.0), ("b", 0.0), ("c", -math.inf)])],
+        '{"transcript": "b", "confidence": 0.25}]}]}',
+        [("call", [("a", 0.0), ("b", math.log(0.25))])],
     ),
     # WeNet: decoder_main.cc with --output_nbest; empty sentences are left out.
     "wenet": (
@@ -55,20 +55,13 @@ CASES: dict[str, tuple[str, str, Expected]] = {
         '[{"predictions": ["a b", "a"], "sequences_scores": [-0.5, -0.75], "sentence": "a b"}]',
         [("1", [("a b", -0.5), ("a", -0.75)])],
     ),
-    # Azure: detailed output of the speech-to-text REST API, and of batch transcription.
+    # Azure: detailed output of the speech-to-text REST API.
     "azure": (
         "call.json",
         json.dumps({"RecognitionStatus": "Success", "Offset": 1, "DisplayText": "A b.", "NBest": [
             {"Confidence": 0.5, "Lexical": "a b", "ITN": "a b", "Display": "A b."},
             {"Confidence": 0.25, "Lexical": "a", "ITN": "a", "Display": "A."}]}),
         [("call", [("a b", math.log(0.5)), ("a", math.log(0.25))])],
-    ),
-    "azure batch": (
-        "call.json",
-        json.dumps({"source": "x.wav", "recognizedPhrases": [
-            {"channel": 0, "nBest": [{"confidence": 0.5, "lexical": "a b", "display": "A b."}]},
-            {"channel": 0, "nBest": [{"confidence": 1, "lexical": "c", "display": "C."}]}]}),
-        [("call-1", [("a b", math.log(0.5))]), ("call-2", [("c", 0.0)])],
     ),
     # Google: SpeechRecognitionResult; only the first alternative has a confidence.
     "google": (
@@ -137,6 +130,7 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
         ('{"utts": {"u": {"output": [[{"rec_text": "A", "score": 1}], [{"rec_text": "B", "score": 1}]]}}}',
          ["several speakers", "one file per speaker"]),
         ('{"results": [{"results": [{"results": []}]}]}', ["phrase 1: no alternatives"]),
+        ('{"recognizedPhrases": [{"nBest": [{"confidence": 1, "lexical": "c"}]}]}', ["no hypotheses"]),
         ('{"alternatives": [7]}', ["alternative 1: no text"]),
         ('{"NBest": [{"Lexical": "a", "Confidence": "x"}]}', ["confidence is \"x\", not a number"]),
         ('{"id": "u", "hyps": ["a", 7]}', ["line 1, hyps 2: expected a text"]),

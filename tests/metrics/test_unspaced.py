@@ -119,7 +119,7 @@ def test_signatures_say_how_many_references() -> None:
 def test_signatures_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     entry = {"ref": ["a b c d", "a b c e"], "hyp_1": {"score": -1, "text": "a b c d"}}
     (tmp_path / "l.json").write_text(json.dumps({"u": entry}), encoding="utf-8")
-    found = json.loads(rescore("eval", "l.json", "--metric", "bleu", "--json").stdout)
+    found = json.loads(rescore("eval", "l.json", "--metric", "bleu", "--report", "-").stdout)
     assert "|nrefs:2|" in found["signature"]
 
 

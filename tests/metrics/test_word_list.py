@@ -91,11 +91,11 @@ def test_whispers_normaliser(rescore: Run, tmp_path: Path) -> None:
     assert found == "mister park can not color 21 cars"
     (tmp_path / "h.trn").write_text("it is 21 colours (u-1)\n", encoding="utf-8")
     (tmp_path / "r.trn").write_text("It's twenty one, um, colors (u-1)\n", encoding="utf-8")
-    done = rescore("eval", "h.trn", "--ref", "r.trn", "--normalizer", "whisper-english", "--json")
+    done = rescore("eval", "h.trn", "--ref", "r.trn", "--normalizer", "whisper-english", "--report", "-")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["systems"][0]["value"] == 0.0 and "|whisper-english:0.1." in found["signature"]
-    assert json.loads(rescore("eval", "h.trn", "--ref", "r.trn", "--json").stdout)["systems"][0]["value"] > 50
+    assert json.loads(rescore("eval", "h.trn", "--ref", "r.trn", "--report", "-").stdout)["systems"][0]["value"] > 50
 
 
 DATA = ROOT / "tests" / "data"
@@ -165,7 +165,7 @@ def test_lists_of_utterances_in_every_use(seed: int) -> None:
 
 def test_kaldis_form_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     common = ["eval", DATA / "biasing.hyp", "--ref", DATA / "biasing.ref", "--words", DATA / "biasing.words"]
-    done = rescore(*common, "--metric", "bwer", "--metric", "uwer", "--json")
+    done = rescore(*common, "--metric", "bwer", "--metric", "uwer", "--report", "-")
     assert [one["systems"][0]["value"] for one in json.loads(done.stdout)] == [80.0, 31.25], done.stderr
     (tmp_path / "some.words").write_text("talk-1 osprey\ntalk-2 osprey\n", encoding="utf-8")
     common[-1] = "some.words"

@@ -19,10 +19,19 @@ from tests.conftest import ROOT, SENTENCES, near, parsed, write_json
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
-def kill_at(seconds: float, arguments: list[str], folder: Path) -> bool:
+OFTEN = """
+from rescore.cli.start import main
+from rescore.lms.training import loop
+loop.CHECKPOINT_SECONDS = 0.0
+main()
+"""
+"""A program as `rescore`, whose trainings write a checkpoint after each step."""
+
+
+def kill_at(seconds: float, arguments: list[str], folder: Path, program: tuple[str, ...] = ("-m", "rescore")) -> bool:
     """Whether it was still running, and was killed."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "rescore", *arguments],
+        [sys.executable, *program, *arguments],
         cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
@@ -65,16 +74,15 @@ def test_training(kills: int, tmp_path: Path) -> None:
     tiny = {"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 200, "max_positions": 40}
     write_json(tmp_path / "c.json", tiny)
     options = ["--text", "t.txt", "--config", "c.json", "--held-out", "5", "--batch-tokens", "300", "--steps", "300"]
-    often = ["--checkpoint-seconds", "0"]
     took = finish(["train", "--lm", "tta", *options, "--out", "one"], tmp_path)
 
     def command() -> list[str]:
         resume = ["--resume"] if (tmp_path / "two" / "training.safetensors").exists() else []
-        return ["train", "--lm", "tta", *options, *often, "--out", "two", *resume]
+        return ["train", "--lm", "tta", *options, "--out", "two", *resume]
 
     draw = random.Random(0)
     for _ in range(kills):
-        while not kill_at(draw.uniform(0.5, 1.0) * took, command(), tmp_path):
+        while not kill_at(draw.uniform(0.5, 1.0) * took, command(), tmp_path, ("-c", OFTEN)):
             took *= 0.8
             shutil.rmtree(tmp_path / "two")
     finish(command(), tmp_path)

@@ -161,7 +161,7 @@ class Tool(RuleBasedStateMachine):
 
     @rule(file=files | scored, metric=st.sampled_from(["wer", "cer", "bleu", "chrf"]))
     def measure(self, file: str, metric: str) -> None:
-        self.run("eval", file, "--metric", metric, "--json")
+        self.run("eval", file, "--metric", metric, "--report", "-")
 
     @rule(file=files | scored)
     def in_place(self, file: str) -> None:

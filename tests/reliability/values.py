@@ -181,7 +181,7 @@ class Workshop:
             ["run", name, "--dev", name, "--lm", "ngram:lm.arpa", "--recombine", "3", "--table", "t.md"],
             ["score", name, "--lm", "tta:tta", "--tokens", "t.jsonl", "-o", "s.jsonl"],
             ["tune", name, *draw.choice([[], ["--allow-negative", "tta"], ["--decide", "mbr"]])],
-            ["eval", name, "--json"],
+            ["eval", name, "--report", "-"],
             ["analyse", name, "--weights", "w.json"],
             ["compare", name, "--dev", name, "--lm", "ngram:lm.arpa"],
         ]))  # fmt: skip

@@ -6,8 +6,8 @@ import numpy as np
 
 from rescore.errors import counted
 from rescore.lms import TokenScores
+from rescore.reports.markup import as_json
 from rescore.reports.perplexity import render, text_score
-from rescore.styles import as_json
 
 
 class Certain:

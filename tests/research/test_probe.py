@@ -11,7 +11,6 @@ import pytest
 
 from rescore.lms import load
 from rescore.research import probe
-from rescore.research.fine_tuning import Side
 from rescore.research.probe import Examples
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error
@@ -45,39 +44,31 @@ def test_the_classifier_learns_what_is_there_and_nothing_else() -> None:
     )
     near = np.abs(one - other)[:, 0] < 1
     tested = np.arange(400) >= 300
-    right = probe.classify(x, Examples((Side([]), Side([])), ["T" if same else "F" for same in near], tested))
+    right = probe.classify(x, Examples([], [], ["T" if same else "F" for same in near], tested))
     assert len(right) == 100 and right.mean() > 0.9
-    noise = probe.classify(x, Examples((Side([]), Side([])), ["TF"[lot] for lot in random.integers(0, 2, 400)]))
+    noise = probe.classify(x, Examples([], [], ["TF"[lot] for lot in random.integers(0, 2, 400)]))
     assert len(noise) == 400 and 0.4 < noise.mean() < 0.6  # ten folds: each example is tested once
 
 
 def test_the_given_part_is_tested_on(tmp_path: Path) -> None:
-    found = probe.read("sick", write_sick(tmp_path / "s"))
+    found = probe.read(write_sick(tmp_path / "s"))
     assert found.tested is not None and found.tested.sum() == 20 and found.labels[:2] == ["ENTAILMENT", "NEUTRAL"]
-    assert found.sides[0].texts[0] == found.sides[1].texts[0] == SENTENCES[0]
-    assert probe.read("sick", write_sick(tmp_path / "t", parts=False)).tested is None
+    assert found.first[0] == found.second[0] == SENTENCES[0]
+    assert probe.read(write_sick(tmp_path / "t", parts=False)).tested is None
 
 
 def test_the_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     write_sick(tmp_path / "s.txt")
     lms = [item for kind in ("tta", "unilm") for item in ("--lm", f"{kind}:{models[kind]}")]
-    done = rescore("probe", "sick", "s.txt", *lms, "-o", "p.json")
+    done = rescore("probe", "s.txt", *lms, "-o", "p.json")
     assert done.returncode == 0 and "20 pairs tested" in done.stdout, done.stderr
     tta, unilm = json.loads((tmp_path / "p.json").read_text())
     assert tta["majority"] == 50 and unilm["name"] == "unilm" and tta["interval"][0] <= tta["accuracy"]
-    examples = probe.read("sick", tmp_path / "s.txt")
+    examples = probe.read(tmp_path / "s.txt")
     embedder = Embedder([load(f"tta:{models['tta']}")])
-    x = probe.features(*(embedder.sentences(side).astype(float) for side in (s.texts for s in examples.sides)))
+    x = probe.features(*(embedder.sentences(side).astype(float) for side in (examples.first, examples.second)))
     assert tta["accuracy"] == pytest.approx(100 * probe.classify(x, examples).mean())
     assert "acc:sick|examples:60|kind:context|layer:last|pooling:mean|lm:tta=tta@" in done.stdout
-    (tmp_path / "w").write_text("clock\tN\t2-1\tthe old clock\tthe clock ticked\nwall\tN\t1-0\tthe wall\twall\n" * 20)
-    (tmp_path / "g").write_text("T\nF\n" * 20)
-    done = rescore("probe", "wic", "w", "--gold", "g", *lms[:2])
-    assert (
-        done.returncode == 0
-        and "40 pairs tested; percent; the most frequent class 50.0" in done.stdout
-        and "100.0" in done.stdout
-    ), done.stderr
     assert f"|scikit-learn:{version('scikit-learn')}" in done.stdout
 
 
@@ -88,17 +79,12 @@ def test_errors(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "one").write_text(HEAD + "1\ta\tb\tNEUTRAL\t3\tTRAIN\n2\ta\tb\tNEUTRAL\t3\tTEST\n")
     few = write_sick(tmp_path / "few", parts=False)
     few.write_text("".join(few.read_text().splitlines(keepends=True)[:7]))
-    (tmp_path / "w").write_text("clock\tN\t2-1\tthe old clock\tthe clock ticked\n" * 4)
-    (tmp_path / "gs").write_text("T\nF\nT\nF\n")
     (tmp_path / "g").write_text("T\n")
     for arguments, part in (
-        (("sick", "g"), "expected SICK with a header line"),
-        (("sick", "short"), "line 2: has too few columns"),
-        (("sick", "one"), "have the same class"),
-        (("wic", "s.txt"), "with --gold FILE"),
-        (("sick", "s.txt", "--gold", "g"), "--gold does not apply to sick"),
-        (("sick", "few"), "few: 6 pairs, and no test part; at least 10"),
-        (("wic", "w", "--gold", "gs"), "w: 4 pairs"),
-        (("colour", "s.txt"), "sick, wic"),
+        (("g",), "expected SICK with a header line"),
+        (("short",), "line 2: has too few columns"),
+        (("one",), "have the same class"),
+        (("few",), "few: 6 pairs, and no test part; at least 10"),
+        (("sick", "s.txt"), "unexpected extra argument"),
     ):
         assert_one_line_error(rescore("probe", *arguments, *lm), part)

@@ -1,10 +1,5 @@
 """Speech recognisers that write JSON or lists of words: icefall, sherpa-onnx, WeNet, NeMo, Whisper, cloud services
 and Vosk.
-
-Azure     {"NBest": [{"Lexical": "a b", "Confidence": 0.9}, ...]}, batch: {"recognizedPhrases": [{"nBest": ...}]}
-Google    {"results": [{"alternatives": [{"transcript": "a b", "confidence": 0.9}, ...]}, ...]}
-AWS       {"results": {"segments": [{"alternatives": [{"transcript": "a b", "items": [...]}, ...]}, ...]}}
-Vosk      {"alternatives": [{"text": "a b", "confidence": 231.4}, ...]}
 """
 
 from __future__ import annotations
@@ -29,49 +24,10 @@ from rescore.formats.text import (
     strip_markup,
 )
 from rescore.formats.times import piece_times
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
-WORD_LISTS = ("words", "Words", "result")
-"""Keys of lists of words in the JSON of recognisers."""
-TIMES = (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset"))
-"""Keys of a word's start and end, in seconds."""
 _Word = tuple[str, float, float]
 """A word with its start and end, in seconds."""
-_TICKS = 1e-7
-"""Azure's unit of time, in seconds."""
-
-
-def _timed_words(value: Mapping[str, Any], place: str) -> list[_Word]:
-    """The words with times: Whisper's and Vosk's start and end, Google's startTime or startOffset, Azure's Offset."""
-    words: list[Any] = next((value[key] for key in WORD_LISTS if isinstance(value.get(key), list)), [])
-    return [timed for word in words if isinstance(word, dict) and (timed := _timed_word(word, place)) is not None]
-
-
-def _timed_word(word: Mapping[str, Any], place: str) -> _Word | None:
-    text = str(word.get("word", word.get("Word", "")))
-    if "Offset" in word and "Duration" in word:
-        start = json_number(word["Offset"], place, "Offset") * _TICKS
-        return text, start, start + json_number(word["Duration"], place, "Duration") * _TICKS
-    for first, last in TIMES:
-        if last in word:  # Google leaves a start of 0 out, and writes "1.300s"
-            begins, ends = (str(word.get(key, 0)).removesuffix("s") for key in (first, last))
-            return text, as_number(begins, place, first), as_number(ends, place, last)
-    return None
-
-
-def _timed_tokens(result: Mapping[str, Any], place: str) -> list[_Word]:
-    """sherpa's tokens: each ends where the next one starts."""
-    tokens, stamps = result.get("tokens"), result.get("timestamps")
-    if not isinstance(tokens, list) or not isinstance(stamps, list) or len(tokens) != len(stamps):
-        return []
-    starts = [json_number(stamp, place, "a timestamp") for stamp in stamps]
-    ends = [*starts[1:], *(start + LAST_TOKEN for start in starts[-1:])]
-    texts = [str(token).replace("\u2581", "") for token in tokens]
-    return list(zip(texts, starts, ends, strict=True))
-
-
-LAST_TOKEN = 0.2
-"""Seconds that the last token of an utterance is taken to last: sherpa does not say its end."""
 
 
 class _Icefall:
@@ -132,13 +88,34 @@ class _Sherpa:
             if not isinstance(result, dict) or not isinstance(result.get("text"), str):
                 raise UserError(f'{place}: the key "text" is missing')
             number += 1
-            values = next((result[key] for key in _PROBABILITIES if result.get(key)), None)
-            scores = {} if values is None else {FIRST_PASS: _total(values, place)}
-            scores |= {column: _total(result[key], place) for column, key in _COMPONENTS.items() if result.get(key)}
+            values = result.get("ys_log_probs", result.get("ys_probs"))  # the name in older versions
+            scores = {FIRST_PASS: sum(_numbers(values, place))} if values else {}
             text = strip_markup(result["text"])
             hypothesis = Hypothesis(text, scores, times=piece_times(text, _timed_tokens(result, place)))
-            yield NbestList(name or str(number), [hypothesis], provenance=_COLUMNS)
+            yield NbestList(name or str(number), [hypothesis])
             name = None
+
+
+_AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
+LAST_TOKEN = 0.2
+"""Seconds that the last token of an utterance is taken to last: sherpa does not say its end."""
+
+
+def _numbers(values: Any, place: str) -> list[float]:
+    """The value of each token."""
+    if not isinstance(values, list):
+        raise UserError(f"{place}: log-probabilities and times of tokens are lists of numbers")
+    return [json_number(value, place, "the value of a token") for value in values]
+
+
+def _timed_tokens(result: Mapping[str, Any], place: str) -> list[_Word]:
+    """sherpa's tokens: each ends where the next one starts."""
+    tokens, starts = result.get("tokens", []), _numbers(result.get("timestamps", []), place)
+    if not isinstance(tokens, list) or len(tokens) != len(starts):
+        return []
+    ends = [*starts[1:], *(start + LAST_TOKEN for start in starts[-1:])]
+    texts = [str(token).replace("\u2581", "") for token in tokens]
+    return list(zip(texts, starts, ends, strict=True))
 
 
 class _Wenet:
@@ -170,19 +147,6 @@ class _Wenet:
 def _or_empty(nbest: NbestList) -> NbestList:
     nbest.hypotheses = nbest.hypotheses or [Hypothesis("", {FIRST_PASS: 0.0})]
     return nbest
-
-
-_AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
-_PROBABILITIES = ("ys_log_probs", "ys_probs", "token_log_probs")
-_COMPONENTS = {"lm": "lm_probs", "context": "context_scores"}
-"""Columns, and the fields with their values for each token."""
-_COLUMNS = {name: Column.component("sherpa") for name in _COMPONENTS}
-
-
-def _total(values: Any, place: str) -> float:
-    if not isinstance(values, list):
-        raise UserError(f"{place}: log-probabilities of tokens are not a list of numbers")
-    return sum(json_number(value, place, "a token's log-probability") for value in values)
 
 
 _WIDTH = re.compile(r"width(\d+)")
@@ -218,7 +182,7 @@ class _NemoBeams:
 
 
 class _Whisper:
-    """JSON of Whisper (OpenAI's, faster-whisper's, whisper.cpp's likes): one file a recording, made of segments."""
+    """JSON of Whisper (OpenAI's, faster-whisper's): one file a recording, made of segments."""
 
     def sniff(self, source: Source) -> bool:
         if source.is_folder:
@@ -231,55 +195,58 @@ class _Whisper:
 
         Its score is the sum over segments of `avg_logprob` times the number that Whisper divided by: tokens and end.
         """
-        if source.is_folder:
-            for file in source.files(_is_json):
-                yield from self.read(file, options)
-            return
-        document = loads(source.read_all(), source.name)
-        segments = document.get("segments") if isinstance(document, dict) else document
-        if not isinstance(segments, list) or any(not isinstance(segment, dict) for segment in segments):
-            raise UserError(f'{source.name}: expected a list of segments, with "text" in each')
-        texts, scores = [], []
-        times: list[_Word] = []
-        for number, segment in enumerate(segments, 1):
-            text = segment.get("text")
-            if not isinstance(text, str):
-                raise UserError(f'{source.name}: segment {number}: the key "text" is missing')
-            texts.append(text.strip())
-            scores.append(_segment_score(segment, f"{source.name}: segment {number}"))
-            times += _timed_words(segment, f"{source.name}: segment {number}")
-        numbers = [score for score in scores if score is not None]
-        first_pass = {FIRST_PASS: sum(numbers)} if segments and len(numbers) == len(segments) else {}
-        text = " ".join(" ".join(texts).split())
-        yield NbestList(source.stem, [Hypothesis(text, first_pass, times=piece_times(text, times))])
+        for file in source.files(_is_json) if source.is_folder else [source]:
+            document = loads(file.read_all(), file.name)
+            segments = document.get("segments") if isinstance(document, dict) else document
+            if not isinstance(segments, list):
+                raise UserError(f'{file.name}: expected a list of segments, with "text" in each')
+            texts, times, score = [], [], 0.0
+            for number, segment in enumerate(segments, 1):
+                place = f"{file.name}: segment {number}"
+                if not isinstance(segment, dict) or not isinstance(segment.get("text"), str):
+                    raise UserError(f'{place}: the key "text" is missing')
+                texts += segment["text"].split()
+                times += _timed_words(segment, "words", place)
+                score += _segment_score(segment, place)
+            scores = {} if math.isnan(score) or not segments else {FIRST_PASS: score}
+            text = " ".join(texts)
+            yield NbestList(file.stem, [Hypothesis(text, scores, times=piece_times(text, times))])
 
 
 def _is_json(path: Path) -> bool:
     return path.suffix == ".json"
 
 
-def _segment_score(segment: dict[str, Any], place: str) -> float | None:
-    mean, tokens = segment.get("avg_logprob"), segment.get("tokens")
-    if mean is None:
-        return None
-    return json_number(mean, place, "avg_logprob") * (len(tokens) + 1 if isinstance(tokens, list) else 1)
+def _segment_score(segment: dict[str, Any], place: str) -> float:
+    """The log-probability of a segment; NaN if the segment has none."""
+    if segment.get("avg_logprob") is None:
+        return math.nan
+    tokens = segment.get("tokens")
+    divisor = len(tokens) + 1 if isinstance(tokens, list) else 1
+    return json_number(segment["avg_logprob"], place, "avg_logprob") * divisor
 
 
 class _Services:
-    """Alternatives for each phrase of a recording, one file a recording: Azure, Google, AWS, Vosk."""
+    """Alternatives for each phrase of a recording, one file a recording: Azure, Google, AWS, Vosk.
+
+    Azure     {"NBest": [{"Lexical": "a b", "Confidence": 0.9, "Words": [...]}, ...]}
+    Google    {"results": [{"alternatives": [{"transcript": "a b", "confidence": 0.9, "words": [...]}, ...]}, ...]}
+    AWS       {"results": {"segments": [{"alternatives": [{"transcript": "a b"}, ...]}, ...]}}
+    Vosk      {"alternatives": [{"text": "a b", "confidence": 231.4, "result": [...]}, ...]}
+    """
 
     def sniff(self, source: Source) -> bool:
         keys, inner = set(source.peek.keys), set(source.peek.inner)
         if source.peek.root != "{":
             return False
         results = "results" in keys and not keys & {"utts", "hyps"} and (not inner or bool(inner & _RESULTS))
-        return results or bool(keys & {*_ALTERNATIVES, "recognizedPhrases"})
+        return results or bool(keys & {"NBest", "alternatives"})
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """A phrase is a list, called after the file and (where there are several) its number.
 
         Confidences are probabilities, whose natural log is the score; Vosk's are scores as they are. If an alternative
-        has none, or all but the first have 0.0 (Google's mark for "not set"), the order is the first pass.
+        has no confidence, or 0.0 (Google's mark for "not set"), the order is the first pass.
         """
         phrases = [phrase for place, value in _documents(source) for phrase in _phrases(value, place)]
         for number, (place, alternatives) in enumerate(phrases, 1):
@@ -287,12 +254,13 @@ class _Services:
             yield NbestList(name, _hypotheses(alternatives, place), recording=source.stem)
 
 
-_ALTERNATIVES = ("NBest", "nBest", "alternatives")
 _RESULTS = {"alternatives", "transcripts", "segments", "items"}
-_TEXTS = ("Lexical", "lexical", "transcript", "text", "Display", "display")
+_KEYS = {"Lexical": ("Confidence", "Words"), "transcript": ("confidence", "words"), "text": ("confidence", "result")}
+"""The keys of an alternative: the text, its confidence, and its words with times."""
 
 
 def _documents(source: Source) -> Iterator[tuple[str, Any]]:
+    """The JSON values of a file, each with its place for errors: Vosk writes a line for each phrase."""
     if source.peek.lines:
         for place, text in source.filled():
             yield place, loads(text, place, line=True)
@@ -302,48 +270,67 @@ def _documents(source: Source) -> Iterator[tuple[str, Any]]:
 
 def _phrases(value: Any, place: str) -> Iterator[tuple[str, list[Any]]]:
     """The alternatives of each phrase, with the place for errors."""
-    if (alternatives := _alternatives(value)) is not None:
-        yield place, alternatives
+    results = value.get("results") if isinstance(value, dict) else None
+    if isinstance(results, dict):  # AWS
+        results = results.get("segments")
+    if not isinstance(results, list):
+        yield place, _alternatives(value, place)
         return
-    phrases = value.get("recognizedPhrases", value.get("results")) if isinstance(value, dict) else None
-    phrases = phrases.get("segments") if isinstance(phrases, dict) else phrases
-    if not isinstance(phrases, list):
-        raise UserError(f"{place}: no alternatives in it, such as NBest, or results with alternatives")
-    for number, phrase in enumerate(phrases, 1):
-        alternatives = _alternatives(phrase)
-        if alternatives is None:
-            raise UserError(f"{place}, phrase {number}: no alternatives in it")
-        if alternatives:  # Google has phrases without speech
+    for number, phrase in enumerate(results, 1):
+        if alternatives := _alternatives(phrase, f"{place}, phrase {number}"):  # Google has phrases without speech
             yield f"{place}, phrase {number}", alternatives
 
 
-def _alternatives(value: Any) -> list[Any] | None:
-    if not isinstance(value, dict):
-        return None
-    return next((value[key] for key in _ALTERNATIVES if isinstance(value.get(key), list)), None)
+def _alternatives(value: Any, place: str) -> list[Any]:
+    alternatives = value.get("NBest", value.get("alternatives")) if isinstance(value, dict) else None
+    if not isinstance(alternatives, list):
+        raise UserError(f"{place}: no alternatives in it, such as NBest, or results with alternatives")
+    return alternatives
 
 
 def _hypotheses(alternatives: list[Any], place: str) -> list[Hypothesis]:
-    """The alternatives of a phrase, with scores where all have one."""
+    """The alternatives of a phrase, with scores where all have a confidence."""
     hypotheses, scores = [], []
     for rank, alternative in enumerate(alternatives, 1):
+        here = f"{place}, alternative {rank}"
         known = alternative if isinstance(alternative, dict) else {}
-        key = next((key for key in _TEXTS if isinstance(known.get(key), str)), None)
+        key = next((key for key in _KEYS if isinstance(known.get(key), str)), None)
         if key is None:
-            raise UserError(f"{place}, alternative {rank}: no text, such as Lexical, transcript or text")
+            raise UserError(f"{here}: no text, such as Lexical, transcript or text")
+        confidence, words = _KEYS[key]
         text = strip_markup(known[key])
-        words = _timed_words(known, f"{place}, alternative {rank}")
-        hypotheses.append(Hypothesis(text, times=piece_times(text, words)))
-        confidence = known.get("Confidence", known.get("confidence"))
-        if confidence is not None:
-            number = json_number(confidence, f"{place}, alternative {rank}", "confidence")
-            scores.append(number if key == "text" else math.log(number) if number > 0 else -math.inf)
-    # Google writes 0.0 for a confidence that is not set.
-    unset = all(score == -math.inf for score in scores[1:]) and (len(scores) > 1 or scores == [-math.inf])
-    if len(scores) == len(hypotheses) and not unset:
+        hypotheses.append(Hypothesis(text, times=piece_times(text, _timed_words(known, words, here))))
+        if known.get(confidence) is not None:
+            number = json_number(known[confidence], here, "confidence")
+            scores += [number] if key == "text" else [math.log(number)] if number > 0 else []
+    if len(scores) == len(hypotheses):
         for hypothesis, score in zip(hypotheses, scores, strict=True):
             hypothesis.scores[FIRST_PASS] = score
     return hypotheses
+
+
+_TIMES = (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset"))
+"""Keys of a word's start and end, in seconds: of Whisper and Vosk, and of Google's versions 1 and 2."""
+_TICKS = 1e-7
+"""Azure's unit of time, in seconds."""
+
+
+def _timed_words(value: Mapping[str, Any], key: str, place: str) -> list[_Word]:
+    """The words in a list of words that have times."""
+    words = value.get(key)
+    known = [word for word in words if isinstance(word, dict)] if isinstance(words, list) else []
+    return [timed for word in known if (timed := _timed_word(word, place)) is not None]
+
+
+def _timed_word(word: Mapping[str, Any], place: str) -> _Word | None:
+    if "Offset" in word and "Duration" in word:
+        start = json_number(word["Offset"], place, "Offset") * _TICKS
+        return str(word.get("Word", "")), start, start + json_number(word["Duration"], place, "Duration") * _TICKS
+    for first, last in _TIMES:
+        if last in word:  # Google leaves a start of 0 out, and writes "1.300s"
+            begins, ends = (str(word.get(name, 0)).removesuffix("s") for name in (first, last))
+            return str(word.get("word", "")), as_number(begins, place, first), as_number(ends, place, last)
+    return None
 
 
 ICEFALL = _Icefall()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -18,32 +18,28 @@ from rescore.files import read_json, write_text
 from rescore.formats.source import read_lines
 from rescore.lms.tokenizer import Tokenizer
 
-PAIRS_READ = 10_000
+CHUNK = 10_000
+"""Lines that are read and encoded together."""
+SHUFFLED_TOGETHER = 32_768
+"""Sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled."""
+MOST_HELD_OUT = 2000
+"""Number of sentences or pairs held out of a large text for validation; their loss is exact to two digits."""
 
 SentencePair = tuple[str, str]
-Sizes = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+Indices = npt.NDArray[np.uint32]
 
 
 def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
     """The pairs of lines, in chunks; empty lines among them."""
     lines = zip_longest(read_lines(source, empty=True), read_lines(target, empty=True))
     number = 0
-    while chunk := list(islice(lines, PAIRS_READ)):
+    while chunk := list(islice(lines, CHUNK)):
         if None in chunk[-1]:
             shorter = (source, target)[chunk[-1].index(None)]
             lines_there = number + next(place for place, pair in enumerate(chunk) if None in pair)
             raise UserError(f"{shorter}: has {counted(lines_there, 'line')}, the other side of --pairs has more")
         number += len(chunk)
         yield [(str(source_line), str(target_line)) for source_line, target_line in chunk]
-
-
-SHUFFLED_TOGETHER = 32_768
-"""Sentences that are sorted by length together: enough to fill batches, few enough to stay shuffled."""
-MOST_HELD_OUT = 2000
-"""Number of sentences or pairs held out of a large text for validation; their loss is exact to two digits."""
-CHUNK = 20_000
-"""Lines that are encoded together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,38 +60,32 @@ class Corpus:
             held_out: number of sentences, or of pairs; None for a twentieth of the text, at most `MOST_HELD_OUT`.
             window: number of consecutive sentences of a document that are held out, or trained on, together.
         """
-        self._tokenizer = tokenizer
+        self._tokenizer, self._seed = tokenizer, seed
         try:
             meta = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             self._ids: npt.NDArray[np.unsignedinteger] = np.memmap(folder / "ids.bin", dtype=meta["dtype"], mode="r")
             self._ends: npt.NDArray[np.int64] = np.memmap(folder / "ends.bin", dtype=np.int64, mode="r")
             documents = np.fromfile(folder / "documents.bin", dtype=np.int64)
-            if self._ends[-1] != len(self._ids) or (np.diff(self._ends) <= 0).any():
-                raise ValueError("the two files do not fit each other")
-            if documents[-1] != len(self._ends) or (np.diff(documents) <= 0).any():
-                raise ValueError("the documents do not fit the sentences")
-            if int(self._ids.max()) >= tokenizer.vocab_size:
-                raise ValueError("it has tokens that the tokenizer does not know")
+            if self._ends[-1] != len(self._ids) or documents[-1] != len(self._ends):
+                raise ValueError("the files do not fit each other")
+            self.fingerprint = str(meta["content"])
+            """Content hash of the encoded text."""
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
             raise UserError(f"{folder}: the encoded text is damaged ({error}); delete the folder") from None
-        self.fingerprint = str(meta["content"])
-        """Content hash of the encoded text."""
         together = int(meta.get("together", 1))  # the two directions of a pair are held out, or trained on, together
         self._windows = _cut(documents, together * window)
         if held_out is None:
             held_out = max(1, min(MOST_HELD_OUT, len(self._ends) // together // 20))
-        held_out = held_out if together > 1 else -(-held_out // window)
         groups = np.random.default_rng([seed, 0]).permutation(len(self._windows) - 1).astype(np.uint32)
-        if held_out >= len(groups):
+        apart = -(-held_out // window)
+        if apart >= len(groups):
             raise UserError(
-                f"the text has {counted(len(self._ends), 'sentence')}; "
-                f"it needs more than the {held_out * window} held out"
+                f"the text has {counted(len(self._ends), 'sentence')}; it needs more than the {apart * window} held out"
             )
-        self._held_out_windows, self._training_windows = np.sort(groups[:held_out]), groups[held_out:]
+        self._held_out_windows, self._training_windows = np.sort(groups[:apart]), groups[apart:]
         self._held_out = _members(self._windows, self._held_out_windows)
         self._training = _members(self._windows, self._training_windows)
         self.held_out_sentences = len(self._held_out)
-        self._seed = seed
         self._between: npt.NDArray[np.unsignedinteger] | None = None
 
     def __len__(self) -> int:
@@ -107,35 +97,16 @@ class Corpus:
         """Tokens in one epoch, [BOS] and [EOS] not counted."""
         return len(self._ids) - sum(len(self._item(index)) for index in self._held_out)
 
-    @property
-    def token_counts(self) -> npt.NDArray[np.int64]:
-        """(vocabulary,), how often each token occurs in the whole text."""
-        counts = np.zeros(self._tokenizer.vocab_size, dtype=np.int64)
-        for start in range(0, len(self._ids), 1 << 24):
-            counts += np.bincount(self._ids[start : start + (1 << 24)], minlength=len(counts))
-        return counts
-
-    @property
-    def held_out_items(self) -> int:
-        """Number of sentences, or of windows, that are held out."""
-        return len(self._held_out)
-
-    def windows(self, between: Sequence[int], keep: Callable[[Sizes, Sizes], Mask] | None = None) -> Corpus:
+    def windows(self, between: Sequence[int]) -> Corpus:
         """A corpus whose items are the windows of this corpus.
 
         With windows of two sentences, `between` [EOS] [BOS] gives items [BOS] first [EOS] [BOS] second [EOS].
 
         Args:
             between: the tokens between two sentences of a window.
-            keep: which windows are items, from their numbers of sentences and of tokens (windows,); None for all.
         """
-        training, held_out = self._training_windows, self._held_out_windows
-        if keep is not None:
-            ends = np.concatenate([[0], self._ends])[self._windows]  # where the tokens of each window begin
-            kept = keep(np.diff(self._windows), np.diff(ends))
-            training, held_out = training[kept[training]], held_out[kept[held_out]]
         windows = copy.copy(self)
-        windows._training, windows._held_out = training, held_out
+        windows._training, windows._held_out = self._training_windows, self._held_out_windows
         windows._between = np.array(between, dtype=self._ids.dtype)
         return windows
 
@@ -149,7 +120,7 @@ class Corpus:
     def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
         return self._ids[self._ends[index - 1] if index else 0 : self._ends[index]]
 
-    def _batch(self, indices: npt.NDArray[np.uint32]) -> SentenceBatch:
+    def _batch(self, indices: Indices) -> SentenceBatch:
         sentences = [self._item(int(index)) for index in indices]
         lengths = np.array([len(sentence) + 2 for sentence in sentences], dtype=np.int64)
         tokens = np.full((len(sentences), lengths.max()), self._tokenizer.pad, dtype=np.int64)
@@ -159,7 +130,7 @@ class Corpus:
             row[len(sentence) + 1] = self._tokenizer.eos
         return SentenceBatch(tokens, lengths)
 
-    def _pack(self, indices: npt.NDArray[np.uint32], budget: int) -> Iterator[npt.NDArray[np.uint32]]:
+    def _pack(self, indices: Indices, budget: int) -> Iterator[Indices]:
         """Cut `indices` into batches of about one length whose padded size is at most `budget` tokens."""
         lengths = np.array([len(self._item(int(index))) + 2 for index in indices])
         by_length = np.argsort(lengths, kind="stable")
@@ -174,13 +145,12 @@ class Corpus:
         for indices in self._pack(self._held_out, budget):
             yield self._batch(indices)
 
-    def batches(self, budget: int, skip: int = 0, rank: int = 0, world: int = 1) -> Iterator[SentenceBatch]:
+    def batches(self, budget: int, skip: int = 0) -> Iterator[SentenceBatch]:
         """Endless batches, epoch after epoch; equal arguments give equal batches.
 
         Args:
             budget: the most tokens in a batch, padding included.
-            skip: number of batches that this rank has taken before.
-            rank, world: of `world` processes that share every epoch, this is number `rank`.
+            skip: number of batches that were taken before.
         """
         epoch = 0
         while True:
@@ -189,11 +159,9 @@ class Corpus:
             for start in range(0, len(order), SHUFFLED_TOGETHER):
                 packed = list(self._pack(order[start : start + SHUFFLED_TOGETHER], budget))
                 random.shuffle(packed)
-                packed = packed[: len(packed) - len(packed) % world] or packed * world  # all ranks take equal numbers
-                mine = packed[rank::world]
-                for indices in mine[skip:]:
+                for indices in packed[skip:]:
                     yield self._batch(indices)
-                skip = max(0, skip - len(mine))
+                skip = max(0, skip - len(packed))
             epoch += 1
 
 
@@ -204,30 +172,35 @@ def _cut(documents: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     return np.concatenate([*parts, documents[-1:]]).astype(np.int64)
 
 
-def _members(windows: npt.NDArray[np.int64], which: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+def _members(windows: npt.NDArray[np.int64], which: Indices) -> Indices:
     """The sentences of some windows, in their order."""
     begins, sizes = windows[which], np.diff(windows)[which]
     before = np.cumsum(sizes) - sizes
     return (np.repeat(begins - before, sizes) + np.arange(sizes.sum())).astype(np.uint32)
 
 
-def encode_corpus(text: Path, tokenizer: Tokenizer, folder: Path, longest: int) -> None:
-    """Write the token ids of every line of `text` to `folder`, unless they are there already.
+def encode_corpus(texts: Sequence[Path], tokenizer: Tokenizer, folder: Path, longest: int) -> None:
+    """Write the token ids of every line of the texts, one text after another, to `folder`, unless they are there
+    already.
 
-    Sentences of more than `longest` tokens are cut into pieces of at most that many. An empty line ends a document.
+    Sentences of more than `longest` tokens are cut into pieces of at most that many. An empty line, or the end of a
+    text, ends a document.
     """
 
     def sentences() -> Iterator[list[int]]:
-        lines = read_lines(text, empty=True)
-        while chunk := list(islice(lines, CHUNK)):
-            for line, sentence in zip(chunk, tokenizer.encode(chunk), strict=True):
-                for start in range(0, len(sentence), longest):
-                    yield sentence[start : start + longest]
-                if not line.strip():
-                    yield []
+        for text in texts:
+            lines = read_lines(text, empty=True)
+            while chunk := list(islice(lines, CHUNK)):
+                for line, sentence in zip(chunk, tokenizer.encode(chunk), strict=True):
+                    for start in range(0, len(sentence), longest):
+                        yield sentence[start : start + longest]
+                    if not line.strip():
+                        yield []
+            yield []
 
-    if not _write([text], tokenizer, folder, longest, sentences, 1):
-        raise UserError(f"{text}: no sentence in it; expected one sentence per line")
+    meta = _meta(texts, tokenizer, longest)
+    if not _written(folder, meta) and not _write(folder, meta, sentences()):
+        raise UserError(f"{', '.join(map(str, texts))}: no sentence in it; expected one sentence per line")
 
 
 def encode_pairs(
@@ -251,51 +224,49 @@ def encode_pairs(
                     yield [*first, *between, *second]
                     yield [*second, *between, *first]
 
-    count = _write([source, target], tokenizer, folder, longest, sentences, 2, apart) // 2
+    meta = _meta([source, target], tokenizer, longest) | {"together": 2, "apart": apart}
+    count = (_written(folder, meta) or _write(folder, meta, sentences())) // 2
     if not count:
         raise UserError(f"{source}: no pair of at most {longest} tokens in it and {target}")
     return count
 
 
-def _write(
-    texts: Sequence[Path],
-    tokenizer: Tokenizer,
-    folder: Path,
-    longest: int,
-    sentences: Callable[[], Iterator[list[int]]],
-    together: int,
-    apart: bool = False,
-) -> int:
-    """Write sentences to `folder` unless they are there already; returns how many there are. Empty sentences, single or
-    in a row, end a document."""
+def _meta(texts: Sequence[Path], tokenizer: Tokenizer, longest: int) -> dict[str, object]:
+    """What decides the encoded text; its files are made again if this changes."""
     if absent := next((text for text in texts if not text.is_file()), None):
         raise UserError(f"{absent}: no such file")
     stats = [f"{text.resolve()} {stat.st_size} {stat.st_mtime_ns}" for text in texts for stat in [text.stat()]]
-    dtype = np.uint16 if tokenizer.vocab_size <= 2**16 else np.uint32
-    meta: dict[str, object] = {
-        "dtype": np.dtype(dtype).name,
+    return {
+        "dtype": "uint16" if tokenizer.vocab_size <= 2**16 else "uint32",
         "text": hashlib.sha256("\n".join(stats).encode()).hexdigest(),
         "tokenizer": tokenizer.fingerprint,
         "longest": longest,
-        "documents": True,
     }
-    if together > 1:
-        meta |= {"together": together, "apart": apart}
-    done = folder / "corpus.json"  # written last: its presence says that the others are whole
-    if done.is_file() and meta.items() <= read_json(done).items():
-        return (folder / "ends.bin").stat().st_size // np.dtype(np.int64).itemsize
+
+
+def _written(folder: Path, meta: dict[str, object]) -> int:
+    """How many sentences of this text are in `folder`; 0 if others or none are there."""
+    done = folder / "corpus.json"
+    if not done.is_file() or not meta.items() <= read_json(done).items():
+        return 0
+    return (folder / "ends.bin").stat().st_size // np.dtype(np.int64).itemsize
+
+
+def _write(folder: Path, meta: dict[str, object], sentences: Iterator[list[int]]) -> int:
+    """Write sentences to `folder`; returns how many there are. Empty sentences, single or in a row, end a document."""
     folder.mkdir(parents=True, exist_ok=True)
+    done = folder / "corpus.json"  # written last: its presence says that the others are whole
     done.unlink(missing_ok=True)
     total = number = 0
     documents = []
     digest = hashlib.sha256()
     with open(folder / "ids.bin", "wb") as ids, open(folder / "ends.bin", "wb") as ends:
-        for sentence in sentences():
+        for sentence in sentences:
             if not sentence:
                 documents.append(number)
                 continue
             number += 1
-            packed = np.array(sentence, dtype=dtype).tobytes()
+            packed = np.array(sentence, dtype=str(meta["dtype"])).tobytes()
             ids.write(packed)
             digest.update(packed)
             total += len(sentence)

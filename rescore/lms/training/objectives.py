@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus
-
-Loss = Callable[..., Tensor]
-"""As `tied_cross_entropy`: the sum of the losses of all positions, natural log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +23,10 @@ class Example:
     lengths: Tensor  # (batch,)
     predicted: Tensor  # (batch, n), True at the positions whose hidden vector predicts a token
     targets: Tensor  # (number of predicted positions,), in row-major order
-    labels: Tensor | None = None  # (batch,), a head's target for each sequence
-    loss: Loss | None = None  # of the targets; None for the cross entropy of tokens
 
     def to(self, device: torch.device) -> Example:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        moved: dict[str, Any] = {
-            name: value.to(device, non_blocking=True) for name, value in values.items() if isinstance(value, Tensor)
-        }
-        return replace(self, **moved)
+        tensors = (self.tokens, self.lengths, self.predicted, self.targets)
+        return Example(*(tensor.to(device, non_blocking=True) for tensor in tensors))
 
 
 class Objective:
@@ -45,10 +36,6 @@ class Objective:
     """The name of exp(loss)."""
     predicts_end: bool = False
     """Whether [EOS] is predicted, too."""
-    head: Any = None
-    """A module that classifies whole sequences in training: `loss(hidden, example)` is the mean of -log p of the
-    labels, `right(hidden, example)` says of each sequence whether its label is the most probable, and `about` describes
-    the labels. Model folders do not hold its weights."""
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides all random choices."""
@@ -62,11 +49,6 @@ class Task:
     name: str
     corpus: Corpus
     objective: Objective
-
-
-Curriculum = Callable[[Example, float, Sequence[int]], Example]
-"""Changes the targets of an example by the share of the training that is done, with a seed as for an objective; its
-`str` is its effect, in a line."""
 
 
 class LanguageAutoencoding(Objective):
@@ -100,10 +82,12 @@ class MaskedLanguageModelling(Objective):
         self.perplexity = f"pseudo-perplexity (at {100 * rate:g} % masked{most})"
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        maskable = inner_positions(tokens, lengths)
-        predicted = torch.from_numpy(
-            some_of(maskable.numpy(), self._rate, self._cap, np.random.default_rng(list(seed)))
-        )
+        inner = inner_positions(tokens, lengths).numpy()
+        numbers = np.rint(self._rate * inner.sum(axis=1)).clip(1, self._cap).astype(int)
+        drawn = np.random.default_rng(list(seed)).random(inner.shape)
+        drawn[~inner] = np.inf
+        ranks = drawn.argsort(axis=1).argsort(axis=1)  # of each token's random key in its sentence
+        predicted = torch.from_numpy(inner & (ranks < numbers[:, None]))
         return Example(tokens.masked_fill(predicted, self._mask), lengths, predicted, tokens[predicted])
 
 
@@ -150,6 +134,28 @@ class ContextObjective(Objective):
         return Example(shown + number * tokenizer.vocab_size, lengths, predicted, example.targets[kept])
 
 
+class SourceObjective(Objective):
+    """Another objective, for the second of two sentences; the first is seen by all positions and not predicted.
+
+    A pair comes as [BOS] source [EOS] [BOS] target [EOS].
+    """
+
+    def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
+        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
+        self._objective, self._bos, self._size = objective, tokenizer.bos, tokenizer.vocab_size
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        number = (tokens == self._bos).cumsum(dim=1) - 1
+        begins = (number == 0).sum(dim=1)
+        columns = torch.arange(tokens.shape[1])
+        ahead = (columns + begins[:, None]).clamp_max(tokens.shape[1] - 1)
+        target = self._objective(tokens.gather(1, ahead), lengths - begins, seed)
+        behind = (columns - begins[:, None]).clamp_min(0)
+        shown = torch.where(number > 0, target.tokens.gather(1, behind), tokens)
+        predicted = (number > 0) & target.predicted.gather(1, behind)
+        return Example(shown + number * self._size, lengths, predicted, target.targets)
+
+
 def mirrored(tokens: Tensor, lengths: Tensor) -> Tensor:
     """Sentences (batch, n) with their tokens reversed within the frame."""
     positions = torch.arange(tokens.shape[1], device=tokens.device)
@@ -160,17 +166,6 @@ def inner_positions(tokens: Tensor, lengths: Tensor) -> Tensor:
     """(batch, n), True at the sentence's own tokens: neither [BOS] nor [EOS] nor padding."""
     positions = torch.arange(tokens.shape[1], device=tokens.device)
     return (positions > 0) & (positions < lengths[:, None] - 1)
-
-
-def some_of(
-    inner: npt.NDArray[np.bool_], rate: float, cap: int | None, random: np.random.Generator
-) -> npt.NDArray[np.bool_]:
-    """Some of the positions (batch, n): of each row this share, at least one and at most `cap`."""
-    numbers = np.rint(rate * inner.sum(axis=1)).clip(1, cap).astype(int)
-    drawn = random.random(inner.shape)
-    drawn[~inner] = np.inf
-    ranks = drawn.argsort(axis=1).argsort(axis=1)  # of each token's random key in its sentence
-    return inner & (ranks < numbers[:, None])
 
 
 class _TiedCrossEntropy(torch.autograd.Function):
@@ -218,25 +213,3 @@ def tied_cross_entropy(
         hidden = torch.cat([hidden, hidden.new_ones(len(hidden), 1)], dim=1)
         embeddings = torch.cat([embeddings, bias[:, None].to(embeddings.dtype)], dim=1)
     return _TiedCrossEntropy.apply(hidden, embeddings, targets, rows)
-
-
-class SourceObjective(Objective):
-    """Another objective, for the second of two sentences; the first is seen by all positions and not predicted.
-
-    A pair comes as [BOS] source [EOS] [BOS] target [EOS].
-    """
-
-    def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
-        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
-        self._objective, self._bos, self._size = objective, tokenizer.bos, tokenizer.vocab_size
-
-    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        number = (tokens == self._bos).cumsum(dim=1) - 1
-        begins = (number == 0).sum(dim=1)
-        columns = torch.arange(tokens.shape[1])
-        ahead = (columns + begins[:, None]).clamp_max(tokens.shape[1] - 1)
-        target = self._objective(tokens.gather(1, ahead), lengths - begins, seed)
-        behind = (columns - begins[:, None]).clamp_min(0)
-        shown = torch.where(number > 0, target.tokens.gather(1, behind), tokens)
-        predicted = (number > 0) & target.predicted.gather(1, behind)
-        return Example(shown + number * self._size, lengths, predicted, target.targets)

@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
 from rescore.errors import UserError
 from rescore.lms.backends import parse, shipped
 from rescore.lms.config import NAMED, NetworkConfig
@@ -18,7 +15,7 @@ from rescore.options import option
 if TYPE_CHECKING:
     from rescore.lms.tokenizer import Tokenizer
     from rescore.lms.training.corpus import Corpus
-    from rescore.lms.training.objectives import Curriculum, Task
+    from rescore.lms.training.objectives import Task
 
 STEPS = 100_000
 """Updates of a training from the start."""
@@ -102,17 +99,9 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         low=1,
         common=True,
     )
-    checkpoint_seconds: float = option(300.0, "Seconds between checkpoints.", low=0, high=1e7)
     seed: int = option(0, "Random seed.", low=0, high=2**63 - 1)
     precision: str = option("auto", "Number format of the training.", choices=("auto", "bfloat16", "float32"))
-    compiled: bool | None = option(
-        None, "Compile the network with torch.compile.  [default: on CUDA]", "--compile/--no-compile"
-    )
     device: str | None = option(None, "cpu, cuda or cuda:N.  [default: cuda if available]", metavar="NAME", common=True)
-    clip: float = 1.0
-    """The largest norm of a gradient."""
-    validation_seconds: float = 600.0
-    """How often the validation loss is measured."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,29 +124,26 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     @property
     def start(self) -> Path | None:
-        """The folder of the model to start from."""
-        return None if self.init is None else model_folder("--init", self.init)
-
-    @property
-    def given_tokenizer(self) -> Path | None:
-        """A tokenizer.json that is taken instead of a new one."""
-        return self.tokenizer
+        """The folder of the model to start from: a folder, or `[KIND:]DIR` and shipped names as in --lm."""
+        if self.init is None or Path(self.init).is_dir():
+            return None if self.init is None else Path(self.init)
+        try:
+            spec = parse(self.init)
+        except UserError:
+            spec = None
+        if spec is None or spec.options or not spec.path.is_dir():
+            raise UserError(f"--init {self.init}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
+        return spec.path
 
     @property
     def texts(self) -> tuple[Path, ...]:
-        """The texts for sentences, lexicon and tokenizer. All texts get equally many batches; the validation loss of
-        the first text decides which weights are kept."""
+        """The texts for sentences, lexicon and tokenizer, which are read one after another."""
         return self.text
 
     @property
     def translations(self) -> tuple[Path, Path] | None:
         """Sentences and their translations."""
         return None
-
-    @property
-    def reads_more(self) -> bool:
-        """Whether the network learns to read more than the text."""
-        return False
 
     @property
     def apart(self) -> bool:
@@ -198,41 +184,15 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         """The tasks of the batches in turn; the kind's own task is `usual`."""
         return [usual]
 
-    def curriculum(self, tokenizer: Tokenizer, counts: npt.NDArray[np.int64]) -> Curriculum | None:
-        """The curriculum, which changes examples with the progress of the training.
-
-        Args:
-            counts: (vocabulary,), how often each token occurs in the text.
-        """
-        return None
-
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
     """The inputs from which tasks are made."""
 
     tokenizer: Tokenizer
-    config: NetworkConfig
     options: NeuralOptions
     text: Corpus
     pairs: Corpus | None = None
-
-
-def model_folder(option: str, name: str) -> Path:
-    """The model folder that an option names: a folder, or `[KIND:]DIR` and shipped names as in --lm.
-
-    Args:
-        option: the name of the option, for messages.
-    """
-    if Path(name).is_dir():
-        return Path(name)
-    try:
-        spec = parse(name)
-    except UserError:
-        spec = None
-    if spec is None or spec.options or not spec.path.is_dir():
-        raise UserError(f"{option} {name}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
-    return spec.path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,10 +228,6 @@ class ContextOptions(NeuralOptions):
         metavar="N",
         low=0,
     )
-
-    @property
-    def reads_more(self) -> bool:
-        return self.context > 0 or super().reads_more
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         config = super().shaped(config)
@@ -313,10 +269,6 @@ class TranslationOptions(NeuralOptions, PairOptions):
 class SourceOptions(TranslationOptions):
     """Options of kinds that learn from pairs to read the source before a translation; with a text, every second batch
     is from the text."""
-
-    @property
-    def reads_more(self) -> bool:
-        return self.pairs is not None or super().reads_more
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         config = super().shaped(config)

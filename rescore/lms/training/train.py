@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+import os
 from itertools import chain
 from pathlib import Path
 
@@ -19,12 +17,12 @@ from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
 from rescore.lms.config import NetworkConfig
 from rescore.lms.devices import bound_kernels
-from rescore.lms.folders import card_head, claimed
+from rescore.lms.folders import card_head
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
-from rescore.lms.training.loop import STATE, Device, Trainer
+from rescore.lms.training.loop import STATE, Trainer
 from rescore.lms.training.options import NeuralOptions, TrainingData
 from rescore.lms.training.vocabulary import VOCABULARIES
 from rescore.parts import KINDS
@@ -32,40 +30,27 @@ from rescore.parts import KINDS
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
 
-def train(
-    kind: NeuralKind, options: NeuralOptions, machine: Device | None = None, report: Report = lambda line: None
-) -> None:
+def train(kind: NeuralKind, options: NeuralOptions, report: Report = lambda line: None) -> None:
     """Train a network and write its folder.
 
     With a model to start from and `resume`, this model gives only the size; the weights come from the saved state.
 
     With `steps == 0`, the initial network is written; a text is then needed only to train a tokenizer.
-
-    Args:
-        machine: device and processes; None to follow the options.
     """
     bound_kernels()
-    machine = machine or Device.choose(options.device, options.precision, options.compiled)
     _check(kind, options)
-    with claimed(options.out) if machine.rank == 0 else nullcontext():
-        if machine.rank == 0:
-            _prepare(kind, options, report)
-        if machine.world > 1:
-            torch.distributed.barrier()
-        tokenizer = Tokenizer.load(options.out / "tokenizer.json")
-        torch.manual_seed(options.seed)
-        network = build(kind, options, tokenizer)
-        if options.steps == 0:
-            checkpoint.save(options.out, network, tokenizer)
-            return
-        try:
-            _run(kind, options, machine, network, tokenizer, report)
-        except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
-            if (options.out / STATE).is_file():
-                report(f"interrupted; the same command with --resume goes on from {options.out / STATE}")
-            raise
-    if machine.world > 1:
-        torch.distributed.destroy_process_group()
+    tokenizer = _prepare(kind, options, report)
+    torch.manual_seed(options.seed)
+    network = build(kind, options, tokenizer)
+    if options.steps == 0:
+        checkpoint.save(options.out, network, tokenizer)
+        return
+    try:
+        _run(kind, options, network, tokenizer, report)
+    except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
+        if (options.out / STATE).is_file():
+            report(f"interrupted; the same command with --resume goes on from {options.out / STATE}")
+        raise
 
 
 def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Network:
@@ -77,54 +62,14 @@ def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Net
     return network
 
 
-def _run(
-    kind: NeuralKind, options: NeuralOptions, machine: Device, network: Network, tokenizer: Tokenizer, report: Report
-) -> None:
-    """Train, and write the model and its card."""
-    out, held_out = options.out, options.held_out
-    folders = _corpora(options)
-    corpora = [Corpus(folder, tokenizer, held_out, options.seed, options.window(network.config)) for folder in folders]
-    pairs = Corpus(out / PAIRS, tokenizer, held_out, options.seed) if options.translations else None
-    corpus = corpora[0]
-    tasks = kind.tasks(TrainingData(tokenizer, network.config, options, corpus, pairs))
-    for number, further in enumerate(corpora[1:], start=2):
-        learned = kind.tasks(TrainingData(tokenizer, network.config, options, further))
-        tasks += [replace(task, name=f"{task.name}, text {number}") for task in learned]
-    curriculum = options.curriculum(tokenizer, corpus.token_counts)
-    trainer = Trainer(network, tokenizer, tasks, options, machine, out, curriculum)
-    if options.resume:
-        trainer.resume()
-    if machine.rank == 0:
-        if curriculum is not None:
-            report(str(curriculum))
-        parameters = sum(value.numel() for value in network.parameters())
-        texts = " and ".join(
-            f"{counted(len(text), 'sentence')} of {counted(text.training_tokens, 'token')}" for text in corpora
-        )
-        precision = str(machine.precision).removeprefix("torch.")
-        report(f"{kind.name}: {parameters:,} parameters, {texts}, {machine.device} {precision}")
-        steps = f"{counted(options.steps or 0, 'step')} (--steps)"
-        length = steps if options.minutes is None else f"{options.minutes:g} min (--minutes)"
-        report(f"training stops after at most {length}")
-    trainer.run(report)
-    if machine.rank == 0:
-        trainer.export()
-        if options.start is not None:
-            step = trainer.progress.best_step
-            report(
-                f"{out} has the weights of step {step}, whose validation loss was lowest"
-                if step
-                else f"nothing gained: {out} has the weights of {options.init}; try a lower --learning-rate"
-            )
-        _write_card(kind.name, trainer, corpora)
-
-
 def _check(kind: NeuralKind, options: NeuralOptions) -> None:
     """Check that texts to train on and a folder to write to exist."""
-    out = options.out
-    if (out / STATE).exists() and not options.resume:
-        raise UserError(f"{out / STATE}: training has started here; continue it with --resume, or remove the file")
-    if options.resume and not (out / STATE).exists():
+    out, state = options.out, options.out / STATE
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # each process would write into the folder
+        raise UserError("a training is one process on one GPU; start it without torchrun")
+    if state.exists() and not options.resume:
+        raise UserError(f"{state}: training has started here; continue it with --resume, or remove the file")
+    if options.resume and not state.exists():
         raise UserError(f"--out {out}: there is nothing to resume; leave out --resume")
     if (out / "model.safetensors").exists() and not options.resume:
         raise UserError(f"--out {out}: holds a model; give another folder, or delete this one")
@@ -140,23 +85,25 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
         raise UserError(f"--out {out}: cannot be made ({error.strerror or error})") from None
 
 
-def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> None:
-    """Write the tokenizer, the lexicon and the encoded text."""
+def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> Tokenizer:
+    """Write the tokenizer, the lexicon and the encoded text; returns the tokenizer."""
     out, texts = options.out, options.texts
-    if not options.resume:
-        _prepare_tokenizer(options, report)
+    if options.resume:
+        tokenizer = Tokenizer.load(out / "tokenizer.json")
+    else:
+        tokenizer = _tokenizer(options, report)
+        tokenizer.save(out / "tokenizer.json")
         if texts:
-            lexicon.write(lexicon.words_of(texts, Tokenizer.load(out / "tokenizer.json")), out)
+            lexicon.write(lexicon.words_of(texts, tokenizer), out)
     if options.steps == 0 or not texts:
-        return
-    tokenizer = Tokenizer.load(out / "tokenizer.json")
+        return tokenizer
     longest = options.sized(kind.name, tokenizer).max_positions - 2
-    for text, folder in zip(texts, _corpora(options), strict=True):
-        encode_corpus(text, tokenizer, folder, longest)
+    encode_corpus(texts, tokenizer, out / CORPUS, longest)
     if options.translations is not None:
         count = encode_pairs(*options.translations, tokenizer, out / PAIRS, longest, options.apart)
         a_side = " a side" if options.apart else ""
         report(f"{counted(count, 'pair')} of at most {longest} tokens{a_side}, each in both directions")
+    return tokenizer
 
 
 def _files(options: NeuralOptions) -> list[Path]:
@@ -164,58 +111,72 @@ def _files(options: NeuralOptions) -> list[Path]:
     return list(dict.fromkeys([*options.texts, *(options.translations or ())]))
 
 
-def _corpora(options: NeuralOptions) -> list[Path]:
-    """The folders of the encoded texts."""
-    return [
-        options.out / (f"{CORPUS}-{number}" if number > 1 else CORPUS) for number in range(1, len(options.texts) + 1)
-    ]
-
-
-def _prepare_tokenizer(options: NeuralOptions, report: Report) -> None:
+def _tokenizer(options: NeuralOptions, report: Report) -> Tokenizer:
+    """The tokenizer that the options name, or a new one."""
+    if options.tokenizer is not None:
+        return Tokenizer.load(options.tokenizer)
+    if options.start is not None:
+        return Tokenizer.load(options.start / "tokenizer.json")
     files = _files(options)
-    if options.given_tokenizer is not None:
-        tokenizer = Tokenizer.load(options.given_tokenizer)
-    elif options.start is not None:
-        tokenizer = Tokenizer.load(options.start / "tokenizer.json")
-    elif files:
-        size = options.size or options.named_config.vocab_size
-        vocabulary = options.vocabulary or "wordpiece"
-        units = {"wordpiece": "WordPieces"}.get(vocabulary, vocabulary)
-        report(f"training a tokenizer of {size:,} {units} on {', '.join(map(str, files))}")
-        lines = chain.from_iterable(map(read_lines, files))
-        tokenizer = VOCABULARIES[vocabulary](lines, size, options.normalisation)
-        if tokenizer.vocab_size < size:
-            report(f"the text gives {tokenizer.vocab_size:,} {units} only")
-    else:
+    if not files:
         raise UserError("no tokenizer; give --text FILE to train one on, or --tokenizer FILE")
-    tokenizer.save(options.out / "tokenizer.json")
+    size = options.size or options.named_config.vocab_size
+    vocabulary = options.vocabulary or "wordpiece"
+    units = "WordPieces" if vocabulary == "wordpiece" else vocabulary
+    report(f"training a tokenizer of {size:,} {units} on {', '.join(map(str, files))}")
+    lines = chain.from_iterable(map(read_lines, files))
+    tokenizer = VOCABULARIES[vocabulary](lines, size, options.normalisation)
+    if tokenizer.vocab_size < size:
+        report(f"the text gives {tokenizer.vocab_size:,} {units} only")
+    return tokenizer
 
 
-def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
+def _run(kind: NeuralKind, options: NeuralOptions, network: Network, tokenizer: Tokenizer, report: Report) -> None:
+    """Train, and write the model and its card."""
+    out, held_out, seed = options.out, options.held_out, options.seed
+    text = Corpus(out / CORPUS, tokenizer, held_out, seed, options.window(network.config))
+    pairs = Corpus(out / PAIRS, tokenizer, held_out, seed) if options.translations else None
+    tasks = kind.tasks(TrainingData(tokenizer, options, text, pairs))
+    trainer = Trainer(network, tokenizer, tasks, options, out)
+    if options.resume:
+        trainer.resume()
+    parameters = sum(value.numel() for value in network.parameters())
+    amount = f"{counted(len(text), 'sentence')} of {counted(text.training_tokens, 'token')}"
+    precision = str(trainer.precision).removeprefix("torch.")
+    report(f"{kind.name}: {parameters:,} parameters, {amount}, {trainer.device} {precision}")
+    steps = f"{counted(options.steps or 0, 'step')} (--steps)"
+    length = steps if options.minutes is None else f"{options.minutes:g} min (--minutes)"
+    report(f"training stops after at most {length}")
+    trainer.run(report)
+    trainer.export()
+    if options.start is not None:
+        step = trainer.progress.best_step
+        report(
+            f"{out} has the weights of step {step}, whose validation loss was lowest"
+            if step
+            else f"nothing gained: {out} has the weights of {options.init}; try a lower --learning-rate"
+        )
+    _write_card(kind.name, trainer, text)
+
+
+def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
     progress, options, init = trainer.progress, trainer.options, trainer.options.start
     names = ", ".join(dict.fromkeys(_in_a_table(path.name) for path in _files(options)))
-    base = ""
+    base = kept = ""
     if init is not None:
         content = hashlib.sha256((init / "model.safetensors").read_bytes()).hexdigest()
         base = f"| started from | {_in_a_table(init.resolve().name)}, model.safetensors {content[:12]} |\n"
-    measured = [
+        kept = f"; the weights are those of step {progress.best_step:,}"
+    lines = "\n".join(
         f"| validation {task.objective.perplexity}{f', {name}' if len(trainer.tasks) > 1 else ''} "
         f"| {math.exp(progress.losses[name]):.2f} a token, on {task.corpus.held_out_sentences:,} held-out sentences |"
         for name, task in trainer.tasks.items()
-    ]
-    measured += [
-        f"| validation accuracy of {trainer.heads[name].about}, {name} "
-        f"| {100 * value:.1f} %, on held-out pairs of lines |"
-        for name, value in progress.accuracies.items()
-    ]
-    lines = "\n".join(measured)
+    )
     hub_task = "fill-mask" if kind_of(kind).is_pseudo(()) else "text-generation"
     figures = {
         f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name]) for name, task in trainer.tasks.items()
     }
     head = card_head(hub_task, {"kind": kind, "trained_on": names, "recommended_weight": 0.3}, figures)
-    kept = f"; the weights are those of step {progress.best_step:,}" if init is not None else ""
-    sentences, tokens = sum(map(len, corpora)), sum(text.training_tokens for text in corpora)
     card = f"""{head}
 
 # {kind}
@@ -223,7 +184,7 @@ def _write_card(kind: str, trainer: Trainer, corpora: Sequence[Corpus]) -> None:
 | | |
 | --- | --- |
 {base}| text | {names} |
-| training data | {counted(sentences, "sentence")}, {counted(tokens, "token")} |
+| training data | {counted(len(text), "sentence")}, {counted(text.training_tokens, "token")} |
 | steps | {progress.step:,} of at most {options.batch_tokens:,} tokens{kept} |
 | tokens seen | {progress.tokens:,} |
 {lines}

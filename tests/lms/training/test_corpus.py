@@ -24,7 +24,7 @@ BUDGET, HELD_OUT = 200, 20
 def corpus(tmp_path: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> Corpus:
     monkeypatch.setattr(corpus_module, "SHUFFLED_TOGETHER", 50)  # so that an epoch has several
     (tmp_path / "text").write_text("\n".join(SENTENCES))
-    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", longest=22)
+    encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "corpus", longest=22)
     return Corpus(tmp_path / "corpus", tokenizer, HELD_OUT, seed=3)
 
 
@@ -32,10 +32,10 @@ def sentences(batch: SentenceBatch) -> list[tuple[int, ...]]:
     return [tuple(row[:length].tolist()) for row, length in zip(batch.tokens, batch.lengths, strict=True)]
 
 
-def epoch_of(corpus: Corpus, **options: int) -> list[list[tuple[int, ...]]]:
-    """The batches of the first epoch (of one process)."""
+def epoch_of(corpus: Corpus) -> list[list[tuple[int, ...]]]:
+    """The batches of the first epoch."""
     taken, found = 0, []
-    for batch in corpus.batches(BUDGET, **options):
+    for batch in corpus.batches(BUDGET):
         found.append(sentences(batch))
         taken += len(batch.lengths)
         if taken == len(corpus):
@@ -71,26 +71,11 @@ def test_same_every_time_and_resumable_across_epochs(corpus: Corpus) -> None:
     assert first != second[: len(first)]  # another order in the next epoch
 
 
-def test_processes_share_an_epoch(corpus: Corpus) -> None:
-    whole = {sentence for batch in epoch_of(corpus) for sentence in batch}
-    number = len(epoch_of(corpus)) // 2 - 4  # at most one batch a pool is left out
-    shares = [
-        {
-            sentence
-            for batch in islice(corpus.batches(BUDGET, rank=rank, world=2), number)
-            for sentence in sentences(batch)
-        }
-        for rank in (0, 1)
-    ]
-    assert shares[0] | shares[1] <= whole
-    assert len(shares[0] & shares[1]) <= 1  # the text has one pair of equal pieces at most
-
-
 @pytest.mark.parametrize("size", [2, 5])
 def test_windows_are_consecutive_sentences_of_a_document(tmp_path: Path, tokenizer: Tokenizer, size: int) -> None:
     documents = [SENTENCES[:33], SENTENCES[33:34], SENTENCES[34:]]
     (tmp_path / "text").write_text("\n\n\n".join("\n".join(some) for some in documents))
-    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", longest=60)
+    encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "corpus", longest=60)
     corpus = Corpus(tmp_path / "corpus", tokenizer, HELD_OUT, seed=3, window=size)
     windows = corpus.windows([tokenizer.eos, tokenizer.bos])
     between = (tokenizer.eos, tokenizer.bos)
@@ -133,20 +118,20 @@ def test_damaged_text(tmp_path: Path) -> None:
 
 def test_too_small_or_empty(tmp_path: Path, tokenizer: Tokenizer) -> None:
     (tmp_path / "text").write_text("one\ntwo\n")
-    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "c", 22)
+    encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "c", 22)
     with pytest.raises(UserError, match="2 sentences; it needs more than the 2 held out"):
         Corpus(tmp_path / "c", tokenizer, 2, 0)
     (tmp_path / "text").write_text("\n\n")
     with pytest.raises(UserError, match="no sentence"):
-        encode_corpus(tmp_path / "text", tokenizer, tmp_path / "c", 22)
+        encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "c", 22)
 
 
 def test_encoded_again_only_when_the_text_changed(tmp_path: Path, tokenizer: Tokenizer) -> None:
     (tmp_path / "text").write_text("\n".join(SENTENCES[:50]))
-    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "c", 22)
+    encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "c", 22)
     before = (tmp_path / "c" / "ids.bin").stat().st_mtime_ns
-    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "c", 22)
+    encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "c", 22)
     assert (tmp_path / "c" / "ids.bin").stat().st_mtime_ns == before
     (tmp_path / "text").write_text("\n".join(SENTENCES[:60]))
-    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "c", 22)
+    encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "c", 22)
     assert len(np.fromfile(tmp_path / "c" / "ends.bin", dtype=np.int64)) >= 60

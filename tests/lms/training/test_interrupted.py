@@ -17,8 +17,8 @@ from rescore.lms.backends import shipped_models
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training import loop
 from rescore.lms.training.corpus import MOST_HELD_OUT, Corpus, encode_corpus
-from rescore.lms.training.loop import STATE, Interrupts
-from rescore.lms.training.options import model_folder
+from rescore.lms.training.loop import STATE, noted_signals
+from rescore.lms.training.options import NeuralOptions
 from tests.conftest import SENTENCES, run_main
 from tests.lms.training.test_loop import TRAIN, run, tiny
 
@@ -64,14 +64,11 @@ def heeded() -> Iterator[None]:
 
 @pytest.mark.usefixtures("heeded")
 def test_a_second_signal_does_not_wait() -> None:
-    with Interrupts() as interrupts:
+    with pytest.raises(KeyboardInterrupt), noted_signals() as signals:
         signal.raise_signal(signal.SIGINT)
-        assert interrupts.number == signal.SIGINT
+        assert signals == [signal.SIGINT]
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), Interrupts() as interrupts:
-        signal.raise_signal(signal.SIGINT)
-        interrupts.obey()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -88,17 +85,17 @@ def test_an_adapted_model_is_resumed_and_names_its_base_and_text(tmp_path: Path)
 
 
 def test_shipped_models_to_start_from() -> None:
-    assert model_folder("--init", "tta-small") == shipped_models() / "tta-small"
-    assert model_folder("--init", str(shipped_models() / "tta")) == shipped_models() / "tta"
+    assert NeuralOptions(init="tta-small").start == shipped_models() / "tta-small"
+    assert NeuralOptions(init=str(shipped_models() / "tta")).start == shipped_models() / "tta"
     with pytest.raises(UserError, match=r"--init no-such: no such folder; .* tta-small"):
-        model_folder("--init", "no-such")
+        assert NeuralOptions(init="no-such").start
 
 
 @pytest.mark.parametrize(("sentences", "kept"), [(5, 1), (400, 20), (50_000, MOST_HELD_OUT)])
 def test_a_twentieth_is_held_out(sentences: int, kept: int, tokenizer: Tokenizer, tmp_path: Path) -> None:
     lines = [SENTENCES[number % len(SENTENCES)].split()[0] for number in range(sentences)]
     (tmp_path / "text").write_text("\n".join(lines), encoding="utf-8")
-    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", 22)
+    encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "corpus", 22)
     corpus = Corpus(tmp_path / "corpus", tokenizer, None, 0)
     assert corpus.held_out_sentences == kept and len(corpus) == sentences - kept
 
@@ -115,4 +112,4 @@ def test_the_pace_is_that_of_the_last_interval() -> None:
     told = loop.Pace(0, 0.0, 0.0)
     assert told.line(1000, 100.0, 0.1) == "10 tokens/s  10.0% done, 15 minutes to go"
     assert told.line(2000, 110.0, 0.2) == "100 tokens/s  20.0% done, 1 minute to go"  # faster than on average
-    assert told.due(loop.EVERY_STEPS) and not told.due(loop.EVERY_STEPS + 1)
+    assert told.due(loop.LINE_STEPS) and not told.due(loop.LINE_STEPS + 1)

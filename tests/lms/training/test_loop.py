@@ -23,8 +23,9 @@ from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training import loop
 from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
-from rescore.lms.training.loop import STATE, Device, Trainer, _check_same
+from rescore.lms.training.loop import STATE, Trainer, _check_same
 from rescore.lms.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
@@ -39,8 +40,6 @@ from rescore.lms.training.options import MaskingOptions, NeuralOptions, Training
 from rescore.mt.unified import SequenceToSequence
 from rescore.parts import KINDS
 from tests.conftest import SENTENCES, Run, assert_one_line_error
-
-CPU = Device(torch.device("cpu"), torch.float32, compiled=False)
 
 
 def test_loss_and_gradients_are_those_of_cross_entropy() -> None:
@@ -114,11 +113,11 @@ def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPa
     asked: list[NeuralOptions] = []
     monkeypatch.setattr("rescore.lms.training.train.train", lambda kind, options, report: asked.append(options))
     rescore("train", "--lm", "tta", "--dropout", "0.2", "--pairs", "a", "b", "--out", "x")
-    rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x", "--no-compile")
+    rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x")
     pairs = (Path("a"), Path("b"))
     assert asked == [
         KINDS["tta"].training_options()(dropout=0.2, pairs=pairs, out=Path("x")),
-        KINDS["bilm"].training_options()(mask_rate=0.2, mask_cap=4, out=Path("x"), compiled=False),
+        KINDS["bilm"].training_options()(mask_rate=0.2, mask_cap=4, out=Path("x")),
     ]
 
 
@@ -145,7 +144,7 @@ def tasks_of(
 ) -> list[Task]:
     """What a network learns from a text, and perhaps from pairs."""
     kind: NeuralKind = KINDS[config.kind](config.kind)
-    return kind.tasks(TrainingData(tokenizer, config, options, *corpora))
+    return kind.tasks(TrainingData(tokenizer, options, *corpora))
 
 
 def options_of(config: NetworkConfig, settings: dict[str, Any]) -> NeuralOptions:
@@ -153,7 +152,8 @@ def options_of(config: NetworkConfig, settings: dict[str, Any]) -> NeuralOptions
     more: dict[str, Any] = {"context": config.neighbours[0]} if config.sentences > 1 else {}
     if config.kind == "unified":
         more["pairs"] = (Path("text"), Path("swapped"))
-    options: NeuralOptions = KINDS[config.kind].training_options()(**settings, **more)
+    usual = {"device": "cpu", "precision": "float32"}
+    options: NeuralOptions = KINDS[config.kind].training_options()(**{**usual, **settings}, **more)
     return options
 
 
@@ -163,7 +163,7 @@ def trainer(
     folder.mkdir(exist_ok=True)
     (folder / "text").write_text("\n".join(SENTENCES * repeats))
     os.utime(folder / "text", ns=(0, 0))
-    encode_corpus(folder / "text", tokenizer, folder / "corpus", 22)
+    encode_corpus([folder / "text"], tokenizer, folder / "corpus", 22)
     options = options_of(config, settings)
     torch.manual_seed(options.seed)
     corpus = Corpus(folder / "corpus", tokenizer, 20, options.seed, config.sentences)
@@ -175,7 +175,7 @@ def trainer(
         translations = Corpus(folder / "pairs", tokenizer, 10, options.seed)
         config = replace(config, max_positions=92)
     tasks = tasks_of(config, tokenizer, options, corpus, translations)
-    return Trainer(checkpoint.build(config), tokenizer, tasks, options, CPU, folder)
+    return Trainer(checkpoint.build(config), tokenizer, tasks, options, folder)
 
 
 def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
@@ -200,12 +200,12 @@ def test_sentences_are_learned_among_others(
     lots, letters = random.Random(0), "abcdefghijklmnop"
     lines = [" ".join(lots.choices(letters, k=3)) for _ in range(3000)]
     (tmp_path / "text").write_text("\n".join(f"{line}\n{line}\n" for line in lines))
-    encode_corpus(tmp_path / "text", tokenizer, tmp_path / "corpus", 22)
+    encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "corpus", 22)
     corpus = Corpus(tmp_path / "corpus", tokenizer, 20, 0, config.sentences)
     torch.manual_seed(0)
     options = options_of(config, {"steps": 400, "batch_tokens": 1000, "learning_rate": 1e-2, "dropout": 0.0})
     tasks = tasks_of(config, tokenizer, options, corpus)
-    losses = Trainer(checkpoint.build(config), tokenizer, tasks, options, CPU, tmp_path).run(lambda line: None).losses
+    losses = Trainer(checkpoint.build(config), tokenizer, tasks, options, tmp_path).run(lambda line: None).losses
     assert losses["context"] < losses[kind] - 0.5, losses
 
 
@@ -274,7 +274,8 @@ def test_resume_is_exact(
     neighbours: int,
 ) -> None:
     config = replace(config, kind=kind).with_neighbours(neighbours)
-    settings = {"steps": 30, "batch_tokens": 300, "learning_rate": 1e-2, "dropout": 0.1, "checkpoint_seconds": 0.0}
+    settings = {"steps": 30, "batch_tokens": 300, "learning_rate": 1e-2, "dropout": 0.1}
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
     whole = trainer(tmp_path / "whole", tokenizer, config, settings)
     whole.run(lambda line: None)
 
@@ -310,7 +311,7 @@ def test_rate_rises_and_falls(tmp_path: Path, tokenizer: Tokenizer, config: Netw
 
 def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
     made = trainer(tmp_path, tokenizer, config, {"steps": 1, "batch_tokens": 300})
-    with pytest.raises(UserError, match="nothing to resume"):
+    with pytest.raises(UserError, match="not a whole safetensors file"):
         made.resume()
     made.save()
     other = trainer(tmp_path, tokenizer, config, {"steps": 1, "batch_tokens": 400})
@@ -330,8 +331,7 @@ def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkCon
 def test_bfloat16_stays_close(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
     settings = {"steps": 40, "batch_tokens": 500, "learning_rate": 5e-3, "dropout": 0.0}
     full = trainer(tmp_path, tokenizer, config, settings).run(lambda line: None)
-    half = trainer(tmp_path, tokenizer, config, settings)
-    half.device = Device(torch.device("cpu"), torch.bfloat16, compiled=False)
+    half = trainer(tmp_path, tokenizer, config, settings | {"precision": "bfloat16"})
     found = half.run(lambda line: None)
     assert found.validation_loss == pytest.approx(full.validation_loss, rel=0.02)
 
@@ -356,11 +356,19 @@ def tiny(folder: Path) -> None:
     NetworkConfig("tta", 400, layers=2, d_model=16, heads=2, d_ff=32, max_positions=24).save(folder / "tiny.json")
 
 
-def run(folder: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+OFTEN = """
+from rescore.cli.start import main
+from rescore.lms.training import loop
+loop.CHECKPOINT_SECONDS = 0.0
+main()
+"""
+"""A program as `rescore`, whose trainings write a checkpoint after each step."""
+
+
+def run(folder: Path, *arguments: str, program: tuple[str, ...] = ("-m", "rescore")) -> subprocess.Popen[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command = [*prefix, "-m", "rescore", *arguments]
     return subprocess.Popen(
-        [sys.executable, *command],
+        [sys.executable, *program, *arguments],
         cwd=folder,
         env=environment,
         text=True,
@@ -373,7 +381,8 @@ def run(folder: Path, *arguments: str, prefix: tuple[str, ...] = ()) -> subproce
 
 def test_command_killed_and_resumed(tmp_path: Path) -> None:
     tiny(tmp_path)
-    long = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30", "--checkpoint-seconds", "0.1")
+    often = ("-c", OFTEN)
+    long = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30", program=often)
     deadline = time.monotonic() + 300
     while not (tmp_path / "lm" / STATE).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -427,23 +436,22 @@ def checkpoint_metadata(path: Path) -> dict[str, str]:
         return dict(state.metadata())
 
 
-def test_an_adaptation_learns_from_several_texts(rescore: Run, tmp_path: Path) -> None:
+def test_several_texts_are_one_text(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
-    (tmp_path / "other.txt").write_text("\n".join(f"{line} {line}" for line in SENTENCES))
-    texts = ("--text", "text.txt", "--text", "other.txt")
-    begun = rescore(*TRAIN, *texts, "--out", "both", "--steps", "40", "--learning-rate", "1e-2")
-    assert begun.stderr and begun.returncode == 0
-    adapted = rescore(*TRAIN, *texts, "--out", "on", "--steps", "20", "--init", "both")
-    assert adapted.returncode == 0, adapted.stderr
-    assert "tta: validation loss" in adapted.stderr and "tta, text 2: validation loss" in adapted.stderr
-    assert "| text | text.txt, other.txt |" in (tmp_path / "on" / "README.md").read_text()
-    assert (tmp_path / "on" / "corpus-2" / "ids.bin").stat().st_size > 1.9 * (
-        tmp_path / "on/corpus/ids.bin"
-    ).stat().st_size
-    with safe_open(tmp_path / "on" / STATE, "pt") as state:
-        assert any(name.startswith("best.") for name in state.keys())  # noqa: SIM118 (no mapping)
-    again = rescore(*TRAIN, *texts, "--out", "on", "--steps", "30", "--init", "both", "--resume")
-    assert again.stderr and again.returncode == 0
+    half = len(SENTENCES) // 2
+    for name, lines in (("first.txt", SENTENCES[:half]), ("second.txt", SENTENCES[half:])):
+        (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
+    texts = {"both": ("--text", "first.txt", "--text", "second.txt"), "one": ("--text", "text.txt")}
+    for out, text in texts.items():
+        done = rescore(*TRAIN, *text, "--out", out, "--steps", "3")
+        assert done.returncode == 0, done.stderr
+    weights = [(tmp_path / out / "model.safetensors").read_bytes() for out in texts]
+    assert weights[0] == weights[1]
+    assert "| text | first.txt, second.txt |" in (tmp_path / "both" / "README.md").read_text()
+    ends = [(tmp_path / out / "corpus" / "documents.bin").stat().st_size // 8 for out in texts]
+    assert ends == [2, 1]  # the end of a text ends a document
+    resumed = rescore(*TRAIN, *texts["both"], "--out", "both", "--steps", "4", "--resume")
+    assert resumed.returncode == 0, resumed.stderr
 
 
 def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
@@ -472,11 +480,8 @@ def test_command_goes_on_among_neighbours(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(wrong, "reads 2 neighbours on a side")
 
 
-def test_two_processes(tmp_path: Path) -> None:
+def test_several_processes_are_refused(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny(tmp_path)
-    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
-    done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "20", prefix=launcher)
-    _, stderr = done.communicate(timeout=300)
-    assert done.returncode == 0, stderr
-    assert stderr.count("validation loss") == 1  # one of them speaks
-    checkpoint.load(tmp_path / "lm")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = rescore(*TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "2")
+    assert_one_line_error(done, "start it without torchrun")

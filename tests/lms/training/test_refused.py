@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rescore.lms.backends import shipped_models
 from rescore.lms.config import NetworkConfig
-from rescore.lms.folders import claimed
 from tests.conftest import Run, assert_one_line_error
 
 TINY = ("--config", "tiny.json", "--held-out", "2", "--batch-tokens", "100", "--device", "cpu", "--text", "text.txt")
@@ -59,16 +58,6 @@ def test_a_model_without_a_training_is_not_overwritten(rescore: Run, tmp_path: P
     done = rescore("train", "--lm", "tta", *TINY, "--steps", "1", "--out", "lm")
     assert_one_line_error(done, "--out lm: holds a model; give another folder, or delete this one")
     assert {path.name: path.read_bytes() for path in (tmp_path / "lm").iterdir()} == before
-
-
-def test_two_trainings_in_one_folder(rescore: Run, tmp_path: Path) -> None:
-    tiny(tmp_path)
-    (tmp_path / "lm").mkdir()
-    with claimed(tmp_path / "lm"):
-        done = rescore("train", "--lm", "tta", *TINY, "--steps", "1", "--out", "lm")
-        assert_one_line_error(done, "--out lm: another training writes there; wait for it, or give another folder")
-        assert not list((tmp_path / "lm").iterdir())
-    assert rescore("train", "--lm", "tta", *TINY, "--steps", "1", "--out", "lm").returncode == 0
 
 
 def test_options_of_another_kind(rescore: Run, tmp_path: Path) -> None:

@@ -1,0 +1,373 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rescore.cli.bridge import Offer, command
+from rescore.cli.progress import progress_bar, scoring_bar
+from rescore.config import DECISION, EXPANSION, MEASURES, MODELS, SYSTEMS, TUNING, WEIGHTS, RunConfig
+from rescore.files import resolved, shown
+from rescore.formats.source import ReadOptions
+from rescore.lms.base import ComputeOptions
+from rescore.options import Declared, option
+from rescore.parts import FORMATS, KINDS
+
+if TYPE_CHECKING:
+    from rescore.formats.audio import RecordingSegment
+    from rescore.formats.references import References
+    from rescore.lms import LanguageModel
+    from rescore.nbest import NbestList
+    from rescore.reports.results import Results
+    from rescore.tuning.weights import Weights
+
+    Times = dict[str, RecordingSegment] | None
+    """Where utterances stand in recordings."""
+
+__all__ = ["DECISION", "EXPANSION", "MEASURES", "MODELS", "SYSTEMS", "TUNING", "WEIGHTS", "Offer", "command"]
+__all__ += ["progress_bar", "scoring_bar"]
+
+
+def config(*groups: str, names: Sequence[str] = ()) -> Offer:
+    """The fields of `RunConfig` in some groups, and the fields of these names, as options of a command."""
+    return Offer(RunConfig, groups, tuple(names))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lists(Declared):
+    """The lists of a command, for the class of its own options."""
+
+    common = True
+
+    nbest: tuple[str, ...] = option((), metavar="NBEST...", argument=True, required=True, reads=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevLists(Declared):
+    """Lists to tune on, and their references."""
+
+    title = "Tuning"
+
+    dev: tuple[str, ...] = option(
+        (), "Lists with references to tune on. May be repeated.", metavar="NBEST", reads=True, common=True
+    )
+    dev_ref: tuple[str, ...] = option((), "References of the dev lists.", metavar="FILE", reads=True, needs="dev")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputOptions(Declared):
+    """How N-best lists are read."""
+
+    title = "Lists and references"
+
+    ref: tuple[str, ...] = option(
+        (),
+        "References: Kaldi text, trn, stm, lists, or one line per utterance in the order of the lists. Repeat --ref "
+        "for several references per utterance.",
+        metavar="FILE",
+        reads=True,
+        common=True,
+    )
+    allow_missing: bool = option(
+        False, "Continue if utterances in --ref have no list, or lists no usable recording in --audio, and say so."
+    )
+    ref_format: str | None = option(
+        None, "Format of --ref.  [default: detected]", choices=("kaldi", "trn", "stm", "plain")
+    )
+    format_name: str | None = option(None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS)
+    s2s: str = option(
+        "s2s",
+        "Column of the first-pass score. rank: no column, the order of the hypotheses.",
+        metavar="COLUMN|rank",
+    )
+    read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
+    """The options of the formats."""
+    recordings: str | None = option(
+        None,
+        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for context=N.  [default: each "
+        "id up to its last - _ . / or :]",
+        metavar="FILE",
+        reads=True,
+    )
+    audio: tuple[str, ...] = option(
+        (),
+        "Recordings of the utterances, for models that listen: Kaldi wav.scp (with segments beside it), a folder of "
+        "ID.wav, .flac, .ogg or .mp3, or a NeMo manifest. May be repeated.",
+        metavar="PATH",
+    )
+    strict: bool = option(
+        False,
+        "Report an error instead of a warning for input that needs repair: bytes that are not UTF-8, carriage returns, "
+        "byte order marks, duplicated hypotheses.",
+    )
+
+    def _how(self) -> dict[str, Any]:
+        """The arguments of every function that reads lists."""
+        return {
+            "format_name": self.format_name,
+            "s2s": self.s2s,
+            "strict": self.strict,
+            "options": self.read_options,
+        }
+
+    def read(self, paths: Sequence[str], need_references: bool = False, ref_option: str = "--ref") -> list[NbestList]:
+        """All lists; `ref_option` is named where references are missing."""
+        from rescore import formats
+
+        lists = formats.read(
+            paths,
+            references=self._references(),
+            need_references=need_references,
+            ref_option=ref_option,
+            allow_missing=self.allow_missing,
+            **self._how(),
+        )
+        return list(self._prepared(lists))
+
+    def read_dev(self, paths: Sequence[str], ref: Sequence[str]) -> list[NbestList]:
+        """Dev lists, which have references of their own."""
+        return replace(self, ref=tuple(ref)).read(paths, need_references=True, ref_option="--dev-ref")
+
+    def read_alone(self, path: str) -> list[NbestList]:
+        """The lists of a further system, without references."""
+        return replace(self, ref=()).read([path])
+
+    def read_output(self, path: str) -> list[NbestList]:
+        """N-best lists, or a 1-best text."""
+        from rescore import formats
+
+        return formats.read_output(path, self._references(), allow_missing=self.allow_missing, **self._how())
+
+    def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
+        """The lists as a stream, which --ref does not allow."""
+        from rescore import formats
+
+        if self.ref:
+            return iter(self.read(paths))
+        return self._prepared(formats.iterate(paths, **self._how()))
+
+    def _references(self) -> References | None:
+        """The files of references, if there are any."""
+        if not self.ref:
+            return None
+        from rescore.formats.references import References
+
+        return References(self.ref, self.ref_format)
+
+    def _prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        """With their recordings, where these are given."""
+        if self.recordings:
+            from rescore.formats.audio import with_recordings
+
+            lists = with_recordings(lists, Path(self.recordings))
+        if self.audio:
+            from rescore.formats.audio import with_audio
+
+            lists = with_audio(lists, self.audio, self.allow_missing)
+        return iter(lists)
+
+
+def _engine(text: str) -> str:
+    if text.partition(":")[0] not in ("local", "ray") or text.startswith("local:"):
+        raise ValueError(f"{text!r} is neither local nor ray[:ADDRESS]")
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageModelOptions(Declared):
+    """The language models of a command, and how they compute."""
+
+    title = "Language models"
+
+    lm: tuple[str, ...] = option(
+        (),
+        "Language model: a shipped model, or KIND and the PATH of a model. May be repeated. Kinds:",
+        metavar="KIND[:PATH]",
+        describes=KINDS,
+        reads=True,
+        common=True,
+    )
+    computing: ComputeOptions = option(ComputeOptions, nested=ComputeOptions)
+    cache: str | None = option(None, "Store scores in DIR, and reuse the scores of earlier runs.", metavar="DIR")
+    engine: str = option(
+        "local",
+        "local: score in this process. ray: score on all cores, GPUs or machines of the Ray cluster at ADDRESS; "
+        "without ADDRESS, start a cluster on this machine.",
+        metavar="local|ray[:ADDRESS]",
+        parse=_engine,
+    )
+    workers: int | None = option(None, "With ray: number of workers.  [default: one per GPU or core]", low=1)
+
+    def load(self) -> list[LanguageModel]:
+        """The models, here or in a cluster, which ends with the command."""
+        from rescore.lms import load_all
+
+        if self.computing.prompt:
+            able = [name for name in KINDS.names if KINDS[name].prompted]
+            if not any(spec.partition(":")[0] in able for spec in self.lm):
+                raise click.UsageError(f"--prompt needs --lm {' or '.join(able)}")
+        name, _, address = self.engine.partition(":")
+        if name == "local" or not self.lm:
+            if self.workers:
+                raise click.UsageError("--workers needs --engine ray")
+            return load_all(self.lm, self.computing, self.cache)
+        from rescore.scoring.cluster import Cluster
+
+        cluster = Cluster(self.lm, self.computing, self.cache, address or None, self.workers)
+        click.get_current_context().call_on_close(cluster.close)
+        return [*cluster.models]
+
+
+PLAIN = Offer(LanguageModelOptions, required=("lm",))
+"""The options of commands that need a language model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedWeights(Declared):
+    """Weights that were tuned before."""
+
+    weights: str | None = option(
+        None,
+        "Weights file from `rescore tune` or `rescore run --save-weights`.  [default: the first pass alone]",
+        metavar="FILE",
+        reads=True,
+        common=True,
+    )
+    force_weights: bool = option(
+        False, "Apply weights that were tuned on scores of another model; the signature then contains `forced`."
+    )
+
+    def load(self) -> Weights:
+        """The weights of the file; without a file, the first pass alone."""
+        from rescore.tuning import FIRST_PASS_ALONE, Weights
+
+        return Weights.load(Path(self.weights)) if self.weights else FIRST_PASS_ALONE
+
+
+def configured(
+    config: RunConfig,
+    lms: LanguageModelOptions | None = None,
+    weights: TunedWeights | None = None,
+    dev: Sequence[str] = (),
+    **more: Any,
+) -> RunConfig:
+    """The decisions of a command's options together; `dev` are paths of the dev lists, `more` further fields."""
+    if lms:
+        more |= {"lms": lms.lm, "cache": lms.cache}
+    if weights:
+        more["force_weights"] = weights.force_weights
+    return replace(config, dev=shown(", ".join(dev)) or None, **more)
+
+
+def with_one_metric(config: RunConfig) -> RunConfig:
+    """The config, for commands that measure one metric."""
+    if len(config.metrics) > 1:
+        raise click.UsageError("this command has one --metric")
+    return config
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerankedOutputs(Declared):
+    """Where reranked lists and texts go."""
+
+    output: str | None = option(
+        None,
+        "Write the reranked lists: .json or .jsonl, also .gz; - is stdout.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        writes="stdout",
+        common=True,
+    )
+    best: str | None = option(
+        None,
+        "Write the 1-best texts: .trn, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
+        metavar="FILE",
+        writes="stdout",
+        common=True,
+    )
+    segments: str | None = option(
+        None,
+        "Kaldi segments file with the start and end of each utterance, for --best in .ctm, .srt or .vtt.",
+        metavar="FILE",
+        reads=True,
+        needs="best",
+    )
+
+    def times(self) -> Times:
+        """What --segments says. Outputs that cannot be written are refused here, before anything is computed."""
+        from rescore.formats import check_output
+
+        if self.output:
+            check_output(self.output)
+        if self.best is None:
+            return None
+        from rescore.formats.audio import read_segments
+        from rescore.formats.best import check
+
+        times = read_segments(self.segments) if self.segments else None
+        check(self.best, times)
+        return times
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveOption(Declared):
+    curve: str | None = option(None, "Write the metric at each weight as CSV.", metavar="FILE", writes="stdout")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetokenizeOption(Declared):
+    detokenize: str | None = option(
+        None, "Undo Moses tokenisation in the output, for a language such as en or de.", metavar="LANGUAGE"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(Declared):
+    """The results file, and the names that it has in tables."""
+
+    title = "Report"
+
+    report: str | None = option(
+        None, "Write the results as JSON in full precision.", metavar="FILE", writes="stdout", common=True
+    )
+    table: tuple[str, ...] = option(
+        (),
+        "Write the results as a table, like `rescore report`: .md, .tex, .csv or .txt. May be repeated.",
+        metavar="FILE",
+        writes="stdout",
+    )
+    dataset: str | None = option(None, "Name of the test set in tables.  [default: from the path]", metavar="NAME")
+    system: str | None = option(None, "Name of the output in tables.  [default: the models]", metavar="NAME")
+
+    def check(self) -> None:
+        """Refuse tables of no known style before anything is computed."""
+        for path in self.table:
+            from rescore.reports.markup import endings, style_of
+
+            if style_of(path) is None:
+                raise click.UsageError(f"--table {path}: its ending is not one of {endings()}")
+
+    def write(self, results: Results, path: str) -> None:
+        """Name the results after the options or the path of the lists, and write them where asked for."""
+        from rescore import formats
+
+        name = "stdin" if path == "-" else shown(resolved(Path(path)).name).partition(".")[0]
+        results.dataset = self.dataset or name
+        results.system = self.system or results.system
+        if self.report:
+            from rescore.reports import files
+
+            with formats.opened(self.report) as file:
+                files.write(results, file)
+        for place in self.table:
+            from rescore.reports import overview
+            from rescore.reports.markup import style_of
+
+            with formats.opened(place) as file:
+                file.write(overview.render_overview([results], "espnet", str(style_of(place))) + "\n")
