@@ -27,8 +27,7 @@ from rapidfuzz.process import cdist
 
 from rescore.asr.channel import Channel, learn
 from rescore.asr.correct import FEATURES, Finder, Heard, Recording
-from rescore.asr.sounds import sounds
-from rescore.asr.terms import Term, TermIndex, read_terms, split
+from rescore.asr.terms import Term, TermIndex, read_terms, sounds, split
 from rescore.lms import shipped_models
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics.listed import WordList

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
         save_weights,
         score,
         to_frame,
-        tune,
         wer,
     )
     from rescore.config import RunConfig
     from rescore.lms.base import LanguageModel, Question, TokenScores
     from rescore.metrics import Normaliser
+    from rescore.pipeline import tune
     from rescore.reports.results import Results
     from rescore.rescorer import Choice, Rescorer
     from rescore.tuning.weights import Weights
@@ -43,6 +43,7 @@ _LATER = {
     "Weights": "rescore.tuning.weights",
     "confidence": "rescore.asr.confidence",
     "correct": "rescore.asr.correct",
+    "tune": "rescore.pipeline",
 }
 """What is imported when it is used, beside the functions of `rescore.api`: `import rescore` costs nothing."""
 

@@ -24,28 +24,22 @@ All scores are natural logs, higher is better. Whatever is the caller's to mend 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
-from numbers import Real
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rescore.errors import UserError, counted
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only networks need torch.
 if TYPE_CHECKING:
-    from rescore.config import RunConfig
+    from rescore.border import Scorer
     from rescore.lms import LanguageModel
     from rescore.lms.wrapped import Wrapped
     from rescore.metrics import Normaliser
     from rescore.reports.comparison import Comparison
     from rescore.reports.results import Results
     from rescore.tuning.weights import Weights
-
-Scorer = Callable[[Sequence[str]], Sequence[float]]
-"""A function that gives each of some sentences a score, natural log, higher is better."""
 
 
 def read(
@@ -157,157 +151,14 @@ def score(
         >>> score([["a b c", "a b"]], brevity)[0].hypotheses[1].scores["brevity"]
         -2.0
     """
-    from rescore import pipeline
+    from rescore import border, pipeline
 
-    every = checked_lists("score", lists, texts=True)
-    config = config_of(norm=norm, lms=_names(lms), **options)
-    plan = pipeline.resolve(config, every, load=lambda: as_models(lms), specs=specs_of(lms), measures=False)
+    every = border.checked_lists("score", lists, texts=True)
+    config = border.config_of(norm=norm, lms=border.names_of(lms), **options)
+    plan = pipeline.resolve(
+        config, every, load=lambda: border.as_models(lms), specs=border.specs_of(lms), measures=False
+    )
     return list(pipeline.score(plan, pipeline.expand(plan, every)))
-
-
-def _names(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
-    """The names of models, where all were given by name."""
-    names = tuple(lm for lm in lms if isinstance(lm, str))
-    return names if len(names) == len(lms) else ()
-
-
-def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageModel]:
-    from rescore.lms import each, load
-
-    return [
-        model
-        for item in given
-        for model in ([load(spec) for spec in each([item])] if isinstance(item, str) else [_as_model(item)])
-    ]
-
-
-def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
-    """The name of each model of `as_models`; None where it was given as a model or a function."""
-    from rescore.lms import each
-
-    return [spec for item in given for spec in (each([item]) if isinstance(item, str) else [None])]
-
-
-def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
-    from rescore.lms.function import FunctionModel
-
-    if hasattr(given, "score") and hasattr(given, "fingerprint"):
-        return cast("LanguageModel", given)
-    if callable(given):
-        return FunctionModel(given)
-    raise UserError(f"expected a model's name, a model or a function of sentences, found {type(given).__name__}")
-
-
-def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> list[NbestList]:
-    """The lists, if they are N-best lists as files may have them; with `texts` they may be lists of texts.
-
-    Raises:
-        UserError: they are something else, a list has no hypotheses, or a score is no number.
-    """
-    wanted = f"rescore.{function}: expected N-best lists (rescore.read makes them from files)"
-    if isinstance(lists, (str, Path, NbestList, Mapping)) or hasattr(lists, "iloc") or not isinstance(lists, Iterable):
-        raise UserError(f"{wanted}, found one {type(lists).__name__}")
-    every = []
-    for number, item in enumerate(lists, 1):
-        if texts and isinstance(item, Sequence) and not isinstance(item, str) and all(isinstance(t, str) for t in item):
-            ranked = [Hypothesis(text, {FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(item, 1)]
-            item = NbestList(str(number), ranked)
-        if not isinstance(item, NbestList):
-            raise UserError(f"{wanted}, found a {type(item).__name__} in place {number}")
-        if wrong := next((each for each in item.hypotheses if not isinstance(each, Hypothesis)), None):
-            raise UserError(
-                f"rescore.{function}: utterance {item.id} has a {type(wrong).__name__} as hypothesis; make a "
-                'rescore.Hypothesis("text", {"s2s": score}) of each'
-            )
-        check_scores(item, f"rescore.{function}: utterance {item.id}")
-        every.append(replace(item) if isinstance(item.references, str) else item)  # which refuses them
-    return every
-
-
-def as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]) -> Weights:
-    """Weights from what a user may give: also a dictionary, or the weight of the only LM column."""
-    from rescore.tuning import FIRST_PASS_ALONE, Weights
-    from rescore.tuning.folds import model_columns
-
-    if given is None:
-        return FIRST_PASS_ALONE
-    if isinstance(given, Weights):
-        return given
-    if isinstance(given, Mapping):
-        numbers = {name: float(weight) if isinstance(weight, Real) else weight for name, weight in given.items()}
-        return Weights(numbers, "given")
-    if not isinstance(given, Real):
-        raise UserError(
-            f"weights are a {type(given).__name__}; give rescore.Weights (rescore.load_weights reads a file), a "
-            "dictionary of columns, or one number"
-        )
-    columns = model_columns(lists[0]) if lists else []
-    if len(columns) != 1:
-        raise UserError(f"one number is the weight of one LM, but the lists have {len(columns)}: {', '.join(columns)}")
-    return Weights.interpolation({columns[0]: float(given)}, "given", "given")
-
-
-def config_of(
-    metric: str | None = None,
-    decision: str | None = None,
-    words: str | Path | None = None,
-    normaliser: Normaliser | None = None,
-    **others: Any,
-) -> RunConfig:
-    """The settings of a call: fields of `RunConfig`, and options of expansions; `rescore.plan.resolve` decides the
-    rest."""
-    from rescore.config import RunConfig
-    from rescore.metrics import MetricOptions, Normaliser
-    from rescore.metrics.listed import WordList
-    from rescore.options import OptionValues, flattened
-    from rescore.parts import did_you_mean
-
-    own = [field.name for field in fields(RunConfig)]
-    further = {name: others.pop(name) for name in [*others] if name not in own}
-    known = [entry.name for entry in flattened(RunConfig.declared()) if further]
-    if unknown := next((name for name in further if name not in known), None):
-        raise UserError(f"{unknown} is not an option{did_you_mean(unknown, known)}; rescore.RunConfig lists them")
-    if further:
-        others["expanding"] = OptionValues(**further)
-    listed = WordList.load(Path(words)) if words is not None else None
-    measuring = MetricOptions(normaliser=normaliser or Normaliser(), words=listed)
-    return RunConfig(metrics=(metric,) if metric else (), decide=decision, measuring=measuring, **others)
-
-
-def tune(
-    lists: Iterable[NbestList],
-    columns: Sequence[str] | None = None,
-    metric: str | None = None,
-    decision: str | None = None,
-    *,
-    words: str | Path | None = None,
-    normaliser: Normaliser | None = None,
-    **options: Any,
-) -> Weights:
-    """The weights of LM columns that give the best value of a metric on lists with references.
-
-    One column gets the best weight in [0, 1] of all; several are tuned together with a word bonus. On 500 lists or more
-    with a column of pseudo-log-likelihoods a bonus for each token is tuned as well. For BLEU there are no bonuses.
-
-    Args:
-        columns: None for those that `score` added; else all beside the first pass. metric: wer, cer, bleu, chrf or ter;
-            None for BLEU where lists have a source text, else WER.
-        decision: best, mbr or rover: what the weights (and the scale of posteriors) are tuned for.
-        words: a file of words, as `--words`: what the metrics bwer and uwer count, and what `boost=NUMBER` boosts.
-        normaliser: what counts as the same word, such as `rescore.Normaliser(split_hyphens=True)`; the weights keep it.
-        options: further fields of `rescore.RunConfig`, such as `components=True`.
-
-    Raises:
-        UserError: there are no lists, one has no reference, or there is no such column.
-    """
-    from rescore import pipeline
-
-    if isinstance(columns, str):
-        raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
-    config = config_of(metric, decision, words, normaliser, columns=tuple(columns or ()), **options)
-    every = checked_lists("tune", lists)
-    plan = pipeline.resolve(config, dev=every)
-    return pipeline.tune(plan, [*pipeline.expand(plan, every, dev=True)])
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:
@@ -319,10 +170,13 @@ def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | 
     Raises:
         UserError: a column that has a weight is missing.
     """
-    from rescore import pipeline
+    from rescore import border, pipeline
 
-    every = checked_lists("rerank", lists)
-    return [nbest for nbest, _ in pipeline.rerank(every, as_weights(weights, every), pipeline.RunConfig(), texts=False)]
+    every = border.checked_lists("rerank", lists)
+    return [
+        nbest
+        for nbest, _ in pipeline.rerank(every, border.as_weights(weights, every), pipeline.RunConfig(), texts=False)
+    ]
 
 
 def load_weights(path: str | Path) -> Weights:
@@ -365,11 +219,11 @@ def evaluate(
     Raises:
         UserError: there are no lists, one has no reference, or lacks a column that has a weight.
     """
-    from rescore import pipeline
+    from rescore import border, pipeline
 
-    every = checked_lists("evaluate", lists)
-    config = config_of(metric, decision, words, normaliser, scale=scale)
-    return pipeline.apply(every, as_weights(weights, every), config).results
+    every = border.checked_lists("evaluate", lists)
+    config = border.config_of(metric, decision, words, normaliser, scale=scale)
+    return pipeline.apply(every, border.as_weights(weights, every), config).results
 
 
 def compare(
@@ -391,11 +245,11 @@ def compare(
     Raises:
         UserError: a model cannot be loaded, or a list has no reference.
     """
-    from rescore import comparing
+    from rescore import border, comparing
 
-    sets = checked_lists("compare", lists), checked_lists("compare", dev)
-    config = config_of(metric, decision, words, normaliser, norm=norm, lms=_names(lms), **options)
-    return comparing.compare(*sets, config, lambda: as_models(lms), specs=specs_of(lms))
+    sets = border.checked_lists("compare", lists), border.checked_lists("compare", dev)
+    config = border.config_of(metric, decision, words, normaliser, norm=norm, lms=border.names_of(lms), **options)
+    return comparing.compare(*sets, config, lambda: border.as_models(lms), specs=border.specs_of(lms))
 
 
 def wer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
@@ -431,12 +285,13 @@ def to_frame(lists: Iterable[NbestList]) -> Any:
     Raises:
         UserError: neither package is installed.
     """
-    from rescore.reports.markup import as_frame
+    from rescore import border
+    from rescore.styles import as_frame
 
     rows = [
         {"id": nbest.id, "rank": rank, "text": hypothesis.text, **hypothesis.scores}
         | {"reference": nbest.references[0] if nbest.references else None, "source": nbest.source}
-        for nbest in checked_lists("to_frame", lists)
+        for nbest in border.checked_lists("to_frame", lists)
         for rank, hypothesis in enumerate(nbest.hypotheses, 1)
     ]
     return as_frame(rows)

@@ -67,7 +67,7 @@ def _entries(
             # A row without a model has a word bonus if the row with all models has it: this model is the difference.
             bonus = config.word_bonus if missing is None else WORDS in plan.tuning.bonuses
             own = resolve(replace(config, norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
-            tuned_before[key] = tune(replace(own, metrics=plan.metrics), dev)
+            tuned_before[key] = tune(dev, plan=replace(own, metrics=plan.metrics))
         weights = tuned_before[key]
         name = " + ".join(names) if missing is None else f"without {missing.name}"
         return Entry(name or plan.decision.name, lists, weights, weights.value, speed, missing is not None)

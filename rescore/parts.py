@@ -194,7 +194,7 @@ DECISIONS: Registry[Any] = Registry(
     {
         "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
         "mbr": ("rescore.decision.risk:MinimumBayesRisk", "minimum Bayes risk"),
-        "rover": ("rescore.asr.votes:Rover", "a vote on each word"),
+        "rover": ("rescore.asr.rover:Rover", "a vote on each word"),
     },
 )
 """How a text is chosen from a list: subclasses of `rescore.decision.DecisionRule`."""

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
+from typing import Any
 
 from rescore import decision
 from rescore.config import RunConfig
@@ -125,7 +126,7 @@ def run(
         if tuned_on is None and weights.tuned == "card":
             log.info("weight %g, from the model card of %s", weights.weights[plan.model_columns[0]], config.lms[0])
         if tuned_on is not None:
-            weights = tune(plan, tuned_on)
+            weights = tune(tuned_on, plan=plan)
         for parts in plan.folds:
             texts, of_folds = tuned_in_folds(parts, plan.metric, scored, plan.columns, plan.tuning)
             folded = [of_folds[fold] for fold in parts.fold]
@@ -205,12 +206,40 @@ def first_lists(lists: Iterable[NbestList], most: int = CHUNK) -> tuple[list[Nbe
     return first, chain(first, stream)
 
 
-def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
-    """The weights that are best on lists, for the plan's decision.
+def tune(
+    lists: Sequence[NbestList],
+    columns: Sequence[str] | None = None,
+    metric: str | None = None,
+    decision: str | None = None,
+    *,
+    plan: Plan | None = None,
+    **options: Any,
+) -> Weights:
+    """The weights of columns that give the best value of a metric on lists with references, for one decision.
+
+    One column gets the best weight in [0, 1] of all; several are tuned together with a word bonus. On 500 lists or more
+    with a column of pseudo-log-likelihoods a bonus for each token is tuned as well. For BLEU there are no bonuses.
+
+    Args:
+        lists: scored lists. With `plan`, they have the new hypotheses of the plan already.
+        columns: None for those that `score` added, else all beside the first pass.
+        metric: wer, cer, bleu, chrf or ter; None for BLEU where lists have a source text, else WER.
+        decision: best, mbr or rover: what the weights, and the scale of posteriors, are tuned for.
+        plan: all decisions (`rescore.plan.resolve`), in the place of the other arguments.
+        options: `words`, a file of words as `--words`; `normaliser`, what counts as the same word, such as
+            `rescore.Normaliser(split_hyphens=True)`, which the weights keep; and further fields of `rescore.RunConfig`,
+            such as `components=True`.
 
     Raises:
         UserError: there is no list; a list has no reference, or lacks a column.
     """
+    if plan is None:
+        from rescore.border import checked_lists, config_of  # here: commands make their plan themselves
+
+        config = config_of(metric, decision, columns=columns, **options)
+        lists = checked_lists("tune", lists)
+        plan = resolve(config, dev=lists)
+        lists = list(expand(plan, lists, dev=True))
     if not lists:
         raise UserError("no lists to tune on")
     added_columns(lists)  # all lists have them, or no list

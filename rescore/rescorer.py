@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from rescore import api, parts, pipeline
+from rescore import border, parts, pipeline
 from rescore.config import RunConfig
 from rescore.decision.rules import combine
 from rescore.errors import UserError
@@ -26,7 +26,7 @@ from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
 from rescore.tuning.weights import misfit
 
-Model = str | LanguageModel | api.Scorer
+Model = str | LanguageModel | border.Scorer
 """A language model: its name as `rescore.load` takes it, a model, or a function of sentences."""
 
 
@@ -79,7 +79,7 @@ class Rescorer:
                 or from another model than the weights were tuned with, or hypotheses lack that the weights need.
         """
         models: Sequence[Model] = lm if isinstance(lm, (list, tuple)) else [cast(Model, lm)]
-        self._loaded, self._specs = api.as_models(models), api.specs_of(models)
+        self._loaded, self._specs = border.as_models(models), border.specs_of(models)
         self._config = config or RunConfig()
         if isinstance(weights, (str, Path)):
             weights = Weights.load(Path(weights))
@@ -91,10 +91,10 @@ class Rescorer:
             self._config = replace(self._config, weights=(float(weights),))
             self._tuned = None
         else:
-            self._tuned = api.as_weights(weights, [])
+            self._tuned = border.as_weights(weights, [])
         self._plans: dict[tuple[bool, bool], Plan] = {}
         self._lock = threading.Lock()
-        dev_lists = api.checked_lists("Rescorer", dev)
+        dev_lists = border.checked_lists("Rescorer", dev)
         self._check(self._plan(dev_lists))
         self._calibration = self._calibrate(dev_lists) if dev_lists else None
 
@@ -154,7 +154,7 @@ class Rescorer:
 
     def choose_all(self, lists: Iterable[NbestList | Sequence[str]]) -> list[Choice]:
         """The decision about each list; their hypotheses are scored together."""
-        every = api.checked_lists("Rescorer.choose_all", lists, texts=True)
+        every = border.checked_lists("Rescorer.choose_all", lists, texts=True)
         return self.decide(self.score([every])[0])
 
     def score(self, sets: Sequence[Sequence[NbestList]]) -> list[list[NbestList]]:

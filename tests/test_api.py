@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rescore
-from rescore import api
+from rescore import api, pipeline
 from tests.conftest import ROOT, Run, read_report
 from tests.lms.test_ngram import ARPA
 
@@ -450,3 +450,8 @@ def test_sizes_inside_a_configuration_have_limits(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(inner), encoding="utf-8")
     with pytest.raises(rescore.UserError, match="num_hidden_layers is 1000000000"):
         check_sizes(tmp_path)
+
+
+def test_tuning_has_one_road() -> None:
+    """Python callers and commands call the same function."""
+    assert rescore.tune is pipeline.tune

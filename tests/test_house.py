@@ -20,6 +20,7 @@ LAYERS = [
     ["api"],
     ["comparing"],
     ["pipeline"],
+    ["border"],
     ["plan"],
     ["expansion"],
     ["config"],
@@ -58,7 +59,6 @@ WITH_TORCH = (
     "mt/quality_estimation.py",
     "mt/unified.py",
     "research",
-    "scoring/cluster.py",
 )
 
 

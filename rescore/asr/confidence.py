@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
-from rescore.api import as_weights, checked_lists
 from rescore.asr.written import Piece, pieces_of, tokens_of
+from rescore.border import as_weights, checked_lists
 from rescore.config import RunConfig
 from rescore.decision.rules import WeightsOf, combine, posteriors
 from rescore.errors import UserError, counted
@@ -252,6 +252,16 @@ class Confidences:
     calibrated: Quality | None
     """Quality of the confidences in `words`; None without references, or without dev lists."""
 
+    def __str__(self) -> str:
+        """The quality, in lines for the terminal; nothing without references."""
+        lines = []
+        if self.plain:
+            lines += [f"{counted(self.plain.words, 'word')}, {self.plain.correct:.1%} right"]
+            lines += [f"not calibrated     {self.plain}"]
+        if self.calibrated:
+            lines += [f"calibrated on dev  {self.calibrated}  ({self.calibration.signature})"]
+        return "\n".join(lines)
+
 
 def same_words(plan: Plan) -> Normaliser:
     """What the metric of a plan counts as the same word.
@@ -322,17 +332,6 @@ def confidence(
     fitting = as_weights(weights, every)
     suited(fitting, [*every, *dev_lists])
     return confidences(resolve(RunConfig(), dev_lists or every, weights=fitting), every, dev_lists).words
-
-
-def render(quality: Confidences) -> str:
-    """The quality, in lines for the terminal; nothing without references."""
-    lines = []
-    if quality.plain:
-        lines += [f"{counted(quality.plain.words, 'word')}, {quality.plain.correct:.1%} right"]
-        lines += [f"not calibrated     {quality.plain}"]
-    if quality.calibrated:
-        lines += [f"calibrated on dev  {quality.calibrated}  ({quality.calibration.signature})"]
-    return "\n".join(lines)
 
 
 ENDINGS = (".ctm", ".jsonl")

@@ -19,7 +19,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.channel import Channel
 from rescore.asr.formats.documents import Part, Replacement, Text, replaced
 from rescore.asr.terms import Span, Term, TermIndex, Word, read_terms, split
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.lms import shipped_models
 from rescore.lms.lexicon import NAME, Lexicon
@@ -463,20 +463,13 @@ def choose(candidates: Sequence[Candidate], threshold: float) -> list[Change]:
     return list(best[size][1])
 
 
-def correct(
-    texts: Iterable[str],
-    words: str | Path | Sequence[str],
-    *,
-    threshold: float | None = None,
-    recordings: Sequence[str] | None = None,
-) -> list[Corrected]:
-    """Texts in which words that sound like listed terms are corrected, each with its changes.
+def correct(texts: Iterable[str], words: str | Path | Sequence[str], threshold: float | None = None) -> list[Corrected]:
+    """Texts of one recording, in which words that sound like listed terms are corrected, each with its changes.
 
     Args:
-        texts: in the order of their recordings: whether a term occurs elsewhere in its recording counts.
+        texts: in order; whether a term occurs elsewhere in the texts counts.
         words: a file of terms, as `--words` of `rescore correct`, or its lines.
         threshold: least probability of a correction; None for the recommended one.
-        recordings: the recording of each text; None if all are of the same.
 
     Raises:
         UserError: the list of terms is absent, empty or damaged.
@@ -487,9 +480,4 @@ def correct(
         ('ask Goldman Sachs', 'gold man sacks')
     """
     listed = WordList.load(Path(words)) if isinstance(words, (str, Path)) else words
-    every = list(texts)
-    if recordings is not None and len(recordings) != len(every):
-        raise UserError(f"correct: {len(recordings)} recordings of {counted(len(every), 'text')}")
-    names = recordings or [""] * len(every)
-    pieces = [Text(str(n), name, text) for n, (text, name) in enumerate(zip(every, names, strict=True), 1)]
-    return Corrector(listed, threshold).texts(pieces)
+    return Corrector(listed, threshold).texts([Text(str(number), "", text) for number, text in enumerate(texts, 1)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -47,19 +47,14 @@ def merge(
             lack, or two columns would have the same name.
     """
     known = {nbest.id for nbest in first}
-    systems = {}
-    for name, lists in others.items():
-        column = free_name(name)
-        if column != name:
-            log.warning("the column of system %s is called %s, because the name %s is reserved", name, column, name)
-        systems[column] = {nbest.id: nbest for nbest in lists}
-        unknown = next((nbest.id for nbest in lists if nbest.id not in known), None)
+    systems = {free_name(name): {nbest.id: nbest for nbest in lists} for name, lists in others.items()}
+    for name, lists in systems.items():
+        unknown = next((utterance for utterance in lists if utterance not in known), None)
         if unknown is not None:
             raise UserError(
                 f"{name}: utterance {unknown} is not in the lists of the first system; give the same set of each"
             )
-        absent = len(known) - len(systems[column])
-        if absent:
+        if absent := len(known) - len(lists):
             log.warning(
                 "%s: %d of %d utterances are missing; for them, the hypotheses come from the other systems",
                 name,
@@ -75,32 +70,41 @@ def _merged(nbest: NbestList, others: Mapping[str, NbestList | None], normaliser
     def key(text: str) -> str:
         return " ".join(normaliser(text))
 
-    taken = {column for hypothesis in nbest.hypotheses for column in hypothesis.scores}
-    for name in others:
-        if name in taken:
+    best: dict[str, dict[str, float]] = {}
+    for name, theirs in others.items():
+        if name in nbest.hypotheses[0].scores:
             raise UserError(f"{name}: the lists of the first system have a column of that name; rename the file")
-    systems = {name: _best_scores(theirs, key) for name, theirs in others.items()}
+        scores = best[name] = {}
+        for hypothesis in theirs.hypotheses if theirs else ():  # of texts that are the same, the best score counts
+            text, score = key(hypothesis.text), hypothesis.scores[FIRST_PASS]
+            scores[text] = max(score, scores.get(text, score))
+
+    def columns_of(text: str) -> dict[str, float]:
+        columns = {}
+        for name, scores in best.items():
+            columns[name] = scores[text] if text in scores else worst(list(scores.values()))
+            columns[MISSING + name] = float(text not in scores)
+        return columns
+
     hypotheses = [
-        replace(
-            hypothesis,
-            scores={MISSING + FIRST_PASS: 0.0, **hypothesis.scores, **_scores(key(hypothesis.text), systems)},
-        )
-        for hypothesis in nbest.hypotheses
+        replace(one, scores={MISSING + FIRST_PASS: 0.0, **one.scores, **columns_of(key(one.text))})
+        for one in nbest.hypotheses
     ]
-    present = {key(hypothesis.text) for hypothesis in nbest.hypotheses}
-    columns = (FIRST_PASS, *component_columns(nbest))
-    absent = {name: worst(nbest.column(name)) for name in columns} | _missing(nbest) | {MISSING + FIRST_PASS: 1.0}
+    present = {key(one.text) for one in nbest.hypotheses}
+    absent = {name: worst(nbest.column(name)) for name in (FIRST_PASS, *component_columns(nbest))}
+    absent |= _missing(nbest) | {MISSING + FIRST_PASS: 1.0}
     for theirs in others.values():
-        for hypothesis in theirs.hypotheses if theirs else ():
-            text = _words(hypothesis.text)
-            if key(text) not in present:
-                present.add(key(text))
-                hypotheses.append(
-                    Hypothesis(text, {**absent, **_scores(key(text), systems)}, Origin.MERGED, hypothesis.times)
-                )
+        for one in theirs.hypotheses if theirs else ():
+            if (text := key(one.text)) not in present:
+                present.add(text)
+                scores = {**absent, **columns_of(text)}
+                hypotheses.append(Hypothesis(" ".join(one.text.split()), scores, Origin.MERGED, one.times))
     names = [*others, *(MISSING + system for system in (FIRST_PASS, *others))]
-    columns_of_systems = {name: Column.component(MERGED) for name in names}
-    return replace(nbest, hypotheses=hypotheses, provenance={**nbest.provenance, **columns_of_systems})
+    return replace(
+        nbest,
+        hypotheses=hypotheses,
+        provenance={**nbest.provenance, **{name: Column.component(MERGED) for name in names}},
+    )
 
 
 def lacking(nbest: NbestList) -> dict[str, float]:
@@ -118,27 +122,6 @@ def _missing(nbest: NbestList) -> dict[str, float]:
 def worst(scores: Sequence[float]) -> float:
     """The worst finite score, or 0: -inf for an unknown score would make a text impossible."""
     return min(filter(math.isfinite, scores), default=0.0)
-
-
-def _words(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _best_scores(nbest: NbestList | None, key: Callable[[str], str]) -> dict[str, float]:
-    """The first-pass score of each text by its normalised form; the best score of duplicate texts."""
-    scores: dict[str, float] = {}
-    for hypothesis in nbest.hypotheses if nbest else []:
-        text, score = key(hypothesis.text), hypothesis.scores[FIRST_PASS]
-        scores[text] = max(score, scores.get(text, score))
-    return scores
-
-
-def _scores(words: str, systems: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    columns = {}
-    for name, scores in systems.items():
-        columns[name] = scores[words] if words in scores else worst(list(scores.values()))
-        columns[MISSING + name] = float(words not in scores)
-    return columns
 
 
 def refuse_scored(nbest: NbestList, verb: str) -> None:

@@ -32,16 +32,12 @@ class Edit(NamedTuple):
 
 def edits_between(text: Sequence[str], other: Sequence[str]) -> tuple[Edit, ...]:
     """The spans in which `other` differs from `text`, from left to right, in an alignment with the fewest errors."""
-    spans: list[tuple[int, int, int, int]] = []
-    for code in Levenshtein.opcodes(text, other):
-        start, end, from_, to = code.src_start, code.src_end, code.dest_start, code.dest_end
-        if code.tag == "equal":
-            continue
-        if spans and spans[-1][1] == start and spans[-1][3] == from_:  # neighbours are one
-            spans[-1] = (spans[-1][0], end, spans[-1][2], to)
-        else:
-            spans.append((start, end, from_, to))
-    return tuple(Edit(start, end, tuple(other[from_:to])) for start, end, from_, to in spans)
+    edits, start, begin = [], 0, 0
+    for block in Levenshtein.editops(text, other).as_matching_blocks():  # the last one is empty, at both ends
+        if (start, begin) != (block.a, block.b):
+            edits.append(Edit(start, block.a, tuple(other[begin : block.b])))
+        start, begin = block.a + block.size, block.b + block.size
+    return tuple(edits)
 
 
 def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:

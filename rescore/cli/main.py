@@ -38,9 +38,12 @@ COMMANDS: Registry[click.Command] = Registry(
         "report": ("rescore.cli.report:report_command", "Make one table from several results files."),
         "check": ("rescore.cli.report:check_command", "Compare results with a golden file; exit 1 if they are worse."),
         "serve": ("rescore.service.command:command", "Run an HTTP service that reranks lists."),
-        "merge": ("rescore.asr.commands.merge:command", "Merge the lists of several systems for the same utterances."),
+        "merge": (
+            "rescore.asr.commands.merge:merge_command",
+            "Merge the lists of several systems for the same utterances.",
+        ),
         "combine": (
-            "rescore.asr.commands.combine:command",
+            "rescore.asr.commands.merge:combine_command",
             "Combine recognisers of whole recordings into lists of short pieces.",
         ),
         "convert": ("rescore.cli.convert:command", "Convert N-best lists to another format."),

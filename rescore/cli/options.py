@@ -203,8 +203,8 @@ class LanguageModelOptions(Declared):
     )
     workers: int | None = option(None, "With ray: number of workers.  [default: one per GPU or core]", low=1)
 
-    def load(self, skip: bool = False) -> list[LanguageModel]:
-        """The models, here or in a cluster, which ends with the command; `skip` as in `Cluster`."""
+    def load(self) -> list[LanguageModel]:
+        """The models, here or in a cluster, which ends with the command."""
         from rescore.lms import load_all
 
         if self.computing.prompt:
@@ -218,7 +218,7 @@ class LanguageModelOptions(Declared):
             return load_all(self.lm, self.computing, self.cache)
         from rescore.scoring.cluster import Cluster
 
-        cluster = Cluster(self.lm, self.computing, self.cache, address or None, self.workers, skip)
+        cluster = Cluster(self.lm, self.computing, self.cache, address or None, self.workers)
         click.get_current_context().call_on_close(cluster.close)
         return [*cluster.models]
 

@@ -61,22 +61,12 @@ class Scoring(Declared):
         metavar="FILE",
         writes="stdout",
     )
-    on_error: str = option(
-        "stop",
-        "stop: end at the first error. skip: with --engine ray, report and leave out lists whose scoring fails.",
-        choices=("stop", "skip"),
-    )
     count_tokens: bool | None = option(
         None,
         "Add the column tokens: the number of tokens of each hypothesis.  [default: yes if a model gives "
         "pseudo-log-likelihoods]",
         "--count-tokens/--no-count-tokens",
     )
-
-    @property
-    def skip(self) -> bool:
-        """Whether scoring continues after an error."""
-        return self.on_error == "skip"
 
 
 @options.command("score", config=options.config(options.MODELS, options.EXPANSION))
@@ -116,7 +106,7 @@ def command(
         measuring = MetricOptions(words=listed.words)
         config = options.configured(config, lms, measuring=measuring, count_tokens=own.count_tokens)
         head, lists = pipeline.first_lists(inputs.iterate(nbest), most=1)
-        plan = pipeline.resolve(config, head, load=lambda: lms.load(skip=own.skip), measures=False)
+        plan = pipeline.resolve(config, head, load=lms.load, measures=False)
         lists = pipeline.expand(plan, lists)
         with options.progress_bar(None, f"score {', '.join(model.name for model in plan.models)}") as bar:
             if lms.engine != "local" and output and output != "-" and not tokens:

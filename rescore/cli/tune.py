@@ -69,7 +69,7 @@ def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, in
     dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)
     lists, metric = list(pipeline.expand(plan, dev, dev=True)), plan.metric
-    weights = pipeline.tune(plan, lists)
+    weights = pipeline.tune(lists, plan=plan)
     if own.output == "-":
         click.echo(weights.to_json())
     else:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol, cast
 
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin, without_context
 from rescore.lms.base import WithNeighbours, as_scored
 from rescore.lms.context import ask
@@ -112,7 +112,7 @@ def _warn_of_case(lm: LanguageModel, window: Scored) -> None:
 def score_windows(
     lm: LanguageModel, parts: Iterable[list[WithNeighbours]], progress: OnProgress = lambda done: None
 ) -> Iterator[Scored]:
-    """Each window with the scores of its hypotheses, as a stream; one that could not be scored is empty.
+    """Each window with the scores of its hypotheses, as a stream.
 
     What is reported at the end: how many tokens the model does not know, and whether all its scores are the same.
     """
@@ -143,12 +143,6 @@ def score_windows(
     results = cast(Streaming, lm).stream(batches()) if streams else map(scores_of, batches())
     for result in results:
         window, places = begun.popleft()
-        if result is None:
-            log.warning(
-                "skipped: %s from %s to %s", counted(len(window), "list"), window[0].nbest.id, window[-1].nbest.id
-            )
-            yield []
-            continue
         done: Scored = []
         for placed, ranks in zip(window, places, strict=True):
             scores = [result[rank] for rank in ranks]
@@ -172,8 +166,8 @@ def score_windows(
 class Streaming(Protocol):
     """A language model with the capability `streams`: it scores batches ahead of their use, as on a cluster."""
 
-    def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores] | None]:
-        """Results in the order of the batches; None for a batch that cannot be scored and is skipped."""
+    def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores]]:
+        """Results in the order of the batches."""
         ...
 
 

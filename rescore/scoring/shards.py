@@ -94,5 +94,4 @@ class Shards:
 
     def _lists(self) -> Iterator[NbestList]:
         for path in self._paths:
-            if path.stat().st_size:  # empty where all its lists were skipped
-                yield from native.read(Source(path), ReadOptions())
+            yield from native.read(Source(path), ReadOptions())

@@ -293,7 +293,7 @@ def test_phrases_of_a_service_are_joined(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"r.ctm": CTM, "r.txt": "hello"}, "r.txt: recording r is in"),
+        ({"r.ctm": CTM, "r.txt": "hello"}, "r.txt: recording r is in another file"),
         ({"r.ctm": "r A 0.0 hello\n"}, "line 1: not CTM"),
         ({"r.ctm": "r A 0.0 -1 hello\n"}, "a duration is 0 or more"),
         ({"r.ctm": "r A x 1 hello\n"}, "line 1"),
@@ -308,13 +308,12 @@ def test_bad_files(files: dict[str, str], message: str, tmp_path: Path) -> None:
         read_recordings(tmp_path)
 
 
-def test_times_that_run_backwards_or_overlap(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_times_that_run_backwards_or_overlap(tmp_path: Path) -> None:
     """The words keep their order, and none is lost."""
     words = spoken(200)
     rows = [f"r 1 {(7 * place) % 50:.2f} 3.00 {word}\n" for place, word in enumerate(words)]
     (tmp_path / "r.ctm").write_text("".join(rows), encoding="utf-8")
     systems = {"a": read_recordings(tmp_path), "b": {"r": recording(" ".join(words), 0.5)}}
-    assert "times run backwards" in caplog.text
     lists = list(combine(systems, PLAIN))
     assert joined(lists, "a") == joined(lists, "b") == words
 

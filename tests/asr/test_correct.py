@@ -12,7 +12,6 @@ import pytest
 import rescore
 from rescore.asr.correct import FEATURES, Candidate, Change, Corrector, Trees, choose, log_odds
 from rescore.asr.formats.documents import Text
-from rescore.errors import UserError
 from rescore.metrics.listed import WordList
 from tests.conftest import ROOT
 
@@ -101,11 +100,6 @@ def test_the_recording_counts() -> None:
 
 def test_log_odds() -> None:
     assert log_odds(0.5) == 0 and log_odds(1.0) == np.inf and log_odds(0.0) == -np.inf
-
-
-def test_as_many_recordings_as_texts() -> None:
-    with pytest.raises(UserError, match="1 recordings of 2 texts"):
-        rescore.correct(["a", "b"], ["Goldman"], recordings=["x"])
 
 
 def test_chinese_names_in_text_without_blanks() -> None:

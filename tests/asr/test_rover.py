@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rescore.asr.rover import networks
-from rescore.asr.votes import Rover
+from rescore.asr.rover import Rover, networks
 from rescore.asr.written import rewritten
 from rescore.decision import ListWeights
 from rescore.metrics.wer import ErrorRate

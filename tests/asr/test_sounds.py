@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from rescore.asr.sounds import joined, sounds, spoken
+from rescore.asr.terms import joined, sounds, spoken
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from rescore.asr.sounds import sounds
-from rescore.asr.terms import CUTOFF, MOST_EDITS, PER_SPAN, Term, TermIndex, read_terms, split
+from rescore.asr.terms import CUTOFF, MOST_EDITS, PER_SPAN, Term, TermIndex, read_terms, sounds, split
 from rescore.errors import UserError
 from rescore.metrics.listed import WordList
 from tests.conftest import ROOT

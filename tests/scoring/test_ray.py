@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -167,13 +166,12 @@ def test_a_lost_node(nodes: Any, small_windows: None) -> None:
     check_against_local(batches, found)
 
 
-def check_against_local(batches: list[list[Question]], found: list[list[TokenScores] | None]) -> None:
+def check_against_local(batches: list[list[Question]], found: list[list[TokenScores]]) -> None:
     from rescore.lms import load
 
     lm = load("tta")
     assert len(found) == len(batches)
     for batch, theirs in zip(batches, found, strict=True):
-        assert theirs is not None
         assert [one.sum for one in lm.score(batch)] == [one.sum for one in theirs]
 
 
@@ -183,8 +181,8 @@ class Fragile:
     def __init__(self, *arguments: object) -> None:
         pass
 
-    def load(self) -> list[tuple[str, engine.About]]:
-        return [("lm", ("lm", "float32", "ab", Capabilities()))]
+    def load(self) -> list[engine.About]:
+        return [("lm", "lm", "float32", "ab", Capabilities())]
 
     def score(self, rank: int, batch: list[Question]) -> list[int]:
         if Question("kill") in batch:
@@ -203,9 +201,6 @@ def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(engine, "_Holder", Fragile)
     batches = [without_context(texts) for texts in (["a", "bb"], ["ccc", poison], ["d"])]
-    cluster = Cluster(["tta"], DEFAULT, None, workers=1, skip=True)
-    assert list(cluster.models[0].stream(batches)) == [[1, 2], None, [1]]
-    cluster.close()
     cluster = Cluster(["tta"], DEFAULT, None, workers=1)
     with pytest.raises(UserError, match=rf"cannot score 2 texts, the first is 'ccc': {told}"):
         list(cluster.models[0].stream(batches))
@@ -265,8 +260,11 @@ def test_what_was_done_before_is_not_blamed(workers: int, monkeypatch: pytest.Mo
     """Where a worker dies before the result of its last task arrived, too."""
     monkeypatch.setattr(engine, "_import_ray", LosingRay)
     batches = [without_context(texts) for texts in (["a", "bb"], ["e"], ["ccc", "kill"], ["d"], ["ff"])]
-    cluster = Cluster(["tta"], DEFAULT, None, workers=workers, skip=True)
-    assert list(cluster.models[0].stream(batches)) == [[1, 2], [1], None, [1], [2]]
+    cluster = Cluster(["tta"], DEFAULT, None, workers=workers)
+    stream = cluster.models[0].stream(batches)
+    assert [next(stream), next(stream)] == [[1, 2], [1]]
+    with pytest.raises(UserError, match="cannot score 2 texts, the first is 'ccc': killed its worker 3 times"):
+        next(stream)
 
 
 @installed
@@ -274,29 +272,14 @@ def test_an_error_of_the_user_in_a_worker(rescore: Run, nodes: Any) -> None:
     assert_one_line_error(rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray"), "nowhere")
 
 
-@pytest.mark.parametrize("listens", [False, True], ids=["nobody", "no cluster"])
-def test_an_address_that_does_not_answer(listens: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line, soon; Ray itself would wait for minutes, deaf to signals."""
-
-    class SilentRay:
-        def is_initialized(self) -> bool:
-            return False
-
-        def init(self, **options: object) -> None:
-            assert listens  # else it is not even asked
-            time.sleep(60)
-
-    monkeypatch.setattr(engine, "_import_ray", SilentRay)
-    monkeypatch.setattr(engine, "CONNECTING", 0.2)
-    began = time.monotonic()
+    monkeypatch.setattr(engine, "_import_ray", lambda: SimpleNamespace(is_initialized=lambda: False))
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        if listens:
-            server.listen()
-        with pytest.raises(UserError, match=f"^--engine ray:{address}: no cluster answers within 0 s"):
+        with pytest.raises(UserError, match=f"^--engine ray:{address}: no cluster answers .*; is its head running"):
             Cluster(["tta"], DEFAULT, None, address)
-    assert time.monotonic() - began < 30
 
 
 def test_a_cluster_that_starts_too_slowly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.options import option
-
-if TYPE_CHECKING:
-    from rescore.asr.confidence import Confidences
-    from rescore.formats.audio import RecordingSegment
-    from rescore.nbest import NbestList
-
-    Times = dict[str, RecordingSegment] | None
-    """Where utterances stand in recordings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,27 +31,8 @@ class WordsFile(options.Lists):
         reads=True,
     )
 
-    def times(self) -> Times:
-        """Where utterances stand, if this is given; a file that cannot be written is refused here, before any work."""
-        from rescore.asr.confidence import check_file
-        from rescore.formats.audio import read_segments
 
-        times = read_segments(self.segments) if self.segments else None
-        check_file(self.output, times is not None)
-        return times
-
-    def write(self, lists: Sequence[NbestList], confidences: Confidences, times: Times) -> None:
-        from rescore import formats
-        from rescore.asr.confidence import write
-
-        with formats.opened(self.output) as file:
-            write(self.output, file, lists, confidences.words, times)
-
-
-@options.command(
-    "confidence",
-    config=options.config(options.DECISION, options.MEASURES),
-)
+@options.command("confidence", config=options.config(options.DECISION, options.MEASURES))
 def command(
     file: WordsFile,
     weights: options.TunedWeights,
@@ -81,17 +52,21 @@ def command(
     isotonic regression. If the lists have references, the command prints the quality of the confidences with and
     without calibration.
     """
-    from rescore.asr.confidence import confidences, render
+    from rescore import formats
+    from rescore.asr.confidence import check_file, confidences, write
+    from rescore.formats.audio import read_segments
     from rescore.plan import resolve
     from rescore.tuning import suited
 
-    times = file.times()
+    segments = read_segments(file.segments) if file.segments else None
+    check_file(file.output, segments is not None)
     loaded = weights.load()
     lists = inputs.read(file.nbest)
     dev_lists = inputs.read_dev(dev.dev, dev.dev_ref) if dev.dev else []
     suited(loaded, [*lists, *dev_lists], weights.force_weights)
     plan = resolve(options.configured(config), dev_lists or lists, weights=loaded)
     confident = confidences(plan, lists, dev_lists)
-    file.write(lists, confident, times)
-    if quality := render(confident):
+    with formats.opened(file.output) as opened:
+        write(file.output, opened, lists, confident.words, segments)
+    if quality := str(confident):
         click.echo(quality, err=file.output == "-")

@@ -48,7 +48,7 @@ def command(own: Correction) -> None:
     rescore correct talk.srt --words terms.txt -o new.srt --explain -
     recogniser | rescore correct - --words terms.txt
 
-    TEXT is a 1-best text: plain lines, Kaldi text, trn, STM, CTM, SRT or VTT. The output has the same format, and
+    TEXT is a 1-best text: plain lines, Kaldi text, trn, CTM, SRT or VTT. The output has the same format, and
     new words have the times of those that they replace.
     """
     from contextlib import ExitStack

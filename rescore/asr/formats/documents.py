@@ -1,6 +1,6 @@
 """1-best texts that are read piece by piece and written back in their own format, with words replaced and times kept.
 
-Formats: trn, Kaldi text, plain lines, CTM, STM, and subtitles (SRT, VTT).
+Formats: trn, Kaldi text, plain lines, CTM, and subtitles (SRT; VTT is written alike).
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from rescore.errors import UserError
-from rescore.formats.references import is_stm
 from rescore.formats.source import Source
 from rescore.formats.text import begin_with_ids
 from rescore.formats.times import spread
 
-KINDS = ("plain", "kaldi", "trn", "ctm", "stm", "srt", "vtt")
+KINDS = ("plain", "kaldi", "trn", "ctm", "srt")
 """Formats that can be read and written back."""
 PAUSE, MOST_WORDS = 1.0, 200
 """In a CTM, a text ends at a silence of this many seconds, or at this number of words."""
@@ -61,23 +60,17 @@ def kind_of(source: Source) -> str:
     """The format of a document, from its beginning."""
     if source.is_folder:
         raise UserError(f"{source.name}: is a folder; give a file with texts")
-    head = source.head
-    lines = [line for line in head.split("\n") if line.strip()]
-    if len(head) >= 1 << 15 and len(lines) > 1:
-        lines.pop()  # it may be cut
-    if head.lstrip().startswith("WEBVTT"):
-        return "vtt"
     if source.peek.root:
         raise UserError(
             f"{source.name}: is JSON; correct its words as CTM: rescore rerank {source.name} --best words.ctm"
         )
-    if any(_CUE.match(line) for line in lines[:3]):
+    lines = [line for line in source.head.split("\n") if line.strip() and not line.startswith(";;")]
+    if len(source.head) >= 1 << 15 and len(lines) > 1:
+        lines.pop()  # it may be cut
+    if source.head.startswith("WEBVTT") or any(_CUE.match(line) for line in lines[:3]):
         return "srt"
-    lines = [line for line in lines if not line.startswith(";;")]
     if lines and all(_CTM.fullmatch(line.strip()) for line in lines):
         return "ctm"
-    if is_stm(lines):
-        return "stm"
     if lines and all(_TRN.search(line) for line in lines):
         return "trn"
     if begin_with_ids(lines) and (len(lines) > 1 or set(lines[0].split()[0]) & set("-_")):
@@ -87,16 +80,16 @@ def kind_of(source: Source) -> str:
 
 _CUE = re.compile(r"\s*(?:\d+:)?\d\d:\d\d[.,]\d{3} --> ")
 _CTM = re.compile(r"\S+\s+\S+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s+\S+)*")
-_STM = re.compile(r"\s*(\S+)(?:\s+\S+){2}(?:\s+\d+(?:\.\d+)?){2}(?:\s+<[^>]*>)?\s*")
 _TRN = re.compile(r"\(([^\s()]+)\)\s*$")
 _ID = re.compile(r"\s*(\S+)\s*")
 
 
 def parts(source: Source, kind: str) -> Iterator[Part]:
     """The parts of a document, which make up the document again when they are written."""
-    readers = {"ctm": _ctm_parts, "srt": _subtitle_parts, "vtt": _subtitle_parts}
-    if kind in readers:
-        return readers[kind](source)
+    if kind == "ctm":
+        return _ctm_parts(source)
+    if kind == "srt":
+        return _subtitle_parts(source)
     return (_line_part(line, number, source.stem, kind) for number, line in enumerate(source.lines(), 1))
 
 
@@ -110,22 +103,16 @@ def recording_of(utterance: str) -> str:
 
 
 def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
-    """A line of trn, Kaldi text, STM, or a plain line."""
-    name, recording, begin, end = str(number), stem, 0, len(line)
-    if not line.strip() or (kind in ("trn", "stm") and line.startswith(";;")):
+    """A line of trn or Kaldi text, or a plain line."""
+    if not line.strip() or (kind == "trn" and line.startswith(";;")):
         return _verbatim(f"{line}\n")
-    if kind == "trn" and (match := _TRN.search(line)):
-        name, end = match[1], match.start()
-    elif kind in ("kaldi", "stm") and (match := (_ID if kind == "kaldi" else _STM).match(line)):
-        name, begin = match[1], match.end()
-    if kind in ("trn", "kaldi"):
-        recording = recording_of(name)
-    elif kind == "stm":
-        recording = name
-    return Part(
-        Text(name, recording, line[begin:end]),
-        lambda changes: f"{line[:begin]}{replaced(line[begin:end], changes)}{line[end:]}\n",
-    )
+    name, recording, begin, end = str(number), stem, 0, len(line)
+    match = {"trn": _TRN.search, "kaldi": _ID.match}[kind](line) if kind != "plain" else None
+    if match:
+        name, recording = match[1], recording_of(match[1])
+        begin, end = (0, match.start()) if kind == "trn" else (match.end(), end)
+    text = line[begin:end]
+    return Part(Text(name, recording, text), lambda changes: f"{line[:begin]}{replaced(text, changes)}{line[end:]}\n")
 
 
 def _subtitle_parts(source: Source) -> Iterator[Part]:
@@ -172,9 +159,10 @@ def _ctm_parts(source: Source) -> Iterator[Part]:
         fields = line.split()
         is_word = len(fields) >= 5 and not line.startswith(";;")
         try:
-            start, duration = (float(field) for field in fields[2:4]) if is_word else (end, 0.0)
+            start, duration, *_ = map(float, fields[2:4] + fields[5:6]) if is_word else (end, 0.0)
         except ValueError:
-            raise UserError(f"{source.name}: line {number}: expected `recording channel start duration word`") from None
+            expected = "`recording channel start duration word` and perhaps a confidence"
+            raise UserError(f"{source.name}: line {number}: expected {expected}") from None
         goes_on = is_word and waiting and waiting[-1][:2] == fields[:2] and start - end <= PAUSE
         if waiting and not (goes_on and len(waiting) < MOST_WORDS):
             yield _ctm_part(waiting)
@@ -198,20 +186,11 @@ def _ctm_part(rows: list[list[str]]) -> Part:
             spans = [(float(row[2]), float(row[2]) + float(row[3])) for row in rows[first:last]]
             if len(spans) != len(new):  # the new words share the time by letters
                 spans = spread(new, (spans[0][0], spans[-1][1]))
-            rest = rows[first][5:]
-            if rest and last - first > 1:  # the confidence of several words is the lowest
-                rest = [min((row[5] for row in rows[first:last] if len(row) > 5), key=_confidence), *rest[1:]]
+            confidence = min((row[5:6] for row in rows[first:last]), key=lambda cells: [*map(float, cells)])
             for word, (start, end) in zip(new, spans, strict=True):
-                lines.append([*rows[first][:2], f"{start:.2f}", f"{end - start:.2f}", word, *rest])
+                lines.append([*rows[first][:2], f"{start:.2f}", f"{end - start:.2f}", word, *confidence])
             done = last
         return "".join(" ".join(row) + "\n" for row in [*lines, *rows[done:]])
 
     recording = rows[0][0]
     return Part(Text(f"{recording}-{rows[0][2]}", recording, " ".join(words)), render)
-
-
-def _confidence(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 1.0

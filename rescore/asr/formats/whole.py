@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 
 from rescore import formats
@@ -19,8 +19,6 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 log = logging.getLogger(__name__)
 
 Span = tuple[float, float]
-BACKWARDS = 1.0
-"""Seconds by which a word may start before its predecessor without a warning: recognisers overlap segments."""
 
 
 @dataclass(slots=True)
@@ -52,18 +50,14 @@ def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recordi
     """
     warnings = InputWarnings(strict)
     recordings: dict[str, Recording] = {}
-    places: dict[str, str] = {}
     for file in Source(path, warnings).files():
         for name, recording in _read_file(file).items():
             if name in recordings:
-                raise UserError(f"{file.name}: recording {name} is in {places[name]}, too; give each recording once")
-            recordings[name], places[name] = recording, file.name
+                raise UserError(f"{file.name}: recording {name} is in another file, too; give each recording once")
+            recordings[name] = recording
     warnings.report()
     if not recordings:
         raise UserError(f"{path}: no recording in it; give a file or a folder with CTM, STM, SRT, VTT, JSON or text")
-    for name, recording in recordings.items():
-        if any(second[0] < first[0] - BACKWARDS for first, second in pairwise(recording.times)):
-            log.warning("%s: recording %s: times run backwards; the words keep the order of the file", path, name)
     return recordings
 
 
@@ -96,20 +90,16 @@ def measured_recordings(path: str, references: str, strict: bool = False) -> lis
         log.warning(
             "%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], len(absent)
         )
+    texts = {name: outputs[name].text if name in outputs else "" for name in expected}
     return [
-        NbestList(
-            name,
-            [Hypothesis(outputs[name].text if name in outputs else "", {FIRST_PASS: 0.0})],
-            (whole.text,),
-            recording=name,
-        )
+        NbestList(name, [Hypothesis(texts[name], {FIRST_PASS: 0.0})], (whole.text,), recording=name)
         for name, whole in expected.items()
     ]
 
 
 def _ctm(source: Source) -> dict[str, Recording]:
     """`recording channel start duration word [confidence]`; two channels of a recording are two recordings."""
-    channels: dict[str, dict[str, Recording]] = {}
+    channels: dict[tuple[str, str], Recording] = {}
     for place, line in source.filled():
         cells = line.split()
         if cells[0].startswith(";;"):
@@ -119,14 +109,9 @@ def _ctm(source: Source) -> dict[str, Recording]:
         start, duration = (as_number(cell, place, "time") for cell in cells[2:4])
         if duration < 0:
             raise UserError(f"{place}: a duration is 0 or more, in seconds")
-        recording = channels.setdefault(cells[0], {}).setdefault(cells[1], Recording())
-        recording.words.append(cells[4])
-        recording.times.append((start, start + duration))
-    named = {}
-    for name, by_channel in channels.items():
-        for channel, recording in by_channel.items():
-            named[name if len(by_channel) == 1 else f"{name}-{channel}"] = recording
-    return named
+        channels.setdefault((cells[0], cells[1]), Recording()).add([cells[4]], [(start, start + duration)])
+    number = Counter(name for name, _ in channels)
+    return {name if number[name] == 1 else f"{name}-{channel}": words for (name, channel), words in channels.items()}
 
 
 _STM = re.compile(r"(\S+) \S+ \S+ (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")

@@ -1,0 +1,126 @@
+"""The border of Python callers: what a caller may give as lists, models, weights and settings becomes our types.
+
+Code behind the border checks nothing of it again. Whatever is the caller's to mend is a `UserError`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from numbers import Real
+from pathlib import Path
+from typing import Any, cast
+
+from rescore.config import RunConfig
+from rescore.errors import UserError
+from rescore.lms import LanguageModel, each, load
+from rescore.lms.function import FunctionModel
+from rescore.metrics import MetricOptions, Normaliser
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
+from rescore.options import OptionValues, flattened
+from rescore.parts import did_you_mean
+from rescore.tuning import FIRST_PASS_ALONE, Weights
+from rescore.tuning.folds import model_columns
+
+Scorer = Callable[[Sequence[str]], Sequence[float]]
+"""A function that gives each of some sentences a score, natural log, higher is better."""
+
+
+def names_of(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
+    """The names of models, where all were given by name."""
+    names = tuple(lm for lm in lms if isinstance(lm, str))
+    return names if len(names) == len(lms) else ()
+
+
+def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageModel]:
+    return [
+        model
+        for item in given
+        for model in ([load(spec) for spec in each([item])] if isinstance(item, str) else [_as_model(item)])
+    ]
+
+
+def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
+    """The name of each model of `as_models`; None where it was given as a model or a function."""
+    return [spec for item in given for spec in (each([item]) if isinstance(item, str) else [None])]
+
+
+def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
+    if hasattr(given, "score") and hasattr(given, "fingerprint"):
+        return cast("LanguageModel", given)
+    if callable(given):
+        return FunctionModel(given)
+    raise UserError(f"expected a model's name, a model or a function of sentences, found {type(given).__name__}")
+
+
+def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> list[NbestList]:
+    """The lists, if they are N-best lists as files may have them; with `texts` they may be lists of texts.
+
+    Raises:
+        UserError: they are something else, a list has no hypotheses, or a score is no number.
+    """
+    wanted = f"rescore.{function}: expected N-best lists (rescore.read makes them from files)"
+    if isinstance(lists, (str, Path, NbestList, Mapping)) or hasattr(lists, "iloc") or not isinstance(lists, Iterable):
+        raise UserError(f"{wanted}, found one {type(lists).__name__}")
+    every = []
+    for number, item in enumerate(lists, 1):
+        if texts and isinstance(item, Sequence) and not isinstance(item, str) and all(isinstance(t, str) for t in item):
+            ranked = [Hypothesis(text, {FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(item, 1)]
+            item = NbestList(str(number), ranked)
+        if not isinstance(item, NbestList):
+            raise UserError(f"{wanted}, found a {type(item).__name__} in place {number}")
+        if wrong := next((each for each in item.hypotheses if not isinstance(each, Hypothesis)), None):
+            raise UserError(
+                f"rescore.{function}: utterance {item.id} has a {type(wrong).__name__} as hypothesis; make a "
+                'rescore.Hypothesis("text", {"s2s": score}) of each'
+            )
+        check_scores(item, f"rescore.{function}: utterance {item.id}")
+        every.append(replace(item) if isinstance(item.references, str) else item)  # which refuses them
+    return every
+
+
+def as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]) -> Weights:
+    """Weights from what a user may give: also a dictionary, or the weight of the only LM column."""
+    if given is None:
+        return FIRST_PASS_ALONE
+    if isinstance(given, Weights):
+        return given
+    if isinstance(given, Mapping):
+        numbers = {name: float(weight) if isinstance(weight, Real) else weight for name, weight in given.items()}
+        return Weights(numbers, "given")
+    if not isinstance(given, Real):
+        raise UserError(
+            f"weights are a {type(given).__name__}; give rescore.Weights (rescore.load_weights reads a file), a "
+            "dictionary of columns, or one number"
+        )
+    columns = model_columns(lists[0]) if lists else []
+    if len(columns) != 1:
+        raise UserError(f"one number is the weight of one LM, but the lists have {len(columns)}: {', '.join(columns)}")
+    return Weights.interpolation({columns[0]: float(given)}, "given", "given")
+
+
+def config_of(
+    metric: str | None = None,
+    decision: str | None = None,
+    words: str | Path | None = None,
+    normaliser: Normaliser | None = None,
+    **others: Any,
+) -> RunConfig:
+    """The settings of a call: fields of `RunConfig`, and options of expansions; `rescore.plan.resolve` decides the
+    rest."""
+    from rescore.metrics.listed import WordList
+
+    if isinstance(columns := others.pop("columns", None), str):
+        raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
+    own = [field.name for field in fields(RunConfig)]
+    further = {name: others.pop(name) for name in [*others] if name not in own}
+    known = [entry.name for entry in flattened(RunConfig.declared()) if further]
+    if unknown := next((name for name in further if name not in known), None):
+        raise UserError(f"{unknown} is not an option{did_you_mean(unknown, known)}; rescore.RunConfig lists them")
+    if further:
+        others["expanding"] = OptionValues(**further)
+    listed = WordList.load(Path(words)) if words is not None else None
+    measuring = MetricOptions(normaliser=normaliser or Normaliser(), words=listed)
+    metrics = (metric,) if metric else ()
+    return RunConfig(metrics=metrics, decide=decision, measuring=measuring, columns=tuple(columns or ()), **others)
