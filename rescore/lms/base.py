@@ -7,16 +7,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.lms.options import TrainingOptions
 from rescore.nbest import Audio, Column, NbestList, Role
 from rescore.options import Declared, option
 from rescore.parts import KINDS
+
+if TYPE_CHECKING:
+    from rescore.lms.options import TrainingOptions
 
 Values = npt.NDArray[np.float64]
 
