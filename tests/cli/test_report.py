@@ -203,7 +203,7 @@ def test_an_empty_reference(rescore: Run, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert read_report(tmp_path / "e.r.json")["intervals"]["first_pass"] == pytest.approx([0.0, 100 / 3])
     assert "0.00-33.33" in done.stdout and rescore("report", "e.r.json").returncode == 0
-    done = rescore("eval", "e.json", "e.json", "--report", "-", "--test", "bootstrap")
+    done = rescore("eval", "e.json", "e.json", "--report", "-")
     assert done.returncode == 0 and json.loads(done.stdout)["systems"][0]["high"] == pytest.approx(100 / 3)
 
 
