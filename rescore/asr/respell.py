@@ -271,7 +271,6 @@ class TermRespeller:
                     for nbest, own in zip(window, ranks, strict=True)
                     for number, (_, one) in enumerate(own)
                 ]
-                self._corrector.restart()
                 corrections = iter(self._corrector.candidates(texts))
                 for nbest, own in zip(window, ranks, strict=True):
                     refuse_scored(nbest, "respell")
