@@ -17,7 +17,7 @@ import pytest
 import rescore
 from rescore import Rescorer, UserError, Weights, formats, pipeline
 from rescore.config import RunConfig
-from rescore.formats import native
+from rescore.formats.writing import as_json
 from rescore.lms.base import DEFAULT
 from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
@@ -244,7 +244,7 @@ def by_service(feature: Feature, test: list[NbestList]) -> list[str]:
     limits = service.Limits()
     batcher = service.Batcher(rescorer, limits)
     try:
-        body = json.dumps([native.as_json(nbest) for nbest in test]).encode()
+        body = json.dumps([as_json(nbest) for nbest in test]).encode()
         answers = batcher.submit(service.lists_of(body, limits)[0]).result(60)
     finally:
         batcher.close()

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.formats.source import read_lines
+from rescore.formats.text import read_lines
 from rescore.lms.tokenizer import Tokenizer
 
 NAME = "lexicon.txt.xz"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import as_number, grouped, numbered, split_id, strip_markup, table
+from rescore.formats.text import as_number, grouped, numbered, split_id, stem_of, strip_markup, table
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, free_name
 from rescore.options import Declared, option
 
@@ -130,7 +130,7 @@ class _Srilm:
         """`s2s` is the LM score and the acoustic score times --acoustic-scale (1/8), which have columns."""
         scale = options.of(AcousticScale).acoustic_scale
         for file in source.files():
-            nbest = NbestList(file.stem, [], provenance=_SRILM_COLUMNS)
+            nbest = NbestList(stem_of(file), [], provenance=_SRILM_COLUMNS)
             for place, line in file.filled():
                 if line.startswith(_DECIPHER):
                     raise UserError(f"{place}: Decipher's format is not read; convert it with SRILM's rescore-decipher")
