@@ -61,7 +61,7 @@ ROWS = {
 }
 
 
-HEAD = ["", "loss", "PPL a word", "rare words", "WER", "hyp/s", "parameters"]
+HEAD = ["", "loss", "PPL a word", "rare words", "WER", "parameters"]
 RARE = 10
 """Words that stand so often in the text, or less often, are rare; those that it does not have are left out."""
 
@@ -92,18 +92,17 @@ class Experiment:
         tokens = ("--tokens", self._file(name, "tokens"))
         run("score", "--text", self.references, "--lm", lm, *tokens, "-o", self._file(name, "text"))
         run(self.lists, "--lm", lm, "--folds", "5", "--report", self._file(name, "wer"))
-        run("bench", self.lists, "--lm", lm, "--lengths", "20", "-o", self._file(name, "speed"))
 
     def _file(self, name: str, what: str) -> Path:
         return self.out / f"{name.replace(', ', '-')}.{what}.json"
 
     def cells(self, name: str) -> list[str] | None:
         """A row of the table, if it was measured."""
-        if not self._file(name, "speed").exists():
+        if not self._file(name, "wer").exists():
             return None
-        wer, speed = (json.loads(self._file(name, what).read_text()) for what in ("wer", "speed"))
+        wer = json.loads(self._file(name, "wer").read_text())
         cells = ["", *self._of_words(name)]
-        cells += [f"{wer['metrics'][0]['reranked']:.2f}", f"{speed['models'][0]['rate']:,.0f}", ""]
+        cells += [f"{wer['metrics'][0]['reranked']:.2f}", ""]
         cells[0], cells[-1] = loss_and_parameters(self.out / self._folder(name))
         return [name, *cells]
 

@@ -146,6 +146,14 @@ class Column:
         return f"{self.model}@{self.fingerprint[:12]} {self.norm} {self.precision}"
 
 
+UNSPACED_LETTERS = (
+    "\u0e00-\u0e7f"  # Thai
+    "\u3040-\u30ff\uff66-\uff9f"  # Hiragana and Katakana
+    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+)
+"""Ranges of the letters of Chinese, Japanese and Thai, which put no blanks between words."""
+
+
 @dataclass(slots=True)
 class Hypothesis:
     """One candidate: `text` as the toolkit meant a person to read it, `scores` in natural log, higher is better."""

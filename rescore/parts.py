@@ -203,8 +203,7 @@ TESTS: Registry[Any] = Registry(
     "test",
     {
         "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
-        "bootstrap": ("rescore.metrics.further_tests:Bootstrap", "paired bootstrap"),
-        "mapsswe": ("rescore.metrics.further_tests:Mapsswe", "matched-pairs segment test, for WER"),
+        "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
 """Of the difference between two systems: classes with the methods of `SignificanceTest`."""

@@ -37,8 +37,7 @@ class TestOptions(Declared):
 
     test: str = option(
         "randomisation",
-        "Significance test: paired approximate randomisation, paired bootstrap, or the matched-pairs segment test (WER "
-        "only).",
+        "Significance test: paired approximate randomisation, or the matched-pairs segment test (WER only).",
         choices=TESTS,
     )
     by_speaker: bool = option(False, "Tests exchange, and intervals draw, whole speakers instead of utterances.")

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import Source
-from rescore.formats.text import add_once, identity_of, json_number, split_id
+from rescore.formats.text import add_once, identity_of, json_number, split_id, table
 from rescore.nbest import NO_AUDIO, Audio, NbestList
 
 log = logging.getLogger(__name__)
@@ -71,13 +71,12 @@ class RecordingSegment:
 def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
     """Kaldi's `segments`: `utterance recording start end`, in seconds."""
     segments: dict[str, RecordingSegment] = {}
-    for place, line in Source(path).filled():
-        cells = line.split()
+    for name, value in table(Path(path)).items():
         try:
-            name, recording, start, end = cells[0], cells[1], float(cells[2]), float(cells[3])
-        except (IndexError, ValueError):
-            raise UserError(f"{place}: expected `utterance recording start end`") from None
-        add_once(segments, name, RecordingSegment(recording, start, end), place)
+            recording, start, end = value.split()[:3]
+            segments[name] = RecordingSegment(recording, float(start), float(end))
+        except ValueError:
+            raise UserError(f"{path}: utterance {name}: expected `utterance recording start end`") from None
     return segments
 
 
@@ -85,15 +84,11 @@ def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestLis
     """The lists with their recordings: of each line of a file, the first field is an utterance, and the second its
     recording.
     """
-    recordings: dict[str, str] = {}
-    for place, line in Source(path).filled():
-        name, *more = line.split(maxsplit=2)
-        if not more or recordings.setdefault(name, more[0]) != more[0]:
-            raise UserError(f"{place}: expected UTTERANCE RECORDING, each utterance with one recording")
+    recordings = table(path)
     for nbest in lists:
-        if nbest.id not in recordings:
-            raise UserError(f"{path}: utterance {nbest.id} is not in it")
-        yield replace(nbest, recording=recordings[nbest.id])
+        if not recordings.get(nbest.id):
+            raise UserError(f"{path}: utterance {nbest.id} is not in it, or has no recording behind it")
+        yield replace(nbest, recording=recordings[nbest.id].split()[0])
 
 
 def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:
@@ -128,28 +123,24 @@ def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
 
 
 def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
+    """The recordings of NeMo's manifest; `offset` and `duration` beside a path say the part."""
     for place, line in source.filled():
         value = loads(line, place, line=True)
         if not isinstance(value, dict) or not isinstance(value.get("audio_filepath"), str):
             raise UserError(f"{place}: expected an object with audio_filepath")
         name = identity_of(value["id"] if "id" in value else value["audio_filepath"])
-        audio = entry_audio(value, "audio_filepath", name, place)
-        yield name, replace(audio, path=_located(audio.path, source.path.parent))
+        start, end = 0.0, None
+        if value.get("offset") is not None:  # without an offset, the duration describes the whole file
+            start = json_number(value["offset"], place, "offset")
+            if value.get("duration") is not None:
+                end = start + json_number(value["duration"], place, "duration")
+        path = _located(value["audio_filepath"], source.path.parent)
+        yield name, audio_part(Audio(path, start, end, name=name), place)
 
 
 def _located(path: str, folder: Path) -> str:
     """A path as it is; a relative path that is not there, from the folder of the file that names it."""
     return path if Path(path).is_absolute() or Path(path).exists() else str(folder / path)
-
-
-def entry_audio(value: Mapping[str, Any], key: str, name: str, place: str) -> Audio:
-    """The recording that a JSON object names; `offset` and `duration` beside the path say the part, as NeMo has it."""
-    if not isinstance(value[key], str) or not value[key]:
-        raise UserError(f"{place}: {key}: expected the path of an audio file")
-    start = json_number(value["offset"], place, "offset") if value.get("offset") is not None else 0.0
-    length = json_number(value["duration"], place, "duration") if value.get("duration") is not None else None
-    whole = length is None or "offset" not in value  # without an offset, the duration describes the whole file
-    return audio_part(Audio(value[key], start, None if whole or length is None else start + length, name=name), place)
 
 
 def audio_part(audio: Audio, place: str) -> Audio:

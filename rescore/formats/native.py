@@ -193,11 +193,7 @@ def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
 
 def _record(columns: Mapping[str, Column]) -> dict[str, Any]:
     """The record of columns under its key; empty where nothing is known of them."""
-    record = {
-        name: {key: value for key, value in asdict(column).items() if value is not None}
-        for name, column in columns.items()
-    }
-    return {"columns": record} if record else {}
+    return {"columns": {name: asdict(column) for name, column in columns.items()}} if columns else {}
 
 
 def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:

@@ -21,11 +21,10 @@ from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import grouped, identity_of, json_number, strip_markup
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 from rescore.options import Declared, option
-from rescore.parts import FORMATS
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """Endings of keys that hold parts of a score, such as `am_score`."""
-ROLES = ("id", "text", "score", "ref", "src", "audio")
+ROLES = ("id", "text", "score", "ref", "src")
 
 
 def _role(text: str) -> tuple[str, str]:
@@ -58,8 +57,6 @@ class Records:
     id: tuple[str, ...] = ("id",)
     ref: tuple[str, ...] = ("ref", "reference", "references")
     src: tuple[str, ...] = ("src", "source")
-    audio: tuple[str, ...] = ()
-    """The path of the recording; read only where --field names its key."""
     needs: tuple[str, ...] = ()
     """Keys that tell this layout from others; without them any JSON has it."""
     costs: bool = False
@@ -93,7 +90,11 @@ class Records:
             raise UserError(f"{place}: expected an object, found {json.dumps(value)[:40]}")
         key = first_of(value, self.text)
         if key is None:
-            raise UserError(f"{place}: {self._missing_text(list(value))}")
+            shown = ", ".join(list(value)[:8])[:200] or "none"
+            raise UserError(
+                f"{place}: no hypotheses in the keys {shown} ({self.title}); name your keys with "
+                "--field text=KEY, --field score=KEY, --field id=KEY"
+            )
         named = first_of(value, self.id)
         identity = identity_of(value[named]) if named else str(number)
         hypotheses = [self._hypothesis(entry, place) for entry, place in self._entries(value, key, place)]
@@ -104,10 +105,6 @@ class Records:
             self._source(value, place),
             provenance=self._provenance(hypotheses),
         )
-        if (recorded := first_of(value, self.audio)) is not None:
-            from rescore.formats.audio import entry_audio
-
-            nbest.audio = entry_audio(value, recorded, identity, place)
         return (identity if named and isinstance(value[key], str) else None), nbest
 
     def _entries(self, value: dict[str, Any], key: str, place: str) -> Iterator[tuple[Any, str]]:
@@ -182,18 +179,6 @@ class Records:
         if key is not None and not isinstance(value[key], str):
             raise UserError(f"{place}: the source is {json.dumps(value[key])[:40]}, not a text")
         return None if key is None else str(value[key])
-
-    def _missing_text(self, keys: Sequence[str]) -> str:
-        """The message about records without hypotheses: the nearest layout, and the missing keys."""
-        shown = ", ".join(keys[:8])[:200] + (", ..." if len(keys) > 8 else "") or "none"
-        if len(self.text) == 1 and not self.needs:
-            return f"no {self.text[0]} in it (its keys: {shown})"
-        layouts = [part for name in FORMATS.names if isinstance(part := FORMATS[name], Records)]
-        near = max(layouts, key=lambda layout: len({*layout.text, *layout.score, *layout.id, *layout.ref} & set(keys)))
-        return (
-            f"no hypotheses found in the keys {shown}; the nearest format is {near.title}, with hypotheses in "
-            f"{near.text[0]}; name your keys with --field text=KEY, --field score=KEY, --field id=KEY"
-        )
 
 
 def records_of(source: Source) -> Iterator[tuple[int, Any, str]]:

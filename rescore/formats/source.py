@@ -261,7 +261,7 @@ class Source:
         """The beginning of a JSON text; of a file, the first line is read if 64 KiB are not enough."""
         peek = JsonPeek.of(self.head)
         if peek.lines and not peek.inner and len(self.head) >= HEAD // 4 and self.is_regular:
-            with self._open(silent=True) as file:
+            with self._open() as file:
                 peek = JsonPeek.of(file.readline(LONGEST_FIRST_LINE).removeprefix("\ufeff"))
         return peek
 
@@ -270,7 +270,7 @@ class Source:
         return "stdin" if self.is_stdin else utterance_of(self.path.name)
 
     @contextmanager
-    def _open(self, silent: bool = False) -> Iterator[IO[str]]:
+    def _open(self) -> Iterator[IO[str]]:
         """The text, decompressed and decoded; lines end where a newline is, nowhere else."""
         with as_user_errors(self.name), open(self.path, "rb") if self.is_regular else nullcontext() as file:
             if file is None:
@@ -283,7 +283,7 @@ class Source:
             # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
             with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:
                 yield text
-        if self._alone and not silent:
+        if self._alone:
             self.warnings.report()
 
     def lines(self, crlf: bool = False) -> Iterator[str]:

@@ -7,12 +7,8 @@ import re
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
-UNSPACED_LETTERS = (
-    "\u0e00-\u0e7f"  # Thai
-    "\u3040-\u30ff\uff66-\uff9f"  # Hiragana and Katakana
-    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
-)
-"""Ranges of the letters of Chinese, Japanese and Thai, which put no blanks between words."""
+from rescore.nbest import UNSPACED_LETTERS
+
 _THAI_MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
 _TIMED = re.compile(f"\\s*(?:[{UNSPACED_LETTERS}][{_THAI_MARKS}]*|[^{UNSPACED_LETTERS}\\s]+)")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rescore.errors import UserError, counted
 from rescore.formats.source import ReadOptions, Source
@@ -48,72 +48,38 @@ class _Fairseq:
         values, or the H tokens and the end.
         """
         lenpen = options.of(FairseqOptions).lenpen
-        blocks: dict[int, _Block] = {}
-        for number, text in enumerate(source.lines(), 1):
-            if match := _LINE.fullmatch(text):
-                block = blocks.setdefault(int(match[2]), _Block())
-                _take(block, match[1], match[3] or "", number, f"{source.name}: line {number}")
-        for index in sorted(blocks):
-            block = blocks[index]
-            hypotheses = []
-            for candidate in block.candidates:
-                mean = candidate.score * math.log(2)
-                try:
-                    scores = {FIRST_PASS: mean, SUM: mean * candidate.tokens**lenpen}
-                except OverflowError:
-                    raise UserError(
-                        f"{source.name}: line {candidate.line}: {counted(candidate.tokens, 'token')} to the power of "
-                        f"--lenpen {lenpen:g} is too large a number"
-                    ) from None
-                hypotheses.append(Hypothesis(strip_markup(candidate.text), scores))
-            reference = () if block.reference is None else (strip_markup(block.reference.replace("<<unk>>", "<unk>")),)
-            said = None if block.source is None else undo_entities(undo_bpe(block.source))
-            yield NbestList(str(index), hypotheses, reference, said)
+        lists: dict[int, NbestList] = {}
+        for place, text in source.filled():
+            match = _LINE.fullmatch(text)
+            if match is None:
+                continue
+            kind, index, rest = match[1], int(match[2]), match[3] or ""
+            nbest = lists.setdefault(index, NbestList(str(index), []))
+            if kind == "S":
+                nbest.source = undo_entities(undo_bpe(rest))
+                continue
+            if kind == "T":
+                nbest.references = (strip_markup(rest.replace("<<unk>>", "<unk>")),)
+                continue
+            score, _, said = rest.partition("\t")
+            mean = 0.0 if kind == "P" else as_number(score, place) * math.log(2)
+            if kind == "H":
+                scores = {FIRST_PASS: mean, SUM: mean * (len(said.split()) + 1) ** lenpen}
+                nbest.hypotheses.append(Hypothesis(strip_markup(said), scores))
+                continue
+            if not nbest.hypotheses:
+                raise UserError(f"{place}: a {kind}- line before the first H- line of its sentence")
+            last = nbest.hypotheses[-1]
+            if kind == "P":
+                last.scores[SUM] = last.scores[FIRST_PASS] * max(1, len(rest.split())) ** lenpen
+            elif mean != last.scores[FIRST_PASS]:
+                raise UserError(f"{place}: the D- line has another score than the H- line before it")
+            else:
+                last.text = strip_markup(said)
+        yield from (lists[index] for index in sorted(lists))
 
 
 _LINE = re.compile(r"([STHDP])-(\d{1,18})(?:\t(.*))?", re.DOTALL)
-
-
-@dataclass(slots=True)
-class _Candidate:
-    score: float  # per token, base 2
-    text: str
-    line: int
-    tokens: int  # how many the score is a mean over, </s> included
-
-
-@dataclass(slots=True)
-class _Block:
-    source: str | None = None
-    reference: str | None = None
-    candidates: list[_Candidate] = field(default_factory=list)
-
-
-def _take(block: _Block, kind: str, rest: str, number: int, place: str) -> None:
-    if kind == "S":
-        block.source = rest
-    elif kind == "T":
-        block.reference = rest
-    elif kind == "H":
-        score, text = _score_and_text(rest, place)
-        block.candidates.append(_Candidate(score, text, number, len(text.split()) + 1))
-    elif not block.candidates:
-        raise UserError(f"{place}: a {kind}- line before the first H- line of its sentence")
-    elif kind == "D":
-        score, text = _score_and_text(rest, place)
-        if score != block.candidates[-1].score:
-            raise UserError(
-                f"{place}: the D- line has the score {score}, but H- line {block.candidates[-1].line} has "
-                f"{block.candidates[-1].score}"
-            )
-        block.candidates[-1].text = text
-    else:
-        block.candidates[-1].tokens = len(rest.split())
-
-
-def _score_and_text(rest: str, place: str) -> tuple[float, str]:
-    score, _, text = rest.partition("\t")
-    return as_number(score, place), text
 
 
 class _Moses:

@@ -66,8 +66,6 @@ def written_formats() -> list[str]:
 def opened(path: str) -> Iterator[IO[str]]:
     """A text file to write, gzipped where the name ends in .gz, renamed into place when done; `-` is stdout."""
     if path == "-":
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(line_buffering=True)  # the reader of the pipe gets each list when it is answered
         yield sys.stdout
         return
     try:

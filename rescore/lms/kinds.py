@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from rescore.errors import UserError
 from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, LanguageModel, Report, Spec
 from rescore.lms.config import NetworkConfig
-from rescore.lms.options import TrainingOptions
 from rescore.parts import KINDS, resolve
 
 if TYPE_CHECKING:
     from rescore.lms.networks import Network
+    from rescore.lms.options import TrainingOptions
     from rescore.lms.scorers import Network as ScoredNetwork
     from rescore.lms.scorers import NetworkScorer
     from rescore.lms.tokenizer import Tokenizer
@@ -33,7 +33,6 @@ class NeuralKind(Kind):
     """A kind of network. A new kind implements the members declared here; training, checkpoints, scoring, the cache and
     the command line then support it."""
 
-    uses_torch = True
     is_network = True
     family: ClassVar[str] = "transformer"
     """Kinds of the same family can start from each other's weights."""

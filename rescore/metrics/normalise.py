@@ -11,8 +11,8 @@ from importlib import import_module
 from importlib.metadata import version
 
 from rescore.errors import UserError
-from rescore.formats.times import UNSPACED_LETTERS
 from rescore.metrics.counting import error_counts
+from rescore.nbest import UNSPACED_LETTERS
 from rescore.options import Declared, option
 
 UNKNOWN = ("<unk>", "[unk]")

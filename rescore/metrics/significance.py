@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -57,16 +57,9 @@ def paired_randomisation(
 
 def paired_interval(metric: Metric, first: Sequence[Counts], second: Sequence[Counts]) -> tuple[float, float]:
     """The bootstrap's 95 % interval of the difference of two systems, second less first, on the same samples."""
-    ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    return _interval(differences(metric, ours, theirs, SAMPLES))
-
-
-def differences(metric: Metric, ours: Counts, theirs: Counts, trials: int) -> Values:
-    """Of the values of two systems in samples, second less first, where both have one."""
-    sums = [[_sums(samples, rows) for rows in (ours, theirs)] for samples in _resamples(len(ours), trials)]
-    first, second = (metric.values(np.concatenate(side)) for side in zip(*sums, strict=True))
-    defined = np.isfinite(first) & np.isfinite(second)
-    return np.asarray(second[defined] - first[defined], dtype=np.float64)
+    ours, theirs = _values(metric, first), _values(metric, second)
+    defined = np.isfinite(ours) & np.isfinite(theirs)
+    return _interval(theirs[defined] - ours[defined])
 
 
 def confidence_interval(metric: Metric, rows: Sequence[Counts]) -> tuple[float, float]:
@@ -74,10 +67,19 @@ def confidence_interval(metric: Metric, rows: Sequence[Counts]) -> tuple[float, 
 
     Samples without a value, such as the error rate of empty references, do not count.
     """
-    statistics = np.asarray(rows, dtype=np.int64)
-    sums = np.concatenate([_sums(samples, statistics) for samples in _resamples(len(statistics), SAMPLES)])
-    values = metric.values(sums)
+    values = _values(metric, rows)
     return _interval(values[np.isfinite(values)])
+
+
+def _values(metric: Metric, rows: Sequence[Counts]) -> Values:
+    """(samples,) the metric of each bootstrap sample (Koehn 2004); sets of one size have equal samples."""
+    statistics = np.asarray(rows, dtype=np.int64)
+    random = np.random.default_rng(SEED)
+    sums = []
+    for number in _chunks(SAMPLES, len(statistics)):
+        drawn = random.choice(len(statistics), size=(number, len(statistics)), replace=True)
+        sums.append(_sums(np.stack([np.bincount(row, minlength=len(statistics)) for row in drawn]), statistics))
+    return metric.values(np.concatenate(sums))
 
 
 def _interval(values: Values) -> tuple[float, float]:
@@ -91,14 +93,6 @@ def _chunks(trials: int, units: int) -> list[int]:
     """Numbers of trials that are drawn together; multiples of 32, so that random bits do not depend on the cut."""
     size = max(32, _CELLS // max(units, 1) // 32 * 32)
     return [min(size, trials - start) for start in range(0, trials, size)]
-
-
-def _resamples(units: int, trials: int) -> Iterator[Counts]:
-    """(some trials, units) how often each unit is drawn, until all trials are made."""
-    random = np.random.default_rng(SEED)
-    for number in _chunks(trials, units):
-        drawn = random.choice(units, size=(number, units), replace=True)
-        yield np.stack([np.bincount(row, minlength=units) for row in drawn])
 
 
 def _sums(samples: npt.NDArray[Any], statistics: Counts) -> Counts:
@@ -192,7 +186,7 @@ class PairedTest:
         unit = "speaker" if self.by_speaker else "recording" if whole else "utterance"
         words = metric.unit == "word" and not self.by_speaker
         log.warning(
-            "only %s: randomisation gives no p-value below about %g, and the p-value of the bootstrap is too small%s",
+            "only %s: randomisation gives no p-value below about %g%s",
             *(counted(number, unit), 2.0 ** (1 - number)),
             "; give --test mapsswe, which compares segments" if words else "",
         )

@@ -28,10 +28,10 @@ def test_words_that_are_ids_of_others(tmp_path: Path) -> None:
 def test_numbers_that_may_be_ids_or_words(tmp_path: Path) -> None:
     ref = tmp_path / "ref"
     ref.write_text("1 cat sat\n0 dogs ran\n")
-    with pytest.raises(UserError, match="Say it with --ref-format kaldi or plain"):
-        read(ref, ["0", "1"])
+    assert read(ref, ["0", "1"]) == read(ref, ["0", "1"], "kaldi") == ["dogs ran", "cat sat"]
     assert read(ref, ["0", "1"], "plain") == ["1 cat sat", "0 dogs ran"]
-    assert read(ref, ["0", "1"], "kaldi") == ["dogs ran", "cat sat"]
+    ref.write_text("1 cat sat\n1 dog ran\n")
+    assert read(ref, ["0", "1"]) == ["1 cat sat", "1 dog ran"]
     ref.write_text("0 a\n1 b\n10 c\n2 d\n")  # sorted as Kaldi sorts
     assert read(ref, ["0", "1", "2", "10"]) == ["a", "b", "d", "c"]
 
@@ -87,4 +87,6 @@ def test_a_segments_file_has_times(rescore: Run, tmp_path: Path) -> None:
     hypothesis = {"text": "a", "score": -1, "times": [[0, 1]]}
     (tmp_path / "l.jsonl").write_text(json.dumps({"id": "spk-1", "hyps": [hypothesis]}) + "\n")
     (tmp_path / "segments").write_text("spk-1 talk\n")
-    assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "p.ctm", "--segments", "segments"), "line 1: expected")
+    assert_one_line_error(
+        rescore("rerank", "l.jsonl", "--best", "p.ctm", "--segments", "segments"), "utterance spk-1: expected"
+    )

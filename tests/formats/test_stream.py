@@ -56,7 +56,7 @@ def test_one_recording_of_each_utterance(tmp_path: Path) -> None:
     (tmp_path / "utt2spk").write_text("u1 a\nu1 a\nu2 b\n")
     assert [nbest.recording for nbest in with_recordings(lists, tmp_path / "utt2spk")] == ["a", "b"]
     (tmp_path / "utt2spk").write_text("u1 a\nu1 b\n")
-    with pytest.raises(UserError, match="line 2: expected UTTERANCE RECORDING, each utterance with one recording"):
+    with pytest.raises(UserError, match="line 2: utterance u1 is duplicated"):
         list(with_recordings(lists, tmp_path / "utt2spk"))
 
 

@@ -151,9 +151,7 @@ def test_fields_are_named(rescore: Run, tmp_path: Path) -> None:
 
 def test_unknown_files_name_what_is_nearest(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"sequence": ["a"], "sequences_scores": [-1]}')
-    assert_one_line_error(
-        rescore("convert", "x.json"), "sequence, sequences_scores", "nearest format is Hugging Face generate"
-    )
+    assert_one_line_error(rescore("convert", "x.json"), "sequence, sequences_scores", "--field text=KEY")
     (tmp_path / "lines").write_text("a b\na c\n")
     assert_one_line_error(rescore("convert", "lines"), "--format opennmt --nbest-size N")
     lists = rescore("convert", "lines", "--format", "opennmt", "--nbest-size", "2").stdout

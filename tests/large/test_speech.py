@@ -189,7 +189,7 @@ def test_python_and_one_command(rescore: Run, folders: dict[str, Path], tmp_path
 
 
 def test_lists_that_name_their_recordings(rescore: Run, folders: dict[str, Path], tmp_path: Path) -> None:
-    """A key of native lists or of other JSON, a part of a file, and the file itself."""
+    """The path of a file, a part of a file, and the file itself."""
     import base64
 
     path = sound(tmp_path / "a.wav", 1.0)
@@ -201,11 +201,6 @@ def test_lists_that_name_their_recordings(rescore: Run, folders: dict[str, Path]
         done = rescore("score", "n.jsonl", "--lm", spec("moonshine", folders["moonshine"]))
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout.splitlines()[0])["audio"] == audio
-    (tmp_path / "r.jsonl").write_text(json.dumps({"utt": "u", "nbest": ["a", "b"], "wave": str(path)}) + "\n")
-    done = rescore(
-        "score", "r.jsonl", "--field", "audio=wave", "--s2s", "rank", "--lm", spec("moonshine", folders["moonshine"])
-    )
-    assert done.returncode == 0, done.stderr
     for audio in {"path": "a.wav", "start": 3, "end": 2}, {"base64": "???"}, {"path": ""}, {"path": "a", "x": 1}:
         (tmp_path / "n.jsonl").write_text(json.dumps({"id": "u", "hyps": hyps, "audio": audio}) + "\n")
         assert_one_line_error(

@@ -249,7 +249,9 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     expected = sum(definition("tta", folders["tta"], [], SHORT[1], SHORT[2:3]))
     assert second["hyps"][0]["scores"]["tta:context=1"] == pytest.approx(expected, abs=1e-4)
     (tmp_path / "utt2spk").write_text("a-0 x\na-1 y\na-2\n")
-    assert_one_line_error(rescore(*apart, "utt2spk"), "utt2spk: line 3: no recording behind 'a-2'")
+    assert_one_line_error(
+        rescore(*apart, "utt2spk"), "utt2spk: utterance a-2 is not in it, or has no recording behind it"
+    )
     (tmp_path / "utt2spk").write_text("a-0 x\na-1 y\na-2 x\n")
     assert_one_line_error(rescore(*apart, "utt2spk"), "a-2: comes after a-1")
     (tmp_path / "utt2spk").write_text("a-0 x\na-1 x\n")

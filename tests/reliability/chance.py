@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rescore import decision
 from rescore.decision import Decision
 from rescore.metrics import list_statistics, total, value
-from rescore.metrics.further_tests import matched_pairs, paired_bootstrap
+from rescore.metrics.mapsswe import matched_pairs
 from rescore.metrics.significance import (
     confidence_interval,
     paired_interval,
@@ -70,22 +70,8 @@ def of_randomisation(one: Wrong, other: Wrong, trials: int) -> float:
     return paired_randomisation(METRIC, list(counts(one)), list(counts(other)), trials)
 
 
-def of_bootstrap(one: Wrong, other: Wrong, trials: int) -> float:
-    return paired_bootstrap(METRIC, list(counts(one)), list(counts(other)), trials)
-
-
-def of_sacrebleus_bootstrap(one: Wrong, other: Wrong, trials: int) -> float:
-    """sacreBLEU's formula, to compare with: absolute differences of samples, less their mean."""
-    random = np.random.default_rng(12345)
-    drawn = random.integers(0, len(one), (trials, len(one)))
-    errors = counts(other)[:, 0] - counts(one)[:, 0]
-    away = np.abs(errors[drawn].sum(axis=1))
-    return (int((away - away.mean() >= abs(errors.sum()) - 1e-12).sum()) + 1) / (trials + 1)
-
-
 TESTS: dict[str, Callable[[Wrong, Wrong, int], float]] = {
     "randomisation": of_randomisation,
-    "bootstrap": of_bootstrap,
     "mapsswe": of_mapsswe,
 }
 
@@ -247,7 +233,6 @@ def main() -> None:
     print(f"equal systems called different at {LEVEL}, of {sets:,} pairs")
     for utterances in (20, 100, 500):
         shares = {name: rejected(test, sets, utterances, 1_000) for name, test in TESTS.items() if name != "mapsswe"}
-        shares["sacreBLEU's bootstrap"] = rejected(of_sacrebleus_bootstrap, sets, utterances, 1_000)
         shares["mapsswe"] = rejected(of_mapsswe, max(1, sets * 20 // utterances), utterances, 0)
         print(f"  {utterances} utterances: " + ", ".join(f"{name} {100 * one:.1f} %" for name, one in shares.items()))
         one, other = covered(sets, utterances)

@@ -1,4 +1,4 @@
-"""Further significance tests: the paired bootstrap, and NIST's matched-pairs test (MAPSSWE)."""
+"""The matched-pairs sentence-segment word error test (Gillick and Cox 1989), as in NIST's sc_stats."""
 
 from __future__ import annotations
 
@@ -10,32 +10,10 @@ import numpy as np
 
 from rescore.errors import UserError
 from rescore.metrics.alignment import align
-from rescore.metrics.base import Counts, Metric
+from rescore.metrics.base import Metric
 from rescore.metrics.normalise import Normaliser
-from rescore.metrics.significance import SAMPLES, SEED, Choice, SignificanceTest, differences
+from rescore.metrics.significance import Choice, SignificanceTest
 from rescore.nbest import NbestList
-
-
-def paired_bootstrap(metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = SAMPLES) -> float:
-    """Two-sided p-value of the paired bootstrap (Koehn 2004): how often the difference in a sample is as far from that
-    of the set as this is from 0.
-
-    sacreBLEU takes absolute differences before it subtracts their mean, and so rejects more than it says: of equal
-    systems 8 to 10 % at 0.05 (docs/results/tuning.md).
-    """
-    ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    observed = float((metric.values(theirs.sum(axis=0)[None]) - metric.values(ours.sum(axis=0)[None]))[0])
-    away = np.abs(differences(metric, ours, theirs, trials) - observed)
-    return (int((away >= abs(observed) - 1e-12).sum()) + 1) / (len(away) + 1)
-
-
-class Bootstrap(SignificanceTest):
-    """The paired bootstrap (Koehn 2004)."""
-
-    signature = f"centred,trials=1000,seed={SEED}"
-
-    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
-        return paired_bootstrap(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
 class Mapsswe(SignificanceTest):
@@ -81,10 +59,10 @@ def matched_pairs(
     normaliser = normaliser or Normaliser()
     sentences = zip(references, first, second, strict=True)
     segments = [segment for sentence in sentences for segment in _segments(normaliser, *sentence)]
-    less = np.array([of_first - of_second for of_first, of_second in segments], dtype=np.float64)
-    number = len(less)
-    mean = float(less.mean()) if number else 0.0
-    deviation = float(less.std(ddof=1)) if number > 1 else 0.0
+    differences = np.array([of_first - of_second for of_first, of_second in segments], dtype=np.float64)
+    number = len(differences)
+    mean = float(differences.mean()) if number else 0.0
+    deviation = float(differences.std(ddof=1)) if number > 1 else 0.0
     if not deviation:
         z = math.copysign(math.inf, mean) if mean else 0.0
         return MatchedPairs(number, mean, deviation, z, min(1.0, 2.0 ** (1 - number)) if mean else 1.0)
