@@ -286,7 +286,7 @@ def to_frame(lists: Iterable[NbestList]) -> Any:
         UserError: neither package is installed.
     """
     from rescore import border
-    from rescore.styles import as_frame
+    from rescore.reports.markup import as_frame
 
     rows = [
         {"id": nbest.id, "rank": rank, "text": hypothesis.text, **hypothesis.scores}

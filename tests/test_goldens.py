@@ -533,7 +533,7 @@ def test_report(ngram: Golden) -> None:
         *run, "--report", "b.json", "--metric", "wer", "--decide", "mbr", "--system", "vote", "--dataset", "dev"
     )
     for style in ("text", "markdown", "csv", "latex"):
-        ngram.run("report", "a.json", "b.json", "--style", style, "--rename", "ngram=3-gram")
+        ngram.run("report", "a.json", "b.json", "--style", style)
     ngram.run("report", "a.json", "b.json", "--layout", "paper", "--style", "latex")
     ngram.run("report", "a.json", "b.json", "--layout", "paper", "-o", "table.md")
     ngram.file("table.md")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 
 import click
 
 from rescore.cli import options
 from rescore.cli.eval import TestOptions
-from rescore.cli.report import RenameOption
 from rescore.config import RunConfig
 from rescore.options import option
 from rescore.parts import STYLES
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +41,6 @@ class Comparison(options.Lists):
 )
 def command(
     own: Comparison,
-    naming: RenameOption,
     lms: options.LanguageModelOptions,
     dev: options.DevLists,
     config: RunConfig,
@@ -64,7 +59,7 @@ def command(
     from rescore import comparing, formats
     from rescore.files import shown
     from rescore.reports.comparison import JSON, render
-    from rescore.reports.markup import endings, style_of, unknown_name
+    from rescore.reports.markup import endings, style_of
 
     styles = {path: JSON if path.endswith(".json") else style_of(path) for path in own.output}
     for path, style in styles.items():
@@ -75,9 +70,7 @@ def command(
     about = shown(", ".join(own.nbest))
     with options.scoring_bar(config, lists, dev_lists) as bar:
         comparison = comparing.compare(lists, dev_lists, config, lms.load, significance.make(), about, bar.update)
-    if message := unknown_name(naming.rename, comparison.names):
-        log.warning(message)  # an error would throw away the scores
     for path, style in styles.items():
         with formats.opened(path) as file:
-            file.write(render(comparison, str(style), naming.rename) + "\n")
-    click.echo(render(comparison, own.style, naming.rename))
+            file.write(render(comparison, str(style)) + "\n")
+    click.echo(render(comparison, own.style))

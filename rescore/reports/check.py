@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from urllib.parse import unquote
 
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.nbest import Column
 from rescore.reports.results import CHOICES, MetricResult, Results
 from rescore.signature import DIGITS, Signature
@@ -114,15 +114,8 @@ def render(findings: list[Finding]) -> str:
     better = [finding.name for finding in findings if finding.verdict == "better"]
     last = f"FAILED: {', '.join(failed)}" if failed else "passed"
     if better and not failed:
-        last += f"; better than golden in {', '.join(better)}: keep it with --update"
+        last += f"; better than golden in {', '.join(better)}: copy it to the golden file"
     return "\n".join([text(rows), *differences, last])
-
-
-def summary(findings: Mapping[str, Sequence[Finding]]) -> str:
-    """One line about several results files, by name."""
-    failed = [name for name, of_file in findings.items() if any(finding.failed for finding in of_file)]
-    passed = f"{len(findings) - len(failed)} of {counted(len(findings), 'results file')} passed"
-    return f"{passed}; FAILED: {', '.join(failed)}" if failed else passed
 
 
 def parse(text: str) -> Signature:

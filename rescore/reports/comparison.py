@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import IO, Any, NamedTuple
@@ -65,11 +65,6 @@ class Comparison:
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics of the first pass on test, in percent, by name."""
     rows: list[Compared] = field(default_factory=list)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the table's rows."""
-        return [ORACLE, FIRST, *(row.name for row in self.rows)]
 
     @property
     def about(self) -> str:
@@ -162,22 +157,14 @@ def compare(
     return result
 
 
-def render(comparison: Comparison, style: str, names: Mapping[str, str] | None = None) -> str:
+def render(comparison: Comparison, style: str) -> str:
     """The whole comparison in one of `STYLES`, or `json`.
 
     Text and Markdown have the signature of every row below the table; a note under a LaTeX table says what p compares.
-
-    Args:
-        names: other names of rows.
     """
-    names = names or {}
-    comparison = replace(comparison, rows=[replace(row, name=names.get(row.name, row.name)) for row in comparison.rows])
     if style == JSON:
         return as_json(comparison)
-    cells = _cells(comparison, marked=style != "csv")
-    for first_row in cells[1:3]:
-        first_row[0] = names.get(first_row[0], first_row[0])
-    table, about = STYLES[style](cells), comparison.about
+    table, about = STYLES[style](_cells(comparison, marked=style != "csv")), comparison.about
     if style == "csv":
         return table
     if style == "latex":

@@ -117,15 +117,6 @@ def signature_lines(signatures: Iterable[tuple[str, str]], style: str) -> list[s
     return [form.format(name, signature) for name, signature in signatures] if form else []
 
 
-def unknown_name(names: Iterable[str], known: Iterable[str]) -> str:
-    """A message about a name to replace that is not among the names of a table; empty if there is none."""
-    known = sorted(set(known))
-    absent = next((name for name in names if name not in known), None)
-    if absent is None:
-        return ""
-    return f"--rename {absent}: the table does not have this name; its names are {', '.join(known)}"
-
-
 def style_of(path: str) -> str | None:
     """The style with the ending of a file; None if no style has it."""
     return next((name for name in STYLES.names if path.endswith(STYLES.about(name))), None)

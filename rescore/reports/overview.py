@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rescore.errors import UserError
 from rescore.parts import STYLES
 from rescore.reports.figures import FIRST, ORACLE, SIGNIFICANT, Row
-from rescore.reports.markup import MARKS, latex_note, mark_best, signature_lines, unknown_name
+from rescore.reports.markup import MARKS, latex_note, mark_best, signature_lines
 from rescore.reports.results import Results
 from rescore.styles import marked_worse, p_value
 
@@ -20,24 +20,22 @@ UNITS = ("ref_words", "ref_characters")
 ERROR_HEAD = ["dataset", "Snt", "Wrd", "Corr", "Sub", "Del", "Ins", "Err", "S.Err", "p"]
 
 
-def render_overview(results: Sequence[Results], layout: str, style: str, names: Mapping[str, str] | None = None) -> str:
+def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
     """The table, or one for each metric; where the style has room for text, the signature of each row below it.
 
     Args:
         layout: `espnet` or `paper`.
-        names: other names of `FIRST` and `ORACLE`; `renamed` replaces those of sets and systems.
 
     Raises:
         UserError: the results do not fit the layout.
     """
-    names = names or {}
     if layout != "espnet":
-        tables = [STYLES[style](paper(results, style != "csv", names))]
+        tables = [STYLES[style](paper(results, style != "csv"))]
         if style != "csv":
             legend = f"{MARKS[0]} p < {SIGNIFICANT:g} against the first pass, {MARKS[1]} p < {SIGNIFICANT / 5:g}"
             tables.append(latex_note(legend) if style == "latex" else legend)
     else:
-        metric_tables = espnet(results, names)
+        metric_tables = espnet(results)
         plain = len(metric_tables) == 1
         heading = {"markdown": "### {}\n\n", "text": "{}\n"}.get(style, "") if not plain else ""
         tables = [heading.format(metric) + STYLES[style](rows) for metric, rows in metric_tables.items()]
@@ -45,7 +43,7 @@ def render_overview(results: Sequence[Results], layout: str, style: str, names: 
     return "\n\n".join([*tables, *filter(None, ["\n".join(signature_lines(signatures, style))])])
 
 
-def espnet(results: Sequence[Results], names: Mapping[str, str]) -> dict[str, list[list[str]]]:
+def espnet(results: Sequence[Results]) -> dict[str, list[list[str]]]:
     """For each metric one row per output; error rates in percent of the reference's words or characters.
 
     The first pass of each set comes once, above its reranked outputs.
@@ -58,7 +56,7 @@ def espnet(results: Sequence[Results], names: Mapping[str, str]) -> dict[str, li
             head = ERROR_HEAD if _counts_errors(first) else ["dataset", "Snt", figures.metric, "95 % CI", "p"]
             rows = tables.setdefault(figures.metric, [head])
             p = marked_worse(p_value(figures.p_value), figures.is_worse)
-            outputs = [(f"{run.dataset}, {names.get(FIRST, FIRST)}", first, ""), (_name(run), reranked, p)]
+            outputs = [(f"{run.dataset}, {FIRST}", first, ""), (_name(run), reranked, p)]
             key = (run.dataset, figures.metric, figures.first_pass, run.ref_words)
             for name, row, of_row in outputs[key in seen :]:
                 cells = _shares(row, run.utterances) if _counts_errors(row) else row.cells([])[1:]
@@ -81,13 +79,13 @@ def _shares(row: Row, utterances: int) -> list[str]:
     return [f"{units}", *(f"{100 * share / max(units, 1):.2f}" for share in shares), wrong]
 
 
-def paper(results: Sequence[Results], marked: bool, names: Mapping[str, str]) -> list[list[str]]:
+def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
     """One row per method, one column per set; first pass and oracle on top, the best method of each set marked.
 
     A figure has one of `MARKS` if it differs significantly from the first pass, and `worse` if it is worse.
 
     Args:
-        marked: whether figures have these marks. names: other names of `FIRST` and `ORACLE`.
+        marked: whether figures have these marks.
 
     Raises:
         UserError: results of one set disagree about its first pass or oracle.
@@ -118,8 +116,6 @@ def paper(results: Sequence[Results], marked: bool, names: Mapping[str, str]) ->
     for row in rows[3:] if marked else ():
         named_cells = zip(higher, row[1:], strict=True)
         row[1:] = [type(cell)(cell + marks.get((row[0], column), "")) for column, cell in named_cells]
-    for row in rows[1:3]:
-        row[0] = names.get(row[0], row[0])
     return rows
 
 
@@ -127,27 +123,15 @@ def _mark(p: float | None) -> str:
     return "" if p is None or p >= SIGNIFICANT else MARKS[0] if p >= SIGNIFICANT / 5 else MARKS[1]
 
 
-def renamed(results: Sequence[Results], names: Mapping[str, str]) -> list[Results]:
-    """The results with other names of sets and systems, as a paper prints them.
-
-    A second system of one name on a set gets a number: `tta (2)`.
-
-    Raises:
-        UserError: a name is none of the table's.
-    """
+def told_apart(results: Sequence[Results]) -> list[Results]:
+    """The results with `tta (2)` instead of `tta` for the second system of this name on a set."""
     times: Counter[tuple[str | None, ...]] = Counter()
-    told_apart = []
+    told = []
     for run in results:
         key = (run.dataset, run.system, run.metric)
         times[key] += 1
-        told_apart.append(run if times[key] == 1 else replace(run, system=f"{run.system} ({times[key]})"))
-    known = [FIRST, ORACLE, *(str(name) for run in told_apart for name in (run.dataset, run.system))]
-    if message := unknown_name(names, known):
-        raise UserError(message)
-    return [
-        replace(run, dataset=names.get(str(run.dataset), run.dataset), system=names.get(str(run.system), run.system))
-        for run in told_apart
-    ]
+        told.append(run if times[key] == 1 else replace(run, system=f"{run.system} ({times[key]})"))
+    return told
 
 
 def _name(results: Results) -> str:

@@ -140,22 +140,6 @@ def test_compare_translations(rescore: Run, lists: Path, arpa: str, models: dict
     assert [one["metric"] for one in read_report(tmp_path / "r.json")["metrics"]] == ["BLEU"]
 
 
-def test_rows_of_compare_are_renamed(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
-    names = ("--rename", "first pass=Baseline", "--rename", "ngram=5-gram")
-    done = rescore("compare", lists, "--dev", lists, "--lm", arpa, *names, "-o", "t.json")
-    assert done.returncode == 0, done.stderr
-    rows = [line.split()[0] for line in done.stdout.splitlines()[1:4]]
-    assert rows == ["oracle", "Baseline", "5-gram"] and "\n5-gram: WER|" in done.stdout
-    assert [row["name"] for row in json.loads((tmp_path / "t.json").read_text())["rows"]] == ["5-gram"]
-    # A name that is nobody's does not throw away the scores.
-    done = rescore("compare", lists, "--dev", lists, "--lm", arpa, "--rename", "tta=T-TA")
-    assert done.returncode == 0 and "\nngram " in done.stdout
-    assert "--rename tta: the table does not have this name; its names are first pass, ngram, oracle" in done.stderr
-    assert_one_line_error(
-        rescore("compare", lists, "--dev", lists, "--lm", arpa, "--rename", "tta"), "expected OLD=NEW"
-    )
-
-
 def test_compare_says_which_rows_are_worse() -> None:
     rows = [Compared(f"lm{value}", "WER", value, p_value=0.5, gain=10 * value - 100) for value in (9.0, 11.0)]
     found = Comparison("WER", False, "t", "d", 1, 2, 5.0, 5.0, 10.0, 10.0, "", rows=rows)

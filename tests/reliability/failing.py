@@ -24,7 +24,6 @@ COMMANDS = {
     "page": ("run", LISTS, "--html", "broken-disk/x.html"),
     "weights": ("tune", "scored.jsonl", "-o", "broken-disk/x.json"),
     "analysis": ("analyse", "scored.jsonl", "--weights", "w.json", "-o", "broken-disk/x.json"),
-    "golden": ("check", "r.json", "--golden", "broken-disk/x.json", "--update"),
     "cache": ("score", LISTS, *LM, "--cache", "broken-disk/x", "-o", "y.jsonl"),
     "recipe": ("init", "broken-disk"),
     "vectors": ("embed", "t.txt", "--lm", "tta:tta", "-o", "broken-disk/x.npy"),
