@@ -343,9 +343,7 @@ class _Resolver:
         if len(names) != len(loaded):
             names = [None] * len(loaded)
         given = [name for name in names if name is not None]
-        tuned = self._tuned.columns if self._tuned else {}
-        named = {name: tuned.get(name) for name in self._tuned.weights} if self._tuned else {}
-        models = with_own_columns(loaded, norm, self._heads, given if len(given) == len(loaded) else (), named)
+        models = with_own_columns(loaded, norm, self._heads, given if len(given) == len(loaded) else ())
         if self._config.lms or specs:
             for lm in models:
                 self._decide(lm.name, lm.model, "all hypotheses")
