@@ -320,7 +320,7 @@ class _Resolver:
         if not columns:
             raise UserError(
                 "--components: the lists have no parts of the first-pass score; of ESPnet2 these are in "
-                "{n}best_recog/scores, of Kaldi and SRILM the acoustic and the LM score"
+                "{n}best_recog/scores, of Kaldi the acoustic and the LM score"
             )
         return columns
 
@@ -345,9 +345,7 @@ class _Resolver:
         if len(names) != len(loaded):
             names = [None] * len(loaded)
         given = [name for name in names if name is not None]
-        tuned = self._tuned.columns if self._tuned else {}
-        named = {name: tuned.get(name) for name in self._tuned.weights} if self._tuned else {}
-        models = with_own_columns(loaded, norm, self._heads, given if len(given) == len(loaded) else (), named)
+        models = with_own_columns(loaded, norm, self._heads, given if len(given) == len(loaded) else ())
         if self._config.lms or specs:
             for lm in models:
                 self._decide(lm.name, lm.model, "all hypotheses")

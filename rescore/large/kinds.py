@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rescore.errors import UserError
 from rescore.large.hub import find
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Spec
 from rescore.lms.wrapped import Wrapped
@@ -15,12 +17,18 @@ if TYPE_CHECKING:
     from rescore.lms.scorers import NetworkScorer
 
 
+PLACE = re.compile(r"[./~]|[^@]*/$|[^@/]*/[^@/]*/")
+"""How the path of a folder begins, or goes on, that cannot be a name on the Hugging Face Hub."""
+
+
 class HubKind(Kind):
     """A kind whose models are folders in Hugging Face's layout, or names on its hub."""
 
-    on_hub = uses_torch = True
+    place = "FOLDER or OWNER/MODEL"
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
+        if PLACE.match(spec.place) and not spec.path.exists():
+            raise UserError(f"{spec.place}: no such folder; models of the Hugging Face Hub are named OWNER/MODEL")
         folder, revision = find(spec.path)
         lm = self.load_folder(replace(spec, path=folder), computing)
         return Wrapped(lm, model=f"{lm.model}:{revision}") if revision else lm

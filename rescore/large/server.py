@@ -196,12 +196,13 @@ class ServerKind(Kind):
 
     capabilities = Capabilities(source=True)
     options = ("parallel=",)
-    remote = prompted = True
+    prompted = True
+    place = "URL#MODEL"
 
     def load(self, spec: Spec, computing: ComputeOptions) -> ServerModel:
         """`server:URL#MODEL`; without #MODEL, the server's only model."""
         template = None if computing.prompt is None else Template(computing.prompt)
-        url, _, model = spec.address.partition("#")
+        url, _, model = spec.place.partition("#")
         name = ":".join([spec.kind, *(option for option in spec.options if not option.startswith("parallel="))])
         return ServerModel(name, Client(url, api_key(), spec.number("parallel", PARALLEL)), model, template)
 

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain, count
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from rescore.lms.base import (
     origin,
 )
 from rescore.lms.folders import card, card_value
-from rescore.nbest import RESERVED, Column, NbestList
+from rescore.nbest import RESERVED, NbestList
 from rescore.parts import KINDS, did_you_mean
 
 log = logging.getLogger(__name__)
@@ -33,10 +33,6 @@ ALL = "all"
 """The option that stands for all readings of a kind that has several."""
 
 
-PLACE = re.compile(r"[./~]|[^@]*/$|[^@/]*/[^@/]*/")
-"""How the path of a folder begins, or goes on, that cannot be a name on the Hugging Face Hub."""
-
-
 def shipped_models() -> Path:
     """The folder of shipped checkpoints: inside an installed package, or beside the package in a checkout."""
     package = Path(__file__).parents[1]
@@ -44,41 +40,27 @@ def shipped_models() -> Path:
 
 
 def parse(spec: str) -> Spec:
-    """Take apart what --lm was given."""
-    kind, *rest = spec.split(":")
-    folder = shipped_models() / kind
+    """Take apart what --lm was given: a kind or the name of a shipped model, options of the kind, and a path."""
+    first, *rest = spec.split(":")
     try:
-        kind = KINDS.check(kind)
+        kind = (card_value(shipped_models() / first, "kind") if first in shipped() else None) or KINDS.check(first)
     except UserError as error:
-        kind = card_value(folder, "kind") or "" if kind in shipped() else ""
-        if not kind:
-            advice = "give KIND or KIND:PATH"
-            if not PLACE.match(spec) and not did_you_mean(spec, KINDS.names):
-                hub = " or ".join(f"{name}:{spec}" for name in KINDS.names if kind_of(name).on_hub)
-                advice += f"; a model of the Hugging Face Hub is {hub}"
-            raise UserError(f"--lm {spec}: {error}; {advice}") from None
+        raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
+    folder = shipped_models() / (first if first in shipped() else kind)
     options = []
-    known = (*kind_of(kind).options, *([ALL] if kind_of(kind).readings else []), *CASES)
-    while rest and (rest[0] in known or "".join(rest[0].partition("=")[:2]) in known):
+    while rest and rest[0].partition("=")[0] in _options(kind):
         options.append(rest.pop(0))
-    if kind_of(kind).remote:
-        address = ":".join(rest)
-        if not address:
-            raise UserError(f"--lm {spec}: give the address and the model as {':'.join([kind, *options])}:URL#MODEL")
-        return Spec(kind, tuple(options), Path(address), address)
-    path = Path(":".join(rest)) if any(rest) else folder
-    if kind_of(kind).on_hub and PLACE.match(":".join(rest)) and not path.exists():
-        raise UserError(f"--lm {spec}: {path}: no such folder; models of the Hugging Face Hub are named OWNER/MODEL")
-    names = {name.rstrip("=") for name in known}
-    first = rest[0].partition("=")[0] if rest else ""
-    meant = did_you_mean(first, sorted(names)) if first and first not in names else ""
-    if meant and not path.exists() and (len(rest) > 1 or not kind_of(kind).on_hub):
-        raise UserError(f"--lm {spec}: {path}: no such folder{meant}")
-    if not any(rest) and not path.is_dir():
-        raise UserError(
-            f"--lm {spec}: no {kind} is shipped; train one and give it as {':'.join([kind, *options])}:PATH"
-        )
-    return Spec(kind, tuple(options), path)
+    place = ":".join(rest)
+    if not place and not folder.is_dir():
+        named = ":".join([kind, *options, kind_of(kind).place])
+        raise UserError(f"--lm {spec}: no {kind} is shipped; give the model as {named}")
+    return Spec(kind, tuple(options), Path(place) if place else folder, place)
+
+
+def _options(kind: str) -> list[str]:
+    """The names of the options of a kind's models, without values."""
+    own = [option.rstrip("=") for option in kind_of(kind).options]
+    return [*own, *CASES, *([ALL] if kind_of(kind).readings else [])]
 
 
 def each(specs: Sequence[str]) -> list[str]:
@@ -106,7 +88,13 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     cases = [option for option in parsed.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
-    lm = kind_of(parsed.kind).load(parsed, computing)
+    try:
+        lm = kind_of(parsed.kind).load(parsed, computing)
+    except UserError as error:
+        meant = did_you_mean(parsed.place.partition(":")[0].partition("=")[0], _options(parsed.kind))
+        if parsed.path.exists() or not meant:
+            raise
+        raise UserError(f"--lm {spec}: {error}{meant}") from None
     if not cases:
         return lm
     from rescore.lms.wrapped import Recased
@@ -144,42 +132,27 @@ def with_own_columns(
     norm: str = "sum",
     heads: Sequence[NbestList] = (),
     specs: Sequence[str] = (),
-    tuned: Mapping[str, Column | None] | None = None,
 ) -> list[LanguageModel]:
     """The models, each with a name of its own, and so a column.
 
-    Where `tta` is taken, a copy is called after the model's folder, such as `tta.small`, or else `tta.2`. A model whose
-    scores weights were tuned on keeps the name of that column.
-
-    A name is taken if a model before has it, if a list has such a column that is not this model's, or if the column's
-    name is reserved.
+    Where `tta` is taken, a copy is called after the model's folder, such as `tta.small`, or else `tta.2`. A name is
+    taken if a model before has it, if a list has such a column that is not this model's, or if the name is reserved.
 
     Args:
-        heads: a list of each set that will be scored. specs: how the models were named, where they were. tuned: the
-            columns that weights were tuned on, with their origins as far as known.
+        heads: a list of each set that will be scored. specs: how the models were named, where they were.
     """
     specs = each(specs)
-    folders = [parse(spec).path.name.partition(".")[0] for spec in specs] if len(specs) == len(models) else []
-    tuned = tuned or {}
+    folders = [parse(spec).path.name.partition(".")[0] for spec in specs]
     named: list[LanguageModel] = []
-
-    def is_free(name: str, model: LanguageModel) -> bool:
-        if name in RESERVED or any(name == other.name for other in named):
-            return False
-        of_others = (nbest for nbest in heads if nbest.provenance.get(name) != origin(model, norm))
-        return not any(name in nbest.hypotheses[0].scores for nbest in of_others)
-
-    for model, folder in zip(models, folders or [""] * len(models), strict=True):
-        tuned_labels = [
-            name.removeprefix(f"{model.name}.")
-            for name, column in tuned.items()
-            if name.startswith(f"{model.name}.") and column in (None, origin(model, norm))
-        ]
-        folder_labels = [folder] if folders.count(folder) == 1 and FOLDER_NAME.fullmatch(folder) else []
-        labels = chain(tuned_labels, folder_labels, map(str, count(2)))
-        first = [model.name] if not tuned_labels or model.name in tuned else []
-        candidates = chain(first, (f"{model.name}.{label}" for label in labels))
-        name = next(name for name in candidates if is_free(name, model))
+    for rank, model in enumerate(models):
+        taken = {*RESERVED, *(other.name for other in named)}
+        for nbest in heads:
+            columns = nbest.hypotheses[0].scores
+            taken |= {name for name in columns if nbest.provenance.get(name) != origin(model, norm)}
+        folder = folders[rank] if len(folders) == len(models) else ""
+        labels = [folder] if folders.count(folder) == 1 and FOLDER_NAME.fullmatch(folder) else []
+        candidates = (f"{model.name}.{label}" for label in chain(labels, count(2)))
+        name = next(name for name in chain([model.name], candidates) if name not in taken)
         if model.name in RESERVED:
             log.warning("the scores of %s are called %s, because the name %s is reserved", model.name, name, model.name)
         if name != model.name:
@@ -191,18 +164,14 @@ def with_own_columns(
 
 def model_card(spec: str) -> str:
     """The text of a model's README.md; empty where it has none."""
-    parsed = parse(spec)
-    return "" if kind_of(parsed.kind).remote else card(parsed.path)
+    return card(parse(spec).path)
 
 
 def recommended_weight(spec: str) -> float:
     """The weight that the model's card recommends where there are no dev lists to tune on."""
-    parsed = parse(spec)
-    path = parsed.path
-    if kind_of(parsed.kind).remote:
-        raise UserError(f"--lm {parsed.name}: a server has no recommended_weight; give --dev LISTS or --weight NUMBER")
+    path = parse(spec).path
     if not path.exists():
-        raise UserError(f"{path}: no such file or folder; give the path of an existing model as KIND:PATH")
+        raise UserError(f"--lm {spec}: no such file or folder, so no recommended_weight; give a model that exists")
     try:
         weight = float(card_value(path, "recommended_weight") or "none")
     except ValueError:

@@ -235,8 +235,8 @@ class Spec:
     kind: str
     options: tuple[str, ...]
     path: Path
-    address: str = ""
-    """`URL#MODEL` of a model behind a server."""
+    place: str = ""
+    """What stands behind the options, such as the path or the address of the model; empty for a shipped model."""
 
     @property
     def name(self) -> str:
@@ -273,13 +273,10 @@ class Kind:
     """How else than usually it can score; a case (`rescore.lms.context`) can be named with every kind."""
     readings: ClassVar[tuple[str, ...]] = ()
     """The options of each model that KIND:all stands for, joined by colons; empty where `all` is no option."""
-    on_hub: ClassVar[bool] = False
-    """Whether a path that is no folder is looked up as a name on the Hugging Face hub."""
+    place: ClassVar[str] = "PATH"
+    """What stands behind the options, for messages."""
     prompted: ClassVar[bool] = False
     """Whether its models read a template (`ComputeOptions.prompt`)."""
-    remote: ClassVar[bool] = False
-    """Whether URL#MODEL stands in the place of a path."""
-    uses_torch: ClassVar[bool] = False
     is_network: ClassVar[bool] = False
     """Whether it is a `NeuralKind`, whose models a `NetworkConfig` describes."""
     Options: ClassVar[type[TrainingOptions] | None] = None

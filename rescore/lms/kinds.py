@@ -33,7 +33,6 @@ class NeuralKind(Kind):
     """A kind of network. A new kind implements the members declared here; training, checkpoints, scoring, the cache and
     the command line then support it."""
 
-    uses_torch = True
     is_network = True
     family: ClassVar[str] = "transformer"
     """Kinds of the same family can start from each other's weights."""

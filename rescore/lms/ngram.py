@@ -284,7 +284,7 @@ def _write_units(options: NgramKind.Options, tokenizer: Tokenizer, path: Path, f
             yield from words
 
     with open(path, "w", encoding="utf-8", newline="\n") as file:
-        lexicon.write(words_of_lines(), folder)
+        lexicon.Lexicon.count(words_of_lines()).save(folder / lexicon.NAME)
     return number
 
 

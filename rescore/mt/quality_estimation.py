@@ -28,7 +28,6 @@ class QualityKind(Kind):
     """The estimate of a reference-free model of COMET."""
 
     capabilities = Capabilities(source=True)
-    uses_torch = True
 
     def load(self, spec: Spec, computing: ComputeOptions) -> QualityEstimator:
         """`qe:DIR`, a folder with hparams.yaml and checkpoints/model.ckpt."""

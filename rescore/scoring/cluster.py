@@ -228,7 +228,7 @@ def _absolute(spec: str) -> str:
     from rescore.lms import parse
 
     parsed = parse(spec)
-    if parsed.address or str(parsed.path) not in spec or not parsed.path.exists():
+    if str(parsed.path) not in spec or not parsed.path.exists():
         return spec
     return ":".join([parsed.kind, *parsed.options, str(parsed.path.absolute())])
 

@@ -131,7 +131,7 @@ def test_names_of_models(start: Start) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("server", "give the address and the model as server:URL#MODEL"),
+        ("server", "give the model as server:URL#MODEL"),
         ("server:localhost:8000#m", "is no address"),
         ("server:ftp://localhost#m", "is no address"),
         ("server:http://host:99999#m", "is no address"),
@@ -380,7 +380,7 @@ def test_on_the_command_line(start: Start, rescore: Run, tmp_path: Path) -> None
     assert first["scores"]["server:upper"] == pytest.approx(expected("So: ", first["text"].upper()), abs=1e-4)
     compared = rescore("compare", lists, "--dev", dev, "--lm", spec, "--lm", f"server:upper:{fake.url}")
     assert compared.returncode == 0 and "server + server:upper" in compared.stdout, compared.stderr
-    assert_one_line_error(rescore(lists, "--lm", spec), "a server has no recommended_weight")
+    assert_one_line_error(rescore(lists, "--lm", spec), "no recommended_weight")
     fake.trouble = lambda number, text: (400, {}, b"")
     assert_one_line_error(
         rescore("score", lists, "--lm", spec), "answers 400 Bad Request", "the text was 'The old clock"

@@ -167,9 +167,9 @@ def test_names(model: Path, tmp_path: Path) -> None:
         load_model(f"tta:{tmp_path / 'absent'}")
     with pytest.raises(UserError, match="no recommended_weight"):
         recommended_weight(f"tta:{tmp_path}")
-    assert parse(f"bilm:intact:{model}") == Spec("bilm", ("intact",), model)
-    assert parse(f"bilm:{model}") == Spec("bilm", (), model)
-    assert parse("ngram:upper:C:/lm.arpa") == Spec("ngram", ("upper",), Path("C:/lm.arpa"))
+    assert parse(f"bilm:intact:{model}") == Spec("bilm", ("intact",), model, str(model))
+    assert parse(f"bilm:{model}") == Spec("bilm", (), model, str(model))
+    assert parse("ngram:upper:C:/lm.arpa") == Spec("ngram", ("upper",), Path("C:/lm.arpa"), "C:/lm.arpa")
     with pytest.raises(UserError, match="upper and lower exclude each other"):
         load_model(f"tta:upper:lower:{model}")
     with pytest.raises(UserError, match="is a tta, not a unilm"):
