@@ -108,10 +108,6 @@ class Figures:
         """The metric of a choice, in percent."""
         return value(self.metric, summed(choice))
 
-    def p_value(self, first: Choice, second: Choice) -> float:
-        """Two-sided p-value of the difference between two choices."""
-        return self.test.p_value(self.metric, self.lists, first, second)
-
     def row(self, name: str, choice: Choice, against: Choice | None = None, interval: bool = True) -> Row:
         """One choice, measured.
 
@@ -126,7 +122,7 @@ class Figures:
             value=value(self.metric, sums),
             counts=self.metric.details(sums),
             interval=confidence_interval(self.metric, self.test.by_unit(self.lists, rows)) if interval else None,
-            p_value=None if against is None else self.p_value(against, choice),
+            p_value=None if against is None else self.test.p_value(self.metric, self.lists, against, choice),
             wrong=None if errors is None else int((errors > 0).sum()),
         )
 
