@@ -58,7 +58,7 @@ Load = Callable[[], Sequence[LanguageModel]]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One decision of a plan, as `--explain` prints it."""
+    """One decision of a plan, as `--verbose` prints it."""
 
     subject: str
     """The thing decided about, such as `metric`."""
