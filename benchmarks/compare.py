@@ -28,8 +28,8 @@ import torch.utils.data  # for minicons, which uses it without importing it
 
 import models
 import rescore
-from rescore import styles
 from rescore.lms.config import NetworkConfig
+from rescore.reports.markup import markdown
 
 Score = Callable[[Sequence[str]], object]
 BATCHES = (1, 8, 32, 100)
@@ -72,7 +72,7 @@ def main(
         differ = f"{one['differ']:.1e}" if "differ" in one else ""
         figures = [f"{one['ours']:,.1f}", f"{one['theirs']:,.1f}", one["unit"], f"{one['ratio']:.2f}", differ]
         cells.append([one["what"], *figures])
-    click.echo(f"{about}\n\n{styles.markdown(cells)}")
+    click.echo(f"{about}\n\n{markdown(cells)}")
 
 
 def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str], repeats: int) -> None:

@@ -19,10 +19,11 @@ from pathlib import Path
 
 from objectives import check_rows, loss_and_parameters, run
 
-from rescore import formats, styles
+from rescore import formats
 from rescore.lms import Question, load
 from rescore.lms.config import NetworkConfig
 from rescore.nbest import NbestList
+from rescore.reports.markup import markdown
 from rescore.reports.perplexity import text_score
 
 SIZE = NetworkConfig(vocab_size=8_000, layers=3, d_model=128, heads=4, d_ff=512)
@@ -141,7 +142,7 @@ def main() -> None:
     if options.rows:
         experiment.prepare(options.pairs, options.lists)
     else:
-        print(styles.markdown([HEAD, *filter(None, map(experiment.cells, ROWS))]))
+        print(markdown([HEAD, *filter(None, map(experiment.cells, ROWS))]))
     for name in options.rows:
         experiment.make(name, options.pairs, options.updates)
 

@@ -25,9 +25,10 @@ from typing import Any
 
 from safetensors import safe_open
 
-from rescore import formats, styles
+from rescore import formats
 from rescore.lms.tokenizer import BOS, EOS, UNK, Tokenizer
 from rescore.lms.training.corpus import Corpus, encode_corpus
+from rescore.reports.markup import markdown
 
 ROOT = Path(__file__).parents[1]
 TOKENIZER = ROOT / "models" / "tta" / "tokenizer.json"
@@ -212,7 +213,7 @@ def main() -> None:
     if options.rows:
         experiment.prepare(options.text, options.tokens, options.lists, options.ref)
     else:
-        print(styles.markdown([HEAD, *filter(None, map(experiment.cells, ROWS))]))
+        print(markdown([HEAD, *filter(None, map(experiment.cells, ROWS))]))
     for name in options.rows:
         experiment.make(name)
 

@@ -75,11 +75,6 @@ class Channel:
         """The folder of the shipped channel, used if no lists are available to learn from."""
         return shipped_models() / "channel"
 
-    @property
-    def size(self) -> int:
-        """How many pairs of blocks were counted."""
-        return sum(map(len, self.counts.values()))
-
     @cached_property
     def digest(self) -> str:
         """Twelve hexadecimal digits that say which counts these are, for signatures."""
@@ -330,23 +325,16 @@ class ChannelKind(Kind):
         pairs = collect(lists)
         confused = sum(number for (meant, heard), number in pairs.items() if meant != heard)
         source = f"{counted(len(lists), 'list')}, {content_hash(lists)}"
-        channel = learn(pairs, source)
-        channel.save(options.out)
+        learn(pairs, source).save(options.out)
         report(f"channel: {counted(pairs.total(), 'word')} of {source}; {confused:,} were heard as others")
-        write_text(options.out / "README.md", _card(channel, pairs.total(), confused))
+        write_text(options.out / "README.md", _card(source, pairs.total(), confused))
 
 
-def _card(channel: Channel, words: int, confused: int) -> str:
-    return f"""{card_head("text2text-generation", {"kind": "channel", "trained_on": channel.source})}
+def _card(source: str, words: int, confused: int) -> str:
+    return f"""{card_head("text2text-generation", {"kind": "channel", "trained_on": source})}
 
 # channel
 
 What a recogniser writes where something else was said, for `--respell`: counts of blocks of up to {BLOCK} letters.
-
-| | |
-| --- | --- |
-| learned from | {channel.source} |
-| words | {words:,}, with repeats in hypotheses; {confused:,} were heard as others |
-| pairs of blocks | {channel.size:,} |
-| licence | yours to choose |
+Learned from {source} with {words:,} words; {confused:,} were heard as others. The licence is yours to choose.
 """

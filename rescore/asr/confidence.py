@@ -113,18 +113,16 @@ class Quality:
     words."""
     ece: float
     """Expected calibration error: mean distance of confidence and share of right words, over 10 bins."""
-    auroc: float
-    """Probability that a right word has a higher confidence than a wrong one."""
 
     def __str__(self) -> str:
-        return f"NCE {self.nce:.3f}  ECE {self.ece:.3f}  AUROC {self.auroc:.3f}"
+        return f"NCE {self.nce:.3f}  ECE {self.ece:.3f}"
 
 
 def quality(confidences: Floats, correct: Flags) -> Quality:
     """confidences, correct: (words,). Measures that are not defined, as where all words are right, are NaN."""
     number, right = len(correct), int(correct.sum())
     wrong = number - right
-    nce = ece = auroc = math.nan
+    nce = ece = math.nan
     if number:
         bins = np.minimum((confidences * BINS).astype(int), BINS - 1)
         ece = float(np.abs(np.bincount(bins, confidences - correct, BINS)).sum() / number)
@@ -133,11 +131,7 @@ def quality(confidences: Floats, correct: Flags) -> Quality:
         most = -right * math.log2(right / number) - wrong * math.log2(1 - right / number)
         clipped = confidences.clip(NEAREST, 1 - NEAREST)
         nce = float((most + np.log2(np.where(correct, clipped, 1 - clipped)).sum()) / most)
-        # The Mann-Whitney statistic; equal confidences count half.
-        _, which, counts = np.unique(confidences, return_inverse=True, return_counts=True)
-        ranks = (np.cumsum(counts) - (counts - 1) / 2)[which]
-        auroc = float((ranks[correct].sum() - right * (right + 1) / 2) / (right * wrong))
-    return Quality(number, right / number if number else math.nan, nce, ece, auroc)
+    return Quality(number, right / number if number else math.nan, nce, ece)
 
 
 @dataclass(frozen=True, slots=True)

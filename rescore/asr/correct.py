@@ -313,8 +313,6 @@ class Corrected(NamedTuple):
 
 ORDERED = 50.0
 """Log-odds of a correction that the list orders (`heard => term`)."""
-WINDOW = 2_000
-"""Texts of a recording that are looked at together."""
 
 
 def log_odds(probability: float) -> float:
@@ -346,11 +344,9 @@ class Corrector:
         self._trees = Trees.load(folder / "terms.json")
         self.threshold = log_odds(self._trees.threshold if threshold is None else threshold)
         self._listed_in_capitals = all(term.text == term.text.upper() for term in self._terms)
-        self._name: str | None = None
-        self._recording = Recording()
 
     def __call__(self, texts: Sequence[Text]) -> list[list[Change]]:
-        """The corrections of neighbouring texts, each in order; a recording may go on from an earlier call."""
+        """The corrections of each text, in order."""
         return [choose(candidates, self.threshold) for candidates in self.candidates(texts)]
 
     @cached_property
@@ -362,36 +358,26 @@ class Corrector:
         model = (self._trees.features, self._trees.baseline, self._trees.trees)
         return hashlib.sha256(repr((listed, own, model, self._channel.digest)).encode()).hexdigest()[:12]
 
-    def restart(self) -> None:
-        """Forget the recording of the last texts."""
-        self._name = None
-
     def candidates(self, texts: Sequence[Text]) -> list[list[Candidate]]:
-        """What may be corrected in each text."""
-        every: list[list[Candidate]] = []
-        for recording, group in groupby(texts, key=lambda text: text.recording):
-            if recording != self._name:
-                self._name, self._recording = recording, Recording()
-            every += self._together(list(group))
-        return every
+        """What may be corrected in each text; neighbouring texts of a recording are looked at together."""
+        recordings = groupby(texts, key=lambda text: text.recording)
+        return [candidates for _, group in recordings for candidates in self._together(list(group))]
 
     def _together(self, texts: Sequence[Text]) -> Iterator[list[Candidate]]:
         """The candidates of texts of one recording."""
         if not self._by_utterance:
             self.finder.look_up(text.text for text in texts)
+        recording = Recording()
         every = [self.finder(text.text, self._allowed(text)) for text in texts]
         for text, heard in zip(texts, every, strict=True):
             if not text.repeated:
-                self.finder.add(self._recording, heard)
+                self.finder.add(recording, heard)
         self.finder.weigh([span for heard in every for span in heard.spans])
-        scores = self._trees(np.concatenate([self.finder.features(heard, self._recording) for heard in every]))
-        first = 0
+        scores = iter(self._trees(np.concatenate([self.finder.features(heard, recording) for heard in every])).tolist())
         for text, heard in zip(texts, every, strict=True):
             candidates = [
-                Candidate(span.first, span.last, self._change(text, heard, span, float(score)))
-                for span, score in zip(heard.spans, scores[first:], strict=False)
+                Candidate(span.first, span.last, self._change(text, heard, span, next(scores))) for span in heard.spans
             ]
-            first += len(heard.spans)
             yield [candidate for candidate in candidates if candidate.change.meant != candidate.change.heard]
 
     def _allowed(self, text: Text) -> frozenset[int] | None:
@@ -425,24 +411,11 @@ class Corrector:
         ]
 
     def document(self, parts: Iterable[Part]) -> Iterator[tuple[str, list[Change]]]:
-        """The parts of a document as they are written, with their corrections; the texts of a recording are looked at
-        together.
-        """
-        waiting: list[Part] = []
-        name = None
-        for part in parts:
-            recording = part.text.recording if part.text else name
-            if waiting and (len(waiting) >= WINDOW or (name and recording != name)):
-                yield from self._write(waiting)
-                waiting = []
-            waiting.append(part)
-            name = recording
-        yield from self._write(waiting)
-
-    def _write(self, parts: Sequence[Part]) -> Iterator[tuple[str, list[Change]]]:
-        every = iter(self([part.text for part in parts if part.text]))
-        for part in parts:
-            changes = next(every) if part.text else []
+        """The parts of a document as they are written, with their corrections."""
+        every = list(parts)
+        corrections = iter(self([part.text for part in every if part.text]))
+        for part in every:
+            changes = next(corrections) if part.text else []
             yield part.render([change.replacement for change in changes]), changes
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 import logging
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -140,7 +141,6 @@ class Original(NamedTuple):
     """A hypothesis that new hypotheses are made of."""
 
     hypothesis: Hypothesis
-    text: str
     score: float
     """How good it is as it is; scores and gains choose the new hypotheses of a list."""
     changes: Sequence[Change]
@@ -172,8 +172,8 @@ def extended(nbest: NbestList, originals: Iterable[Original], number: int) -> Nb
     seen = {" ".join(one.text.lower().split()) for one in old}
     lower = all(one.text == one.text.lower() for one in old)
     new: list[Hypothesis] = []
-    for _, (hypothesis, text, *_), chosen in versions:
-        text = replaced(text, [change.replacement for change in chosen])
+    for _, (hypothesis, *_), chosen in versions:
+        text = replaced(hypothesis.text, [change.replacement for change in chosen])
         if (key := " ".join(text.lower().split())) not in seen and len(new) < room:
             seen.add(key)
             columns = {
@@ -208,26 +208,21 @@ class Respeller:
             candidates = self._propose(word for word in words if word not in self._lexicon and spelled(word))
             for nbest in window:
                 refuse_scored(nbest, "respell")
-                originals = (
-                    self._original(nbest.hypotheses[place], rank, candidates)
-                    for place, rank in first_pass_ranks(nbest).items()
-                )
+                originals = [self._original(one, rank, candidates) for rank, one in ranked(nbest)]
                 yield extended(nbest, originals, self._number)
 
     def _original(self, hypothesis: Hypothesis, rank: int, candidates: Mapping[str, Sequence[Candidate]]) -> Original:
         """A hypothesis with the changes that candidates for words in lower case make possible."""
-        words = hypothesis.text.split()
-        score, end, changes = 0.0, -1, []
-        for number, word in enumerate(words):
-            heard, start = word.lower(), end + 1
-            end = start + len(word)
+        score, changes = 0.0, []
+        for number, match in enumerate(re.finditer(r"\S+", hypothesis.text)):
+            heard = match[0].lower()
             prior = self._lexicon.log_prob(heard)
             score += prior
             for meant in candidates.get(heard, ()):
                 gain = LEXICON_WEIGHT * (meant.prior - prior) + CHANNEL_WEIGHT * meant.channel + EDIT_BONUS
-                written = Replacement(start, end, cased(meant.text, word))
+                written = Replacement(*match.span(), cased(meant.text, match[0]))
                 changes.append(Change(number, number + 1, gain, meant.channel, written))
-        return Original(hypothesis, " ".join(words), -math.log(rank) + LEXICON_WEIGHT * score, changes)
+        return Original(hypothesis, -math.log(rank) + LEXICON_WEIGHT * score, changes)
 
 
 Item = TypeVar("Item")
@@ -240,11 +235,11 @@ def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
         yield window
 
 
-def first_pass_ranks(nbest: NbestList) -> dict[int, int]:
-    """The places of the hypotheses that new hypotheses may come from, and their ranks by first-pass score, from 1."""
-    scores = nbest.column(FIRST_PASS)
-    ranks = {score: rank for rank, score in enumerate(sorted(set(scores), reverse=True), 1)}
-    return {place: ranks[score] for place, score in enumerate(scores) if math.isfinite(score)}
+def ranked(nbest: NbestList) -> list[tuple[int, Hypothesis]]:
+    """The ranks by first-pass score, from 1, and the hypotheses that new hypotheses may come from; the best first."""
+    scores = sorted(set(nbest.column(FIRST_PASS)), reverse=True)
+    finite = [one for one in nbest.hypotheses if math.isfinite(one.scores[FIRST_PASS])]
+    return sorted(((scores.index(one.scores[FIRST_PASS]) + 1, one) for one in finite), key=lambda item: item[0])
 
 
 LOOKED_AT = 10
@@ -270,21 +265,16 @@ class TermRespeller:
         """
         for recording, group in groupby(lists, key=lambda nbest: recording_of(nbest.id)):
             for window in windows(group, TOGETHER):
-                ranks = [
-                    sorted(first_pass_ranks(nbest).items(), key=lambda item: item[1])[:LOOKED_AT] for nbest in window
-                ]
+                ranks = [ranked(nbest)[:LOOKED_AT] for nbest in window]
                 texts = [
-                    Text(nbest.id, recording, nbest.hypotheses[place].text, number > 0)
+                    Text(nbest.id, recording, one.text, number > 0)
                     for nbest, own in zip(window, ranks, strict=True)
-                    for number, (place, _) in enumerate(own)
+                    for number, (_, one) in enumerate(own)
                 ]
-                self._corrector.restart()
                 corrections = iter(self._corrector.candidates(texts))
                 for nbest, own in zip(window, ranks, strict=True):
                     refuse_scored(nbest, "respell")
-                    originals = [
-                        self._original(nbest.hypotheses[place], rank, next(corrections)) for place, rank in own
-                    ]
+                    originals = [self._original(one, rank, next(corrections)) for rank, one in own]
                     yield extended(nbest, originals, self._number)
 
     def _original(self, hypothesis: Hypothesis, rank: int, corrections: Iterable[Correction]) -> Original:
@@ -294,7 +284,7 @@ class TermRespeller:
             for first, last, change in sorted(corrections, key=lambda one: (one.first, one.last))
             if change.log_odds >= LEAST_LOG_ODDS
         ]
-        return Original(hypothesis, hypothesis.text, -math.log(rank), changes)
+        return Original(hypothesis, -math.log(rank), changes)
 
 
 def cased(text: str, like: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import lzma
 import math
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,12 +13,9 @@ from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 
-from tqdm import tqdm
-
 from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.formats.source import read_lines
-from rescore.lms.tokenizer import Tokenizer
 
 NAME = "lexicon.txt.xz"
 """The file's name in a model's folder."""
@@ -61,12 +57,10 @@ class Lexicon:
         return hashlib.sha256(f"{self.total}\n{lines}".encode()).hexdigest()[:12]
 
     @classmethod
-    def count(cls, sentences: Iterable[Iterable[str]], least: int = LEAST) -> Lexicon:
+    def count(cls, sentences: Iterable[Iterable[str]]) -> Lexicon:
         """Count the words of sentences in lower case, and keep frequent words of letters."""
-        counts: Counter[str] = Counter()
-        for words in sentences:
-            counts.update(words)
-        kept = {word: count for word, count in counts.items() if count >= least and spelled(word)}
+        counts = Counter(word.lower() for words in sentences for word in words)
+        kept = {word: count for word, count in counts.items() if count >= LEAST and spelled(word)}
         return cls(kept, counts.total())
 
     def save(self, path: Path) -> None:
@@ -97,19 +91,6 @@ def spelled(word: str) -> bool:
 
 CHUNK = 10_000
 """Lines that are normalised together."""
-
-
-def write(sentences: Iterable[list[str]], out: Path) -> None:
-    """Write the lexicon of sentences, each given as its words, into a model's folder."""
-    lower = ([word.lower() for word in words] for words in sentences)
-    with tqdm(lower, desc="lexicon", unit="sent", leave=False, disable=not sys.stderr.isatty()) as watched:
-        Lexicon.count(watched).save(out / NAME)
-
-
-def words_of(texts: Sequence[Path], tokenizer: Tokenizer) -> Iterator[list[str]]:
-    """The words of each line of some texts, normalised as the tokenizer does."""
-    for lines in chunks(texts):
-        yield from tokenizer.words(lines)
 
 
 def chunks(texts: Sequence[Path]) -> Iterator[list[str]]:

@@ -241,7 +241,7 @@ def _write_words(options: NgramKind.Options, tokenizer: Tokenizer, path: Path, f
                 yield words
 
     with open(path, "w", encoding="utf-8", newline="\n") as file:
-        lexicon.write(words_of_lines(), folder)
+        lexicon.Lexicon.count(words_of_lines()).save(folder / lexicon.NAME)
     return number
 
 

@@ -82,13 +82,13 @@ def read(path: str | Path) -> Examples:
     part = columns.get("SemEval_set")
     tested = None if part is None else np.array([line[part] not in TRAINING_SETS for line in lines])
     has_parts = tested is not None and 0 < tested.sum() < len(lines)
-    texts = ([line[columns[name]] for line in lines] for name in wanted)
-    examples = Examples(*texts, tested if has_parts else None)
+    first, second, names = ([line[columns[name]] for line in lines] for name in wanted)
+    examples = Examples(first, second, names, tested if has_parts else None)
     if not has_parts and len(lines) < FOLDS:
         raise UserError(
             f"{path}: {counted(len(lines), 'pair')}, and no test part; at least {FOLDS} are needed for ten folds"
         )
-    labels = np.array(examples.labels)
+    labels = np.array(names)
     if any(len(set(labels[~tested])) < 2 for tested in examples.parts()):
         raise UserError(f"{path}: all training examples have the same class")
     return examples

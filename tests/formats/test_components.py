@@ -45,10 +45,7 @@ def test_damaged_scores_are_told(scores: str, tmp_path: Path) -> None:
         formats.read([espnet2(tmp_path, scores)])
 
 
-@pytest.mark.parametrize(
-    ("name", "columns"),
-    [("kaldi", ["am", "lm", "nolm"]), ("srilm", ["am", "lm"])],
-)
+@pytest.mark.parametrize(("name", "columns"), [("kaldi", ["am", "lm", "nolm"])])
 def test_other_toolkits(name: str, columns: list[str], tmp_path: Path) -> None:
     for file, text in SAMPLES[name].items():
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)

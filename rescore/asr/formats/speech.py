@@ -30,39 +30,29 @@ _Word = tuple[str, float, float]
 """A word with its start and end, in seconds."""
 
 
+_RECOG = re.compile(r"\s*(\S+):\s+(ref|hyp|timestamp_ref|timestamp_hyp)=(.*)")
+
+
 class _Icefall:
     """icefall (k2) recogs files: lines `cut-id:<TAB>ref=['A', 'B']` and `cut-id:<TAB>hyp=['A', 'C']`."""
 
     def sniff(self, source: Source) -> bool:
-        return _recog(source.head.lstrip().partition("\n")[0]) is not None
+        return _RECOG.match(source.head) is not None
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """The lines of one cut stand together; several `hyp` lines are several hypotheses. There are no scores."""
-        entries = (_cut(line, place) for place, line in source.filled())
-        yield from grouped((entry for entry in entries if entry is not None), source.name, more_references=True)
+        yield from grouped(self._entries(source), source.name, more_references=True)
 
-
-_RECOG_TIMES = ("timestamp_ref", "timestamp_hyp")
-
-
-def _recog(line: str) -> tuple[str, str, str] | None:
-    """The id, the kind and the rest of a line `id:<TAB>ref=[...]`; None for other lines."""
-    head, equals, rest = line.partition("=")
-    cells = head.split()
-    if not equals or len(cells) != 2 or not cells[0].endswith(":") or cells[1] not in ("ref", "hyp", *_RECOG_TIMES):
-        return None
-    return cells[0][:-1], cells[1], rest
-
-
-def _cut(line: str, place: str) -> tuple[str, NbestList] | None:
-    recog = _recog(line)
-    if recog is None:
-        raise UserError(f"{place}: expected `id:<TAB>ref=[...]` or `id:<TAB>hyp=[...]`")
-    name, kind, rest = recog
-    if kind in _RECOG_TIMES:
-        return None
-    text = literal_words(rest, place)
-    return name, NbestList(name, [], (text,)) if kind == "ref" else NbestList(name, [Hypothesis(strip_markup(text))])
+    def _entries(self, source: Source) -> Iterator[tuple[str, NbestList]]:
+        for place, line in source.filled():
+            match = _RECOG.fullmatch(line)
+            if match is None:
+                raise UserError(f"{place}: expected `id:<TAB>ref=[...]` or `id:<TAB>hyp=[...]`")
+            name, kind, words = match.groups()
+            if kind == "ref":
+                yield name, NbestList(name, [], (literal_words(words, place),))
+            elif kind == "hyp":
+                yield name, NbestList(name, [Hypothesis(strip_markup(literal_words(words, place)))])
 
 
 class _Sherpa:
@@ -128,25 +118,22 @@ class _Wenet:
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """The score is the total, a natural logarithm. WeNet leaves empty texts out: no candidate is one empty text."""
-        nbest: NbestList | None = None
+        for nbest in grouped(self._entries(source), source.name):
+            nbest.hypotheses = nbest.hypotheses or [Hypothesis("", {FIRST_PASS: 0.0})]
+            yield nbest
+
+    def _entries(self, source: Source) -> Iterator[tuple[str, NbestList]]:
+        name = ""
         for place, line in source.filled():
             mark, _, rest = line.partition(" ")
             if mark == "wav" and rest.strip():
-                if nbest is not None:
-                    yield _or_empty(nbest)
-                nbest = NbestList(rest.strip(), [])
-            elif mark == "candidate" and nbest is not None:
+                name = rest.strip()
+                yield name, NbestList(name, [])
+            elif mark == "candidate" and name:
                 score, _, text = rest.partition(" ")
-                nbest.hypotheses.append(Hypothesis(strip_markup(text), {FIRST_PASS: as_number(score, place)}))
+                yield name, NbestList(name, [Hypothesis(strip_markup(text), {FIRST_PASS: as_number(score, place)})])
             else:
                 raise UserError(f"{place}: expected `wav ID` or `candidate SCORE TEXT`")
-        if nbest is not None:
-            yield _or_empty(nbest)
-
-
-def _or_empty(nbest: NbestList) -> NbestList:
-    nbest.hypotheses = nbest.hypotheses or [Hypothesis("", {FIRST_PASS: 0.0})]
-    return nbest
 
 
 _WIDTH = re.compile(r"width(\d+)")

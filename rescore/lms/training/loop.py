@@ -170,6 +170,8 @@ class Trainer:
             schedule: the tasks of the batches in turn, repeated; a task may occur several times.
         """
         self.device = choose_device(options.device)
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
         self.precision = choose_precision(options.precision, self.device)
         self.network = network.to(self.device)
         self.network.set_dropout(options.dropout)
@@ -184,7 +186,6 @@ class Trainer:
         self.optimizers = optimizers(network, options.optimizer, options.weight_decay)
         self._model: Callable[..., Tensor] = network
         if self.device.type == "cuda":
-            torch.cuda.set_device(self.device)
             self._model = torch.compile(network, dynamic=True)
 
     @property

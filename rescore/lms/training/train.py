@@ -94,7 +94,8 @@ def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> Tokeni
         tokenizer = _tokenizer(options, report)
         tokenizer.save(out / "tokenizer.json")
         if texts:
-            lexicon.write(lexicon.words_of(texts, tokenizer), out)
+            words = chain.from_iterable(map(tokenizer.words, lexicon.chunks(texts)))
+            lexicon.Lexicon.count(words).save(out / lexicon.NAME)
     if options.steps == 0 or not texts:
         return tokenizer
     longest = options.sized(kind.name, tokenizer).max_positions - 2
