@@ -11,7 +11,7 @@ import numpy as np
 from rescore import decision
 from rescore.decision import Decision
 from rescore.metrics import Metric, list_statistics, oracle, value
-from rescore.metrics.base import Counts, metric_input, settings_on
+from rescore.metrics.base import Counts, settings_on, text_statistics
 from rescore.metrics.significance import Choice, PairedTest, ScoredText, confidence_interval
 from rescore.nbest import FIRST_PASS, NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
@@ -129,8 +129,7 @@ class Figures:
 
 def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[ScoredText]:
     """Texts chosen for lists, with their statistics."""
-    shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
-    rows = metric.statistics(shown, [nbest.references for nbest in lists])
+    rows = text_statistics(metric, lists, texts)
     return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
 
 
