@@ -87,7 +87,8 @@ class Figures:
 
     def of(self, texts: Sequence[str]) -> list[ScoredText]:
         """Texts chosen for the lists."""
-        return measured(self.metric, self.lists, texts)
+        rows = counts_of(self.metric, self.lists, texts)
+        return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
 
     def oracle_places(self, own: bool = False) -> list[int]:
         """The place of the best hypothesis of each list; of equally good ones as `rescore.nbest.ranking` has it.
@@ -127,16 +128,15 @@ class Figures:
         )
 
 
-def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[ScoredText]:
-    """Texts chosen for lists, with their statistics."""
+def counts_of(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> Counts:
+    """(lists, k) the statistics of texts chosen for lists."""
     shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
-    rows = metric.statistics(shown, [nbest.references for nbest in lists])
-    return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
+    return metric.statistics(shown, [nbest.references for nbest in lists])
 
 
 def figure_of(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
     """The metric of texts chosen for lists, in percent."""
-    return value(metric, summed(measured(metric, lists, texts)))
+    return value(metric, counts_of(metric, lists, texts).sum(axis=0))
 
 
 def summed(texts: Choice) -> Counts:
