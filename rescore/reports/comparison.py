@@ -12,11 +12,11 @@ import numpy as np
 
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
-from rescore.metrics.base import is_better, warn_of_unspaced
+from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES, TESTS
-from rescore.reports.figures import FIRST, ORACLE, SHORT, Figures, Row, figure_of, sign
+from rescore.reports.figures import FIRST, ORACLE, SHORT, Figures, Row, sign
 from rescore.reports.markup import as_frame, as_json, html, latex_note, mark_best, signature_lines
 from rescore.styles import marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
@@ -144,7 +144,7 @@ def compare(
         first_pass=figures.value(first),
         dev_first_pass=dev_figures.value(dev_figures.first),
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
-        others={each.name: figure_of(each, lists, [text.text for text in first]) for each in also},
+        others={each.name: text_value(each, lists, [text.text for text in first]) for each in also},
     )
     together, name = first, FIRST
     direction = 1 if metric.higher_is_better else -1
@@ -156,7 +156,7 @@ def compare(
         row.signature = str(sign(metric, entry.lists, entry.weights, test=test))
         row.gain = 100 * direction * (row.value / result.first_pass - 1) if result.first_pass else 0.0
         row.dev, row.speed = entry.dev, entry.speed
-        row.others = {each.name: figure_of(each, entry.lists, texts) for each in also}
+        row.others = {each.name: text_value(each, entry.lists, texts) for each in also}
         if entry.ablation:
             row.against = name
         else:
