@@ -16,13 +16,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rescore import expansion
 from rescore.config import RunConfig
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
-from rescore.expansion import Expansion
 from rescore.lms import (
     LanguageModel,
     each,
@@ -48,6 +46,7 @@ from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
 
 if TYPE_CHECKING:
+    from rescore.expansion import Expansion
     from rescore.metrics.folds import Folds
     from rescore.metrics.listed import WordList
 
@@ -131,7 +130,10 @@ def check(config: RunConfig) -> RunConfig:
         raise UserError("--dev and --weight exclude each other: --dev tunes the weights that --weight sets")
     if config.folds and (config.dev is not None or config.weights):
         raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
-    config = expansion.configured(config)
+    if config.expands:
+        from rescore.expansion import configured  # here, and below: most runs expand nothing
+
+        config = configured(config)
     decision = decision_of(config)
     if decision.needs_scale and not config.tunes:
         raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
@@ -218,9 +220,9 @@ class _Resolver:
             why = "--boost" if config.boost else "hypotheses have new words"
             self._decide("boost", "tuned" if boost is True else f"{boost:g}", why)
         counts_listed = not measures or self._weighed or self._boost is not False
-        expansions = expansion.expansions_of(config, self._dev)
-        for each_expansion in expansions if components else ():
-            each_expansion.check_components(self._basis[0], components)
+        expansions = tuple(part.made(options, config, self._dev) for _, part, options in _asked(config))
+        for expansion in expansions if components else ():
+            expansion.check_components(self._basis[0], components)
         loaded = list(load() if load else load_all(config.lms) if config.lms else ())
         norm = self._norm(loaded)
         models = self._models(loaded, norm, specs)
@@ -405,7 +407,7 @@ class _Resolver:
 
     def _new_columns(self) -> list[str]:
         """The columns whose weights are bonuses: those that expansions will add, or the lists have."""
-        added = [name for _, part, _ in expansion.asked(self._config) for name in part.adds]
+        added = [name for _, part, _ in _asked(self._config) for name in part.adds]
         return added or added_columns(self._basis[:1])
 
     def _boosted(self) -> bool | float:
@@ -466,6 +468,15 @@ class _Resolver:
         weights = replace(weights, columns={lm.name: origin(lm, plan.norm) for lm in plan.models})
         self._decide("weights", weights.origin, "neither --dev nor --folds")
         return weights
+
+
+def _asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
+    """The expansions that a config asks for (`rescore.expansion.asked`)."""
+    if not config.expands:
+        return []
+    from rescore.expansion import asked
+
+    return asked(config)
 
 
 def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | None:

@@ -301,9 +301,9 @@ class RerankedOutputs(Declared):
 
     def times(self) -> Times:
         """What --segments says. Outputs that cannot be written are refused here, before anything is computed."""
-        from rescore.formats import check_output
-
         if self.output:
+            from rescore.formats import check_output
+
             check_output(self.output)
         if self.best is None:
             return None

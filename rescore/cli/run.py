@@ -112,7 +112,7 @@ def command(
     With several --lm, all weights and a word bonus are tuned together. Without --dev and --weight, the model card gives
     the weight. Without --lm, the scores in the lists are used.
     """
-    from rescore import expansion, formats, pipeline
+    from rescore import formats, pipeline
     from rescore.plan import check
     from rescore.reports.results import render
 
@@ -124,7 +124,10 @@ def command(
         raise click.UsageError("--curve is about tuning; give --dev or --folds")
     lists = inputs.read(nbest, need_references=bool(config.folds))
     dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
-    lists, dev = expansion.joined(config, lists, dev, nbest[0], inputs.read_alone)
+    if config.expands:
+        from rescore.expansion import joined
+
+        lists, dev = joined(config, lists, dev, nbest[0], inputs.read_alone)
     outputs.check_lists(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(

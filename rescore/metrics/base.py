@@ -154,6 +154,17 @@ def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Input:
     return Input(about, text)
 
 
+def text_statistics(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> Counts:
+    """(lists, k) the statistics of the text that is chosen from each list."""
+    shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
+    return metric.statistics(shown, [nbest.references for nbest in lists])
+
+
+def text_value(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
+    """The metric's value where these texts are chosen, in percent."""
+    return value(metric, text_statistics(metric, lists, texts).sum(axis=0))
+
+
 def settings_on(metric: Metric, lists: Sequence[NbestList]) -> dict[str, str]:
     """How the metric counts on lists, for the signature: as sacreBLEU says it, with the number of references."""
     numbers = {len(nbest.references) for nbest in lists if nbest.references}
@@ -176,7 +187,7 @@ def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
     if letters > sum(map(len, texts)) / 2 and letters >= UNSPACED_WORD * sum(len(text.split()) for text in texts):
         log.warning(
             "%s counts words between spaces, but these texts have no spaces between words; "
-            "give --metric cer, --metric mer, or --split characters",
+            "give --metric cer, --metric mer, or --split-characters",
             metric.name,
         )
 

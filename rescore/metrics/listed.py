@@ -68,8 +68,8 @@ class WordList:
     @property
     def lists(self) -> dict[str, str]:
         """The words of each utterance, as they are written; empty if all utterances share a list."""
-        parts = [" ".join(line.split()).partition(" ") for line in self.lines if self.by_utterance]
-        return {name: words for name, _, words in parts}
+        parts = (line.split(maxsplit=1) for line in self.lines if self.by_utterance)
+        return {name: " ".join(words) for name, *words in parts}
 
     @property
     def entries(self) -> list[str]:
@@ -161,24 +161,23 @@ class ListedErrorRate(ErrorRate):
     def options(self) -> Declared:
         return ListedErrorRate.Options(normaliser=self.words, words=self._list)
 
-    def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
-        """Columns: substitutions, deletions, insertions, reference words; only words that count.
+    def _count(self, references: list[str], hypotheses: list[Any]) -> Counts:
+        """Only words that count.
 
         Raises:
             UserError: the file does not name an utterance.
         """
         words = cache(self.words)
-        result = np.zeros((len(hypotheses), 4), dtype=np.int64)
-        for row, hypothesis, texts in zip(result, hypotheses, references, strict=True):
+        rows = []
+        for reference, hypothesis in zip(references, hypotheses, strict=True):
             utterance, text = hypothesis if self.reads else (None, hypothesis)
             listed = self._words if utterance is None else self._of_utterance.get(utterance)
             if listed is None:
                 raise UserError(
                     f"{self._list.path}: utterance {utterance} is not in it; give each a line, `utterance word ...`"
                 )
-            rows = [self._errors(words(reference), words(text), listed) for reference in texts]
-            row[:] = min(rows, key=lambda counts: sum(counts[:REFERENCE]))
-        return result
+            rows.append(self._errors(words(reference), words(text), listed))
+        return np.array(rows, dtype=np.int64)
 
     def _errors(self, reference: Sequence[str], hypothesis: Sequence[str], listed: frozenset[str]) -> list[int]:
         def counts(word: str) -> bool:

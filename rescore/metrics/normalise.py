@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib import import_module
-from importlib.metadata import version
 
-from rescore.errors import UserError
 from rescore.metrics.counting import error_counts
 from rescore.nbest import UNSPACED_LETTERS
 from rescore.options import Declared, option
@@ -18,8 +14,8 @@ from rescore.options import Declared, option
 UNKNOWN = ("<unk>", "[unk]")
 """A recogniser's unknown word, in any case."""
 YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown", "nfkc")
-WHISPER = {"whisper_english": "english:EnglishTextNormalizer", "whisper_basic": "basic:BasicTextNormalizer"}
-"""Whisper's normalisers: modules and classes of the package whisper_normalizer."""
+WHISPER = ("whisper_english", "whisper_basic")
+"""Whisper's normalisers."""
 FLAGS = ("case_sensitive", *YES, *WHISPER, "split_characters", "split_mixed")
 """The switches of a `Normaliser`."""
 
@@ -43,29 +39,20 @@ class Normaliser(Declared):
     drop_apostrophes: bool = option(False, "WER, CER: remove apostrophes (it's becomes its).")
     drop_unknown: bool = option(False, "WER, CER: remove <unk>.")
     whisper_english: bool = option(
-        False,
-        "WER, CER: normalise hypotheses and references with Whisper's normaliser for English, Whisper's basic "
-        "normaliser for other languages, or Unicode NFKC. May be repeated.",
-        "--normalizer",
-        value="whisper-english",
-        repeated=True,
+        False, "WER, CER: normalise hypotheses and references with Whisper's normaliser for English."
     )
-    """Whisper's normaliser of English: numbers as digits, contractions in full, American spelling, without fillers,
-    punctuation and what stands in brackets."""
-    whisper_basic: bool = option(False, "", "--normalizer", value="whisper-basic")
-    """Whisper's normaliser of other languages: without punctuation, symbols and what stands in brackets."""
-    nfkc: bool = option(False, "", "--normalizer", value="nfkc")
+    """Numbers as digits, contractions in full, American spelling, without fillers, punctuation and what stands in
+    brackets."""
+    whisper_basic: bool = option(
+        False, "WER, CER: normalise hypotheses and references with Whisper's normaliser for other languages."
+    )
+    """Without punctuation, symbols and what stands in brackets."""
+    nfkc: bool = option(False, "WER, CER: normalise hypotheses and references with Unicode NFKC.")
     """Unicode's compatibility forms: full-width letters and digits, for example, become the usual ones."""
-    split_characters: bool = option(
-        False,
-        "Words in WER, confidences and rover. characters: each character is a word; mixed: each Chinese, Japanese or "
-        "Thai character is a word.",
-        "--split",
-        value="characters",
+    split_characters: bool = option(False, "Words in WER, confidences and rover: each character is a word.")
+    split_mixed: bool = option(
+        False, "Words in WER, confidences and rover: each Chinese, Japanese or Thai character is a word."
     )
-    """Each character is a word."""
-    split_mixed: bool = option(False, "", "--split", value="mixed")
-    """Each character of Chinese, Japanese and Thai is a word."""
 
     def __call__(self, text: str) -> list[str]:
         """The words of a text, of a hypothesis or a reference."""
@@ -73,7 +60,9 @@ class Normaliser(Declared):
             text = unicodedata.normalize("NFKC", text)
         for name in WHISPER:
             if getattr(self, name):
-                text = _whisper(name)(text)
+                from rescore.metrics.whisper import normaliser  # here: most runs have no such normaliser
+
+                text = normaliser(name)(text)
         if not self.case_sensitive:
             text = text.lower()
         if self.split_hyphens:
@@ -121,40 +110,18 @@ class Normaliser(Declared):
     @property
     def settings(self) -> dict[str, str]:
         """For the signature: the case, and settings other than the default."""
-        return {
-            "case": "mixed" if self.case_sensitive else "lc",
-            **{name.replace("_", "-"): "yes" for name in YES if getattr(self, name)},
-            **{name.replace("_", "-"): _whisper_version(name) for name in WHISPER if getattr(self, name)},
-        }
+        settings = {"case": "mixed" if self.case_sensitive else "lc"}
+        settings |= {name.replace("_", "-"): "yes" for name in YES if getattr(self, name)}
+        for name in WHISPER:
+            if getattr(self, name):
+                from rescore.metrics.whisper import version_of
+
+                settings[name.replace("_", "-")] = version_of(name)
+        return settings
 
 
 EXACT = Normaliser(case_sensitive=True)
 """Words as they are written."""
-
-
-CACHED, SHORT = 1 << 17, 1000
-"""Texts of which Whisper's normalisers keep the result, and their greatest length in characters: bounds memory."""
-
-
-@cache
-def _whisper(name: str) -> Callable[[str], str]:
-    """One of `WHISPER`, which is slow: short texts are cached."""
-    module, _, kind = WHISPER[name].partition(":")
-    try:
-        function: Callable[[str], str] = getattr(import_module(f"whisper_normalizer.{module}"), kind)()
-    except ImportError:
-        option = name.replace("_", "-")
-        raise UserError(
-            f"--normalizer {option} needs the package whisper-normalizer; pip install 'rescore[whisper]'"
-        ) from None
-    cached = lru_cache(CACHED)(function)
-    return lambda text: (cached if len(text) <= SHORT else function)(text)
-
-
-def _whisper_version(name: str) -> str:
-    """The package's version, which figures depend on: versions differ in their spellings."""
-    _whisper(name)
-    return version("whisper-normalizer")
 
 
 def _without_punctuation(word: str) -> str:

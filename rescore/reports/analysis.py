@@ -153,7 +153,7 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
         flatters=flatters,
         gain=direction * (after - before) + 0.0,
         interval=(low, high),
-        p_value=figures.p_value(first, chosen),
+        p_value=figures.test.p_value(metric, lists, first, chosen),
         oracle=figures.oracle,
     )
     return replace(result, next=_next_step(result))

@@ -11,7 +11,7 @@ import numpy as np
 from rescore import decision
 from rescore.decision import Decision
 from rescore.metrics import Metric, list_statistics, oracle, value
-from rescore.metrics.base import Counts, metric_input, settings_on
+from rescore.metrics.base import Counts, settings_on, text_statistics
 from rescore.metrics.significance import Choice, PairedTest, ScoredText, confidence_interval
 from rescore.nbest import FIRST_PASS, NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
@@ -108,10 +108,6 @@ class Figures:
         """The metric of a choice, in percent."""
         return value(self.metric, summed(choice))
 
-    def p_value(self, first: Choice, second: Choice) -> float:
-        """Two-sided p-value of the difference between two choices."""
-        return self.test.p_value(self.metric, self.lists, first, second)
-
     def row(self, name: str, choice: Choice, against: Choice | None = None, interval: bool = True) -> Row:
         """One choice, measured.
 
@@ -126,15 +122,14 @@ class Figures:
             value=value(self.metric, sums),
             counts=self.metric.details(sums),
             interval=confidence_interval(self.metric, self.test.by_unit(self.lists, rows)) if interval else None,
-            p_value=None if against is None else self.p_value(against, choice),
+            p_value=None if against is None else self.test.p_value(self.metric, self.lists, against, choice),
             wrong=None if errors is None else int((errors > 0).sum()),
         )
 
 
 def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[ScoredText]:
     """Texts chosen for lists, with their statistics."""
-    shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
-    rows = metric.statistics(shown, [nbest.references for nbest in lists])
+    rows = text_statistics(metric, lists, texts)
     return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import IO
 
 import numpy as np
@@ -11,15 +11,13 @@ import numpy as np
 from rescore.errors import counted
 from rescore.lms import LanguageModel, TokenScores, is_pseudo, origin
 from rescore.lms.context import ask, in_place
-from rescore.nbest import Column, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.markup import as_json
 from rescore.signature import Signature
 from rescore.styles import text
 
 CHUNK = 1000
 """Sentences that are scored together."""
-DOUBTFUL = 1000.0
-"""A mean above this multiple of the median is meaningless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,6 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
     without ends of sentences, so that models with different tokenizers can be compared. Sentences without a unit are
     left out of mean and median.
     """
-    column: Column = origin(lm, "sum")
     log_probs = np.array([result.sum for result in scores])
     tokens = np.array([len(result.tokens) for result in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
@@ -113,7 +110,7 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
         float(log_probs.sum()),
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),
-        str(Signature("PPL", columns={lm.name: column})),
+        str(Signature("PPL", columns={lm.name: origin(lm, "sum")})),
         is_pseudo(lm.model),
     )
 
@@ -134,13 +131,9 @@ def render(scores: Sequence[TextScore]) -> str:
     pseudo = [score.lm for score in scores if score.pseudo]
     rows = [head]
     for score in scores:
+        figures = [*astuple(score.by_token), *astuple(score.by_word)]
         counts = [f"{score.tokens:,}", f"{score.unknown:,}", f"{score.log_prob:,.1f}"]
-        values = [
-            f"{value:,.2f}"
-            for perplexity in (score.by_token, score.by_word)
-            for value in (perplexity.corpus, perplexity.mean, perplexity.median)
-        ]
-        rows.append([score.lm, *counts, *values])
+        rows.append([score.lm, *counts, *(f"{figure:,.2f}" for figure in figures)])
     lines = [
         text(rows),
         "",
@@ -149,12 +142,6 @@ def render(scores: Sequence[TextScore]) -> str:
     ]
     if pseudo:
         lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")
-    lines += [
-        f"{score.lm}: a few sentences decide the mean ({score.unknown:,} of {score.tokens:,} tokens are unknown); "
-        "the median says more"
-        for score in scores
-        if score.by_token.mean > DOUBTFUL * score.by_token.median
-    ]
     return "\n".join([*lines, *(score.signature for score in scores)])
 
 

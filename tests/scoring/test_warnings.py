@@ -34,11 +34,3 @@ def test_scales_of_dev_and_test(rescore: Run, tmp_path: Path) -> None:
     assert "differ by 10 in the dev lists but by 1 in the test lists" in told
     (tmp_path / "test.jsonl").write_text(line % ("v", -4, -8), encoding="utf-8")
     assert "differ by" not in rescore("test.jsonl", "--dev", "dev.jsonl", "--lm", "ngram:lm.arpa").stderr
-
-
-def test_a_mean_that_few_sentences_decide(rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("the clock ticked\n" * 50 + "\u0c95\n", encoding="utf-8")
-    (tmp_path / "arpa").write_text(ARPA.replace("-2.0\t<unk>", "-30\t<unk>"), encoding="utf-8")
-    assert "the median says more" in rescore("score", "--text", "t.txt", "--lm", "ngram:arpa").stdout
-    (tmp_path / "arpa").write_text(ARPA, encoding="utf-8")
-    assert "the median" not in rescore("score", "--text", "t.txt", "--lm", "ngram:arpa").stdout
