@@ -371,7 +371,7 @@ def test_metrics(ngram: Golden) -> None:
         ngram.run("test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--metric", name)
     for options in (
         ("--case-sensitive", "--split-hyphens", "--drop-punctuation", "--drop-apostrophes"),
-        ("--normalizer", "nfkc", "--split", "characters"),
+        ("--nfkc", "--split-characters"),
         ("--metric", "bleu", "--tokenize", "char"),
     ):
         ngram.run("eval", "best.trn", "--ref", "data/test.json", *options)

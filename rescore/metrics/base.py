@@ -187,7 +187,7 @@ def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
     if letters > sum(map(len, texts)) / 2 and letters >= UNSPACED_WORD * sum(len(text.split()) for text in texts):
         log.warning(
             "%s counts words between spaces, but these texts have no spaces between words; "
-            "give --metric cer, --metric mer, or --split characters",
+            "give --metric cer, --metric mer, or --split-characters",
             metric.name,
         )
 
