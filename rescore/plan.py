@@ -31,7 +31,6 @@ from rescore.lms import (
     with_own_columns,
 )
 from rescore.metrics import METRICS, Metric, choose_metric
-from rescore.metrics.base import remembered
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
@@ -58,7 +57,7 @@ Load = Callable[[], Sequence[LanguageModel]]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One decision of a plan, as `--explain` prints it."""
+    """One decision of a plan, as `--verbose` prints it."""
 
     subject: str
     """The thing decided about, such as `metric`."""
@@ -259,6 +258,10 @@ class _Resolver:
             from rescore.metrics.folds import split  # here: most runs have no folds
 
             folds = split([nbest.id for nbest in self._lists], config.folds, config.speaker)
+        if folds or len(columns) > 1 or plan.expansions or plan.decision.name != "best":
+            from rescore.metrics.cached import remembered  # here: the texts of most runs are compared once
+
+            plan = replace(plan, metrics=tuple(map(remembered, plan.metrics)))
         name = config.dev or "dev"
         if folds:
             name = f"{folds.number} folds by {folds.unit}"
@@ -281,8 +284,7 @@ class _Resolver:
         name = config.metrics[0] if config.metrics else tuned.metric if tuned else None
         if self._dev and any(nbest.references for nbest in self._lists):
             choose_metric(name, self._lists, measuring)  # dev lists may have words that test lists lack
-        keep = remembered if self._tunes else (lambda metric: metric)  # a stream must not fill the memory
-        metric = keep(choose_metric(name, self._basis, measuring))
+        metric = choose_metric(name, self._basis, measuring)
         translation = any(nbest.source is not None for nbest in self._basis)
         why = f"the lists have {'' if translation else 'no '}source texts"
         if config.metrics:
@@ -302,7 +304,7 @@ class _Resolver:
                 self._decide("further metrics", "bwer, uwer", "listed words have a bonus: what it costs other words")
             except UserError as error:  # the words may be right for other lists
                 log.warning("%s, so figures of listed words are absent", error)
-        return metric, *map(keep, others)
+        return metric, *others
 
     def _decision(self) -> Decision:
         """The decision that was asked for; else the decision that the weights were tuned for; else the best score."""

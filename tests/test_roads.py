@@ -17,7 +17,7 @@ import pytest
 import rescore
 from rescore import Rescorer, UserError, Weights, formats, pipeline
 from rescore.config import RunConfig
-from rescore.formats import native
+from rescore.formats.writing import as_json
 from rescore.lms.base import DEFAULT
 from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
@@ -243,7 +243,7 @@ def by_service(feature: Feature, test: list[NbestList]) -> list[str]:
     rescorer = Rescorer(list(feature.lms), Weights.load(Path("w.json")), of_rescorer(feature))
     batcher = service.Batcher(rescorer, 1)
     try:
-        body = json.dumps([native.as_json(nbest) for nbest in test]).encode()
+        body = json.dumps([as_json(nbest) for nbest in test]).encode()
         answers = batcher.submit(service.lists_of(body, None)[0]).result(60)
     finally:
         batcher.close()

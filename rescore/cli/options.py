@@ -316,11 +316,6 @@ class RerankedOutputs(Declared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CurveOption(Declared):
-    curve: str | None = option(None, "Write the metric at each weight as CSV.", metavar="FILE", writes="stdout")
-
-
-@dataclass(frozen=True, kw_only=True)
 class DetokenizeOption(Declared):
     detokenize: str | None = option(
         None, "Undo Moses tokenisation in the output, for a language such as en or de.", metavar="LANGUAGE"

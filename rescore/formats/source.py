@@ -179,24 +179,6 @@ class ReadOptions(OptionValues):
     those of its class `Options`."""
 
 
-_ENDINGS = re.compile(
-    r"(?:\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mp4|webm))?"
-    r"(?:\.(?:json|jsonl|txt|srt|vtt|nbest|score|out|slf|lat|htk|fst))*(?:\.gz|\.xz)?$",
-    re.IGNORECASE,
-)
-
-
-def utterance_of(path: str) -> str:
-    """The name of a file without folder and known endings, which may hold dots: what its utterance is called.
-
-    Example:
-        >>> utterance_of("calls/talk.2024-01-01.wav.json")
-        'talk.2024-01-01'
-    """
-    name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return _ENDINGS.sub("", name) or name
-
-
 class Source:
     """One path of the command line: the border of files. `-` is standard input.
 
@@ -265,10 +247,6 @@ class Source:
                 peek = JsonPeek.of(file.readline(LONGEST_FIRST_LINE).removeprefix("\ufeff"))
         return peek
 
-    @property
-    def stem(self) -> str:
-        return "stdin" if self.is_stdin else utterance_of(self.path.name)
-
     @contextmanager
     def _open(self) -> Iterator[IO[str]]:
         """The text, decompressed and decoded; lines end where a newline is, nowhere else."""
@@ -327,17 +305,3 @@ class Source:
             self.warnings.add(unit, UTF8, place)
             text = _ESCAPED.sub("\ufffd", text)
         return text
-
-
-def read_lines(path: Path, empty: bool = False, warnings: InputWarnings | None = None) -> Iterator[str]:
-    """The lines of a text for training or scoring, without blanks around them.
-
-    Args:
-        path: a file, plain, gzip or xz; `-` is standard input.
-        empty: whether empty lines are wanted, too.
-        warnings: collects repairs. With None, for training, a text that is not UTF-8 is an error: invalid characters
-            must not be learnt.
-    """
-    for line in Source(path, warnings or InputWarnings(refused=UTF8)).lines():
-        if (line := line.strip()) or empty:
-            yield line

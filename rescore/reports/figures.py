@@ -87,7 +87,8 @@ class Figures:
 
     def of(self, texts: Sequence[str]) -> list[ScoredText]:
         """Texts chosen for the lists."""
-        return measured(self.metric, self.lists, texts)
+        rows = text_statistics(self.metric, self.lists, texts)
+        return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
 
     def oracle_places(self, own: bool = False) -> list[int]:
         """The place of the best hypothesis of each list; of equally good ones as `rescore.nbest.ranking` has it.
@@ -125,17 +126,6 @@ class Figures:
             p_value=None if against is None else self.test.p_value(self.metric, self.lists, against, choice),
             wrong=None if errors is None else int((errors > 0).sum()),
         )
-
-
-def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[ScoredText]:
-    """Texts chosen for lists, with their statistics."""
-    rows = text_statistics(metric, lists, texts)
-    return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
-
-
-def figure_of(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
-    """The metric of texts chosen for lists, in percent."""
-    return value(metric, summed(measured(metric, lists, texts)))
 
 
 def summed(texts: Choice) -> Counts:

@@ -34,8 +34,8 @@ from starlette.routing import Route
 from rescore import formats
 from rescore.errors import UserError, counted
 from rescore.files import loads
-from rescore.formats import native
 from rescore.formats.audio import confined
+from rescore.formats.writing import as_json
 from rescore.nbest import FIRST_PASS, NO_AUDIO, Hypothesis, NbestList
 from rescore.rescorer import Choice, Rescorer
 from rescore.version import VERSION
@@ -148,7 +148,7 @@ def answer_of(rescorer: Rescorer, choice: Choice) -> dict[str, Any]:
 
     JSON has no infinity: a score of minus infinity is null.
     """
-    answer = {"text": choice.text, **native.as_json(replace(choice.nbest, audio=None))}
+    answer = {"text": choice.text, **as_json(replace(choice.nbest, audio=None))}
     for entry, total in zip(answer["hyps"], choice.totals, strict=True):
         entry["total"] = _finite(total)
         if "score" in entry:

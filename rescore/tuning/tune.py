@@ -12,7 +12,7 @@ import numpy as np
 from rescore.decision import Decision
 from rescore.decision.rules import ListWeights, Search, WeightsOf, candidates, combine, rule_of
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Metric, is_better, remembered, text_statistics, text_value
+from rescore.metrics.base import Counts, Metric, is_better, text_statistics, text_value
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
@@ -61,7 +61,7 @@ def tune(
     Raises:
         UserError: a list has no reference, or lacks a column.
     """
-    options, metric = options or TuningOptions(), remembered(metric)
+    options = options or TuningOptions()
     if search := rule_of(options.decide.name).own_search(lists):
         if LISTED in options.bonuses or options.boost:
             raise UserError("--boost adds to the scores of hypotheses, but here systems vote; leave out one of them")

@@ -15,7 +15,7 @@ from rescore.decision.risk import losses
 from rescore.errors import UserError
 from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total
 from rescore.metrics.alignment import align
-from rescore.metrics.base import remembered
+from rescore.metrics.cached import remembered
 from rescore.metrics.listed import ListedErrorRate, OtherErrorRate, WordList
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList

@@ -27,7 +27,7 @@ import pytest
 import rescore
 from rescore import Hypothesis, NbestList, Rescorer, UserError, Weights, formats, pipeline
 from rescore.config import RunConfig
-from rescore.formats import native
+from rescore.formats.writing import as_json
 from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
 from rescore.nbest import Audio
@@ -129,7 +129,7 @@ def gate(models: dict[str, Path]) -> Gate:
 
 
 def body_of(nbest: NbestList) -> dict[str, Any]:
-    return native.as_json(nbest)
+    return as_json(nbest)
 
 
 def without_more(answer: dict[str, Any]) -> dict[str, Any]:
