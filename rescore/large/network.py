@@ -20,7 +20,8 @@ from rescore.lms.causal import CausalScorer
 from rescore.lms.devices import DTYPES, choose_device, choose_precision
 from rescore.lms.fast import Batch, Tree, quantised
 from rescore.lms.folders import content_digest
-from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, masked_scorer
+from rescore.lms.masked import masked_scorer
+from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer
 
 log = logging.getLogger(__name__)
 
