@@ -222,6 +222,7 @@ class _Resolver:
         expansions = tuple(part.made(options, config, self._dev) for _, part, options in _asked(config))
         for expansion in expansions if components else ():
             expansion.check_components(self._basis[0], components)
+        used = self._tunes or decision.name != "best"  # then the first metric is, also without references
         loaded = list(load() if load else load_all(config.lms) if config.lms else ())
         norm = self._norm(loaded)
         models = self._models(loaded, norm, specs)
@@ -234,7 +235,7 @@ class _Resolver:
             metrics=metrics,
             decision=decision,
             force_weights=config.force_weights,
-            measured_in_vain=config.metrics[self._tunes or decision.name != "best" :],
+            measured_in_vain=config.metrics[1:] if used else config.metrics,
         )
         if not measures:
             return replace(plan, reasons=tuple(self._reasons))
