@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import rescore
-from rescore.formats.native import as_json
+from rescore.formats.writing import as_json
 
 HYPOTHESES = 10
 CLIENTS = 100

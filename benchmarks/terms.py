@@ -40,8 +40,6 @@ ALIKE = 0.15
 """Share of sounds that may differ in plain phonetic replacement."""
 RATES = (0.01, 0.05, 0.2)
 """Shares of correctly recognised spans that a key may take for terms."""
-FREQUENT_WORDS = 5_000
-"""The most frequent words of novels, which the lists of rare words for each utterance do not have."""
 RARE = 12.0
 """-log P from which on a word of a reference is listed as a term, natural log."""
 
@@ -56,9 +54,9 @@ def earnings(data: Path, train: bool) -> list[dict]:
     return [nbest for nbest in lists if nbest["recording"] in half]
 
 
-def librispeech(data: Path, name: str, strong: bool = False) -> Iterator[tuple[str, str, str]]:
+def librispeech(data: Path, name: str) -> Iterator[tuple[str, str, str]]:
     """Utterance, reference and best hypothesis."""
-    folder = data / ("librispeech-strong" if strong else "librispeech") / name
+    folder = data / "librispeech" / name
     references = dict(_text(folder / "text"))
     for path in sorted(folder.glob("**/1best_recog/text")):
         yield from ((name, references[name], text) for name, text in _text(path) if name in references)
@@ -148,7 +146,7 @@ def train(data: Path, out: Path) -> None:
     channel = Channel.load(out)
     sets = []
     for path, names in (("oracle", SYSTEMS), ("distractor", ("rev-kaldi", "speechmatics", "kaldi-librispeech"))):
-        terms, _ = read_terms(WordList.load(data / f"earnings21/terms.{path}.txt"))
+        terms = read_terms(WordList.load(data / f"earnings21/terms.{path}.txt"))
         sets += [(terms, spoken[name]) for name in names]
     for rows in (read, dictated):
         rare = {word for _, text, _ in rows for word in keys(text) if -lexicon.log_prob(word) > RARE and len(word) > 3}
@@ -184,7 +182,7 @@ def _nodes(nodes: np.ndarray) -> list[list[float]]:
 
 
 def prepare(data: Path, out: Path) -> None:
-    """Kaldi texts and lists of one text of both halves of Earnings-21; dev-other with rare words of each utterance."""
+    """Kaldi texts and lists of one text of both halves of Earnings-21."""
     for half in ("tune", "report"):
         lists = earnings(data, half == "tune")
         out.joinpath(half).mkdir(parents=True, exist_ok=True)
@@ -193,26 +191,11 @@ def prepare(data: Path, out: Path) -> None:
             single = (json.dumps(nbest | {"hyps": nbest["hyps"][place : place + 1]}) for nbest in lists)
             (out / half / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in single), encoding="utf-8")
         _write(out / half / "ref.txt", ((nbest["id"], nbest["ref"]) for nbest in lists))
-    counts = Lexicon.load(shipped_models() / "tta/lexicon.txt.xz").counts
-    frequent = set(sorted(counts, key=lambda word: -counts[word])[:FREQUENT_WORDS])
-    pool = sorted(counts.keys() - frequent)
-    for name in ("librispeech", "librispeech-strong"):
-        rows = sorted(librispeech(data, "dev_other", name.endswith("strong")))
-        out.joinpath(name).mkdir(parents=True, exist_ok=True)
-        _write(out / name / "hyp.txt", ((utterance, text) for utterance, _, text in rows))
-        _write(out / name / "ref.txt", ((utterance, text) for utterance, text, _ in rows))
-        for size in (100, 500, 1000):
-            draw = random.Random(size)
-            listed = ((utterance, sorted(set(text.lower().split()) - frequent)) for utterance, text, _ in rows)
-            _write(
-                out / name / f"words.{size}.txt",
-                ((utterance, " ".join([*rare, *draw.sample(pool, size)])) for utterance, rare in listed),
-            )
 
 
 def plain(texts: Path, words: Path, out: Path) -> None:
     """Plain phonetic replacement in a Kaldi text: the spans with the nearest sounds become terms, without a model."""
-    terms, _ = read_terms(WordList.load(words))
+    terms = read_terms(WordList.load(words))
     index = TermIndex(terms)
     rows = []
     for name, text in _text(texts):
@@ -233,7 +216,7 @@ def keys_compared(data: Path, out: Path) -> None:
     A key finds a term if at most 1, 5 or 20 % of correctly recognised spans are as near to a term as the misheard
     words are.
     """
-    terms, _ = read_terms(WordList.load(data / "earnings21/terms.oracle.txt"))
+    terms = read_terms(WordList.load(data / "earnings21/terms.oracle.txt"))
     listed, known = TermIndex(terms), {term.words for term in terms}
     misheard_terms, others = set(), set()
     for nbest in earnings(data, train=True):

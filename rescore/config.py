@@ -58,7 +58,7 @@ class RunConfig(Declared):
         (),
         "Weight of the LM in [0, 1], instead of tuning. Give one --weight per --lm.",
         "--weight",
-        group=WEIGHTS, metavar="NUMBER", low=-1e9, high=1e9, common=True,
+        group=WEIGHTS, metavar="NUMBER", low=0, high=1, common=True,
     )  # fmt: skip
     word_bonus: Bonus = option(
         None,

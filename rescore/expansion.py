@@ -66,19 +66,12 @@ class Expansion:
 def asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
     """The expansions that a config asks for: name, class and options, in the order of the table."""
     values: OptionValues = config.expanding
-    if not config.expands:
-        return []
     every = [(name, EXPANSIONS[name]) for name in EXPANSIONS]
     return [
         (name, part, values.of(part.Options))
         for name, part in every
         if any(values.values.get(entry.name) for entry in part.Options.declared() if not entry.about.needs)
     ]
-
-
-def expansions_of(config: RunConfig, dev: Sequence[NbestList] | None = None) -> tuple[Expansion, ...]:
-    """The expansions of an experiment."""
-    return tuple(part.made(options, config, dev) for _, part, options in asked(config))
 
 
 def configured(config: RunConfig) -> RunConfig:

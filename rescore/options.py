@@ -52,10 +52,6 @@ class Option:
     """Title of the group in the help; the class's title if empty."""
     common: bool = False
     """Whether the option is among the few that most people need."""
-    value: str = ""
-    """The field is true if the option, which several fields share, has this value."""
-    repeated: bool = False
-    """Whether this option may be given several times."""
     needs: str = ""
     """The field without which this option has no meaning."""
     parse: Callable[[str], Any] | None = None
@@ -114,12 +110,6 @@ class Field(NamedTuple):
         """Refuse a value, or one of several, that the option does not take."""
         for element in value if type(value) is tuple else () if value is None else (value,):
             self.about.check(self.name, element)
-
-    @property
-    def parameter(self) -> str:
-        """The name of the command line's parameter: several fields with a `value` share one."""
-        flag = self.about.flag(self.name)
-        return flag.removeprefix("--").replace("-", "_") if self.about.value else self.name
 
 
 class Declared:
@@ -200,7 +190,7 @@ class OptionValues:
 
 
 def made(group: type[Group], declared: Iterable[Field], typed: Mapping[str, Any]) -> Group:
-    """An object of the values that were typed, under the names of `Field.parameter`."""
+    """An object of the values that were typed, by the names of fields."""
     return group(**dict(_values(declared, typed)))
 
 
@@ -217,10 +207,8 @@ def _values(declared: Iterable[Field], typed: Mapping[str, Any]) -> Iterator[tup
                         inner.check(value)
                         values[name] = value
             yield entry.name, entry.hint(**values)
-        elif entry.parameter in typed:
-            value = typed[entry.parameter]
-            if about.value:
-                value = about.value in value if isinstance(value, tuple) else about.value == value
+        elif entry.name in typed:
+            value = typed[entry.name]
             if not about.read:
                 yield entry.name, value
             elif value not in (None, ()):

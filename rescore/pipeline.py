@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -96,13 +96,11 @@ def run(
     dev: Sequence[NbestList] | None = None,
     load: Load | None = None,
     progress: OnProgress = lambda done: None,
-    on_plan: Callable[[Plan], object] = lambda plan: None,
 ) -> Outcome:
     """Score lists, tune on `dev` (or in folds, or take the weights that `config` gives), decide, and evaluate.
 
     Args:
-        load: loads the models if `config` does not name them. progress: see `OnProgress`. on_plan: called with the
-            plan before anything is computed.
+        load: loads the models if `config` does not name them. progress: see `OnProgress`.
 
     Raises:
         UserError: what `config` says cannot be done with these lists.
@@ -112,7 +110,6 @@ def run(
         warn_of_overlap(lists, dev)
         warn_of_scales(lists, dev)
     plan, clock = resolve(config, lists, dev, load), _Clock()
-    on_plan(plan)
     warn_of_unused(lists, [*plan.columns, *plan.model_columns])
     with clock.measure("scoring"):
         scored = list(score(plan, expand(plan, lists), progress))

@@ -16,13 +16,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rescore import expansion
 from rescore.config import RunConfig
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
-from rescore.expansion import Expansion
 from rescore.lms import (
     LanguageModel,
     each,
@@ -33,7 +31,6 @@ from rescore.lms import (
     with_own_columns,
 )
 from rescore.metrics import METRICS, Metric, choose_metric
-from rescore.metrics.base import remembered
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
@@ -48,6 +45,7 @@ from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
 
 if TYPE_CHECKING:
+    from rescore.expansion import Expansion
     from rescore.metrics.folds import Folds
     from rescore.metrics.listed import WordList
 
@@ -59,7 +57,7 @@ Load = Callable[[], Sequence[LanguageModel]]
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One decision of a plan, as `--explain` prints it."""
+    """One decision of a plan, as `--verbose` prints it."""
 
     subject: str
     """The thing decided about, such as `metric`."""
@@ -131,7 +129,10 @@ def check(config: RunConfig) -> RunConfig:
         raise UserError("--dev and --weight exclude each other: --dev tunes the weights that --weight sets")
     if config.folds and (config.dev is not None or config.weights):
         raise UserError("--folds tunes on the test lists themselves; leave out --dev and --weight")
-    config = expansion.configured(config)
+    if config.expands:
+        from rescore.expansion import configured  # here, and below: most runs expand nothing
+
+        config = configured(config)
     decision = decision_of(config)
     if decision.needs_scale and not config.tunes:
         raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
@@ -218,9 +219,10 @@ class _Resolver:
             why = "--boost" if config.boost else "hypotheses have new words"
             self._decide("boost", "tuned" if boost is True else f"{boost:g}", why)
         counts_listed = not measures or self._weighed or self._boost is not False
-        expansions = expansion.expansions_of(config, self._dev)
-        for each_expansion in expansions if components else ():
-            each_expansion.check_components(self._basis[0], components)
+        expansions = tuple(part.made(options, config, self._dev) for _, part, options in _asked(config))
+        for expansion in expansions if components else ():
+            expansion.check_components(self._basis[0], components)
+        used = self._tunes or decision.name != "best"  # then the first metric is, also without references
         loaded = list(load() if load else load_all(config.lms) if config.lms else ())
         norm = self._norm(loaded)
         models = self._models(loaded, norm, specs)
@@ -233,7 +235,7 @@ class _Resolver:
             metrics=metrics,
             decision=decision,
             force_weights=config.force_weights,
-            measured_in_vain=config.metrics[self._tunes or decision.name != "best" :],
+            measured_in_vain=config.metrics[1:] if used else config.metrics,
         )
         if not measures:
             return replace(plan, reasons=tuple(self._reasons))
@@ -257,6 +259,10 @@ class _Resolver:
             from rescore.metrics.folds import split  # here: most runs have no folds
 
             folds = split([nbest.id for nbest in self._lists], config.folds, config.speaker)
+        if folds or len(columns) > 1 or plan.expansions or plan.decision.name != "best":
+            from rescore.metrics.cached import remembered  # here: the texts of most runs are compared once
+
+            plan = replace(plan, metrics=tuple(map(remembered, plan.metrics)))
         name = config.dev or "dev"
         if folds:
             name = f"{folds.number} folds by {folds.unit}"
@@ -279,8 +285,7 @@ class _Resolver:
         name = config.metrics[0] if config.metrics else tuned.metric if tuned else None
         if self._dev and any(nbest.references for nbest in self._lists):
             choose_metric(name, self._lists, measuring)  # dev lists may have words that test lists lack
-        keep = remembered if self._tunes else (lambda metric: metric)  # a stream must not fill the memory
-        metric = keep(choose_metric(name, self._basis, measuring))
+        metric = choose_metric(name, self._basis, measuring)
         translation = any(nbest.source is not None for nbest in self._basis)
         why = f"the lists have {'' if translation else 'no '}source texts"
         if config.metrics:
@@ -300,7 +305,7 @@ class _Resolver:
                 self._decide("further metrics", "bwer, uwer", "listed words have a bonus: what it costs other words")
             except UserError as error:  # the words may be right for other lists
                 log.warning("%s, so figures of listed words are absent", error)
-        return metric, *map(keep, others)
+        return metric, *others
 
     def _decision(self) -> Decision:
         """The decision that was asked for; else the decision that the weights were tuned for; else the best score."""
@@ -405,7 +410,7 @@ class _Resolver:
 
     def _new_columns(self) -> list[str]:
         """The columns whose weights are bonuses: those that expansions will add, or the lists have."""
-        added = [name for _, part, _ in expansion.asked(self._config) for name in part.adds]
+        added = [name for _, part, _ in _asked(self._config) for name in part.adds]
         return added or added_columns(self._basis[:1])
 
     def _boosted(self) -> bool | float:
@@ -466,6 +471,15 @@ class _Resolver:
         weights = replace(weights, columns={lm.name: origin(lm, plan.norm) for lm in plan.models})
         self._decide("weights", weights.origin, "neither --dev nor --folds")
         return weights
+
+
+def _asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
+    """The expansions that a config asks for (`rescore.expansion.asked`)."""
+    if not config.expands:
+        return []
+    from rescore.expansion import asked
+
+    return asked(config)
 
 
 def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | None:

@@ -409,7 +409,7 @@ def test_read_may_leave_out_references(tmp_path: Path) -> None:
 
 def test_confidences_and_new_hypotheses_are_those_of_the_commands(run_in: Run, tmp_path: Path) -> None:
     from rescore import formats
-    from rescore.formats.native import as_json
+    from rescore.formats.writing import as_json
 
     lists = rescore.read(ROOT / "data" / "test.json")[:6]
     formats.write(lists, str(tmp_path / "l.jsonl"))

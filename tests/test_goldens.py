@@ -194,7 +194,7 @@ def test_two(golden: Golden) -> None:
     """The example that the README begins with."""
     golden.run("data/two.json", "--lm", "tta", "--weight", "0.3", "--best", "best.trn")
     golden.file("best.trn")
-    golden.run("data/two.json", "--lm", "tta", "--explain", "-o", "out.jsonl")
+    golden.run("data/two.json", "--lm", "tta", "--verbose", "-o", "out.jsonl")
     golden.lists("out.jsonl")
     golden.holds("two")
 
@@ -312,7 +312,7 @@ def test_fairseq(golden: Golden) -> None:
     golden.run("train", "--lm", "lexical", "--pairs", "a", "b", "--out", "words")
     golden.hide(r"(lexical[\w:]*@)\w{12}", r"\1TRAINED")
     lms = ("--lm", "lexical:words", "--lm", "lexical:channel:words")
-    golden.run("test.log", *lms, "--dev", "dev.log", "-o", "out.jsonl", "--best", "best.txt", "--explain")
+    golden.run("test.log", *lms, "--dev", "dev.log", "-o", "out.jsonl", "--best", "best.txt", "--verbose")
     golden.lists("out.jsonl")
     golden.file("best.txt", 5)
     golden.run("test.log", *lms, "--dev", "dev.log", "--decide", "mbr", "--metric", "bleu", "--metric", "chrf")
@@ -371,7 +371,7 @@ def test_metrics(ngram: Golden) -> None:
         ngram.run("test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--metric", name)
     for options in (
         ("--case-sensitive", "--split-hyphens", "--drop-punctuation", "--drop-apostrophes"),
-        ("--normalizer", "nfkc", "--split", "characters"),
+        ("--nfkc", "--split-characters"),
         ("--metric", "bleu", "--tokenize", "char"),
     ):
         ngram.run("eval", "best.trn", "--ref", "data/test.json", *options)

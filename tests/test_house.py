@@ -48,6 +48,7 @@ WITH_TORCH = (
     "lms/checkpoint.py",
     "lms/devices.py",
     "lms/networks.py",
+    "lms/masked.py",
     "lms/own.py",
     "lms/scorers.py",
     "lms/training",

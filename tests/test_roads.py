@@ -17,7 +17,7 @@ import pytest
 import rescore
 from rescore import Rescorer, UserError, Weights, formats, pipeline
 from rescore.config import RunConfig
-from rescore.formats import native
+from rescore.formats.writing import as_json
 from rescore.lms.base import DEFAULT
 from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
@@ -241,11 +241,10 @@ def by_service(feature: Feature, test: list[NbestList]) -> list[str]:
     from rescore.service import app as service
 
     rescorer = Rescorer(list(feature.lms), Weights.load(Path("w.json")), of_rescorer(feature))
-    limits = service.Limits()
-    batcher = service.Batcher(rescorer, limits)
+    batcher = service.Batcher(rescorer, 1)
     try:
-        body = json.dumps([native.as_json(nbest) for nbest in test]).encode()
-        answers = batcher.submit(service.lists_of(body, limits)[0]).result(60)
+        body = json.dumps([as_json(nbest) for nbest in test]).encode()
+        answers = batcher.submit(service.lists_of(body, None)[0]).result(60)
     finally:
         batcher.close()
     return [f"{answer['id']} {answer['text']}" for answer in answers]

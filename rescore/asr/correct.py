@@ -128,11 +128,9 @@ class Trees:
 class Finder:
     """Finds candidates, and describes each by its features."""
 
-    def __init__(self, terms: Sequence[Term], lexicon: Lexicon, channel: Channel, whole: bool = True) -> None:
-        """`whole`: whether texts may have all terms; else each text has a list of its own."""
+    def __init__(self, terms: Sequence[Term], lexicon: Lexicon, channel: Channel) -> None:
         self._terms, self._channel = terms, channel
-        self.index = TermIndex(terms, None if whole else ())
-        self._own: frozenset[int] | None = None
+        self.index = TermIndex(terms)
         self.rarity = cache(lambda key: -lexicon.log_prob(key))
         self._known = lexicon.__contains__
         self._costs: dict[tuple[int, str], float] = {}
@@ -140,10 +138,8 @@ class Finder:
     def share(self, span: Span) -> float:
         return span.distance / max(len(span.sound), len(self._terms[span.term].sound))
 
-    def __call__(self, text: str, allowed: frozenset[int] | None = None) -> Heard:
-        """The candidates of a text; `allowed`: numbers of the terms that it may have, None for all."""
-        if allowed != self._own and allowed is not None:
-            self._own, self.index = allowed, TermIndex(self._terms, allowed)
+    def __call__(self, text: str) -> Heard:
+        """The candidates of a text."""
         words = split(text)
         present = list(self.index.occurrences(words))
         taken: list[int] = [-1] * len(words)
@@ -336,11 +332,11 @@ class Corrector:
         """
         if not isinstance(words, WordList):
             words = WordList(tuple(words), "words")
-        self._terms, self._by_utterance = read_terms(words)
+        self._terms = read_terms(words)
         folder = shipped_models() / "terms"
         lexicon = Lexicon.load(shipped_models() / "tta" / NAME)
         self._channel = Channel.load(folder)
-        self.finder = Finder(self._terms, lexicon, self._channel, not words.by_utterance)
+        self.finder = Finder(self._terms, lexicon, self._channel)
         self._trees = Trees.load(folder / "terms.json")
         self.threshold = log_odds(self._trees.threshold if threshold is None else threshold)
         self._listed_in_capitals = all(term.text == term.text.upper() for term in self._terms)
@@ -352,11 +348,10 @@ class Corrector:
     @cached_property
     def digest(self) -> str:
         """Of the list with its heard forms, and of the model that decides, for signatures."""
-        # 0.0 was the weight of a term, without which earlier signatures of the same list would differ.
+        # 0.0 and [] stood for weights and terms of utterances, without which signatures of the same list would differ.
         listed = sorted(repr((term.text, 0.0, sorted(term.heard))) for term in self._terms)
-        own = sorted((name, sorted(self._terms[n].text for n in terms)) for name, terms in self._by_utterance.items())
         model = (self._trees.features, self._trees.baseline, self._trees.trees)
-        return hashlib.sha256(repr((listed, own, model, self._channel.digest)).encode()).hexdigest()[:12]
+        return hashlib.sha256(repr((listed, [], model, self._channel.digest)).encode()).hexdigest()[:12]
 
     def candidates(self, texts: Sequence[Text]) -> list[list[Candidate]]:
         """What may be corrected in each text; neighbouring texts of a recording are looked at together."""
@@ -365,10 +360,9 @@ class Corrector:
 
     def _together(self, texts: Sequence[Text]) -> Iterator[list[Candidate]]:
         """The candidates of texts of one recording."""
-        if not self._by_utterance:
-            self.finder.look_up(text.text for text in texts)
+        self.finder.look_up(text.text for text in texts)
         recording = Recording()
-        every = [self.finder(text.text, self._allowed(text)) for text in texts]
+        every = [self.finder(text.text) for text in texts]
         for text, heard in zip(texts, every, strict=True):
             if not text.repeated:
                 self.finder.add(recording, heard)
@@ -379,11 +373,6 @@ class Corrector:
                 Candidate(span.first, span.last, self._change(text, heard, span, next(scores))) for span in heard.spans
             ]
             yield [candidate for candidate in candidates if candidate.change.meant != candidate.change.heard]
-
-    def _allowed(self, text: Text) -> frozenset[int] | None:
-        if not self._by_utterance:
-            return None
-        return self._by_utterance.get(text.id, self._by_utterance.get(text.recording, frozenset()))
 
     def _change(self, text: Text, heard: Heard, span: Span, score: float) -> Change:
         start, end = heard.words[span.first].start, heard.words[span.last - 1].end

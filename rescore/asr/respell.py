@@ -361,10 +361,10 @@ class Respelling(Expansion):
             channel: a folder, or a name of `CHANNELS`; None for `dev` where there are `LEARNABLE` dev lists, else
                 `shipped`.
             dev: dev lists.
-            words: terms that are looked for in hypotheses.
+            words: terms that are looked for in hypotheses, if all utterances have the same.
         """
         self._number, self._lexicon, self._dev = number, lexicon, dev
-        self._terms = TermRespeller(words, number) if words else None
+        self._terms = TermRespeller(words, number) if words and not words.by_utterance else None
         self._name = channel or ("dev" if dev is not None and len(dev) >= LEARNABLE else "shipped")
         if channel is None:
             where = "without dev lists" if dev is None else "for these dev lists"

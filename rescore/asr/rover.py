@@ -25,10 +25,9 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.written import Token, rewritten, tokens_of
 from rescore.decision import Decision
 from rescore.decision.rules import DecisionRule, ListWeights, Search
-from rescore.metrics.base import Metric
+from rescore.metrics.base import Metric, text_value
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import EMPTY, FIRST_PASS, NbestList, vote_columns
-from rescore.tuning.scale import text_value
 
 log = logging.getLogger(__name__)
 

@@ -214,30 +214,21 @@ def split(text: str) -> list[Word]:
     return [Word(match.start(), match.end(), match[0], spoken(match[0])) for match in _WORD.finditer(text)]
 
 
-def read_terms(words: WordList) -> tuple[list[Term], dict[str, frozenset[int]]]:
-    """The terms of a word list, and the numbers of the terms of each utterance if the list is by utterance.
-
-    A line is `term` or `heard => term`. A line of a list by utterance is an utterance or a recording and its words, or
-    its terms if tabs separate them.
+def read_terms(words: WordList) -> list[Term]:
+    """The terms of a word list; a line is `term` or `heard => term`.
 
     Raises:
-        UserError: a side of `=>` has no word.
+        UserError: a side of `=>` has no word, or words are listed by utterance.
     """
+    if words.by_utterance:
+        raise UserError(f"{words.path}: words by utterance; terms need one list for all utterances, a term per line")
     heard: defaultdict[str, set[str]] = defaultdict(set)
-    by_utterance = {}
     for line in words.lines:
-        if words.by_utterance:
-            name, *own = line.split("\t") if "\t" in line else line.split()
-            by_utterance[name.strip()] = listed = [term.strip() for term in own if split(term)]
-            heard.update((term, set()) for term in listed)
-            continue
         left, arrow, right = line.rpartition("=>")
         if not split(right) or (arrow and not split(left)):
             raise UserError(f"{words.path}: {line.strip()!r} has no word; expected `term` or `heard => term`")
         heard[right.strip()] |= {spoken(left)} if arrow else set()
-    numbers = {term: number for number, term in enumerate(heard)}
-    terms = [Term(text, frozenset(forms)) for text, forms in heard.items()]
-    return terms, {name: frozenset(numbers[term] for term in listed) for name, listed in by_utterance.items()}
+    return [Term(text, frozenset(forms)) for text, forms in heard.items()]
 
 
 def longest_matches(words: Sequence[str], terms: Container[tuple[str, ...]], longest: int) -> Iterator[tuple[int, int]]:
@@ -258,10 +249,9 @@ class TermIndex:
     A span is compared with all terms whose sounds are about as many; 10,000 terms take milliseconds for an utterance.
     """
 
-    def __init__(self, terms: Sequence[Term], numbers: Iterable[int] | None = None) -> None:
-        """`numbers`: of the terms that are looked for; None for all."""
+    def __init__(self, terms: Sequence[Term]) -> None:
         self.terms = terms
-        own = [(number, terms[number]) for number in (range(len(terms)) if numbers is None else sorted(numbers))]
+        own = list(enumerate(terms))
         forms = {(sound, number) for number, term in own for sound in (term.sound, *map(sounds, term.heard)) if sound}
         pairs = sorted(forms, key=lambda form: (len(form[0]), form))
         self._sounds = [sound for sound, _ in pairs]
@@ -271,7 +261,7 @@ class TermIndex:
         self.exact = {term.words: number for number, term in reversed(own)}
         self._longest_exact = max(map(len, self.exact), default=0)
         self.heard = {form: number for number, term in own for form in term.heard}
-        unspaced = (len(term.words) for _, term in own if UNSPACED.search(term.text))
+        unspaced = (len(term.words) for term in terms if UNSPACED.search(term.text))
         self._longest_span = max([LONGEST_SPAN, *unspaced])
 
     def occurrences(self, words: Sequence[Word]) -> Iterator[tuple[int, int, int]]:

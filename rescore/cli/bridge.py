@@ -75,12 +75,9 @@ class Offer:
         ]
 
     def parameters(self) -> Iterator[click.Parameter]:
-        shared = dict[str, list[Field]]()
         for entry in self.fields:
-            shared.setdefault(entry.parameter, []).append(entry)
-        for name, entries in shared.items():
-            parameter = _argument(name, entries[0]) if entries[0].about.argument else _option(name, entries)
-            setattr(parameter, _ENTRY, entries[0])
+            parameter = _argument(entry) if entry.about.argument else _option(entry)
+            setattr(parameter, _ENTRY, entry)
             yield parameter
 
     def make(self, ctx: click.Context) -> Any:
@@ -91,8 +88,7 @@ class Offer:
             if needed and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE and not ctx.params[needed.name]:
                 flag = f"{needed.about.flag(needed.name)} {needed.about.metavar or ''}".strip()
                 raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
-        offered = {entry.parameter: ctx.params[entry.parameter] for entry in entries.values()}
-        return made(self.declared, self._declared(), offered)
+        return made(self.declared, self._declared(), {name: ctx.params[name] for name in entries})
 
 
 def entry_of(parameter: click.Parameter) -> Field | None:
@@ -115,25 +111,21 @@ def _kind(hint: Any) -> tuple[Any, bool, bool]:
     return get_args(kind)[0] if several else kind, optional, several
 
 
-def _argument(name: str, entry: Field) -> click.Argument:
+def _argument(entry: Field) -> click.Argument:
     about = entry.about
     kind, _, several = _kind(entry.hint)
     number: dict[str, Any] = {"nargs": -1} if several else {"default": entry.default}
     return click.Argument(
-        [name], metavar=_metavar(about, kind), required=about.required, type=_type(kind, about), **number
+        [entry.name], metavar=_metavar(about, kind), required=about.required, type=_type(kind, about), **number
     )
 
 
-def _option(name: str, entries: Sequence[Field]) -> click.Option:
-    """The option of a field, or of several fields that are values of one option."""
-    entry = entries[0]
+def _option(entry: Field) -> click.Option:
     about = entry.about
     kind, optional, several = _kind(entry.hint)
-    names = about.names or (f"--{name.replace('_', '-')}",)
+    names = about.names or (about.flag(entry.name),)
     shown: dict[str, Any] = {"help": about.help or None, "required": about.required}
-    if about.value:
-        shown |= {"type": click.Choice([value.about.value for value in entries]), "multiple": about.repeated}
-    elif kind is bool and not about.parse:
+    if kind is bool and not about.parse:
         shown |= {"is_flag": True}
         if names[-1].startswith("--no-") and len(names) == 1:
             shown |= {"callback": lambda ctx, param, value: not value}
@@ -147,7 +139,7 @@ def _option(name: str, entries: Sequence[Field]) -> click.Option:
             kind = get_args(kind)[0]
             shown |= {"nargs": 2, "multiple": True, "callback": _single}
         shown |= {"type": _type(kind, about)}
-    return click.Option([name, *names], **shown)
+    return click.Option([entry.name, *names], **shown)
 
 
 def _single(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:

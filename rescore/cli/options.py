@@ -301,9 +301,9 @@ class RerankedOutputs(Declared):
 
     def times(self) -> Times:
         """What --segments says. Outputs that cannot be written are refused here, before anything is computed."""
-        from rescore.formats import check_output
-
         if self.output:
+            from rescore.formats import check_output
+
             check_output(self.output)
         if self.best is None:
             return None
@@ -313,11 +313,6 @@ class RerankedOutputs(Declared):
         times = read_segments(self.segments) if self.segments else None
         check(self.best, times)
         return times
-
-
-@dataclass(frozen=True, kw_only=True)
-class CurveOption(Declared):
-    curve: str | None = option(None, "Write the metric at each weight as CSV.", metavar="FILE", writes="stdout")
 
 
 @dataclass(frozen=True, kw_only=True)

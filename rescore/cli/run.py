@@ -18,11 +18,10 @@ from rescore.options import option
 if TYPE_CHECKING:
     from rescore.nbest import NbestList
     from rescore.pipeline import Outcome
-    from rescore.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOutputs(options.RerankedOutputs, options.CurveOption):
+class RunOutputs(options.RerankedOutputs):
     """Files that a run writes."""
 
     save_weights: str | None = option(
@@ -31,12 +30,11 @@ class RunOutputs(options.RerankedOutputs, options.CurveOption):
     html: str | None = option(
         None, "Write a report as one HTML page that works offline.", metavar="FILE", writes="stdout", common=True
     )
-    explain: bool = option(False, "Print the decisions of the run and their reasons on stderr.", common=True)
 
     @property
     def any(self) -> bool:
         """Whether one is asked for."""
-        return any((self.curve, self.output, self.best, self.save_weights, self.html))
+        return any((self.output, self.best, self.save_weights, self.html))
 
     def check_lists(self, lists: Sequence[NbestList], times: options.Times) -> None:
         """Refuse what cannot be written of these lists, before anything is computed.
@@ -62,17 +60,11 @@ class RunOutputs(options.RerankedOutputs, options.CurveOption):
                 formats.write_best(self.best, zip(outcome.lists, outcome.texts, strict=True), file, times)
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
-        if not (self.curve or self.html):
-            return
-        from rescore.tuning.curves import weight_curve, write_curve
-
-        curve = weight_curve(outcome.metric, outcome.dev, outcome.weights) if outcome.dev else []
-        if self.curve and outcome.dev:
-            with formats.opened(self.curve) as file:
-                write_curve(curve, outcome.metric.name, file)
         if self.html:  # last: it may fail, and nothing else is to be lost then
             from rescore.reports.page import page
+            from rescore.tuning.curves import weight_curve
 
+            curve = weight_curve(outcome.metric, outcome.dev, outcome.weights) if outcome.dev else []
             content = page(outcome.results, outcome.metric, outcome.lists, outcome.texts, curve)
             with formats.opened(self.html) as file:
                 file.write(content)
@@ -112,7 +104,7 @@ def command(
     With several --lm, all weights and a word bonus are tuned together. Without --dev and --weight, the model card gives
     the weight. Without --lm, the scores in the lists are used.
     """
-    from rescore import expansion, formats, pipeline
+    from rescore import formats, pipeline
     from rescore.plan import check
     from rescore.reports.results import render
 
@@ -120,16 +112,15 @@ def command(
     reporting.check()
     config = check(options.configured(config, lms, dev=weights.dev))
     times = outputs.times()
-    if outputs.curve and not config.tunes:
-        raise click.UsageError("--curve is about tuning; give --dev or --folds")
     lists = inputs.read(nbest, need_references=bool(config.folds))
     dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
-    lists, dev = expansion.joined(config, lists, dev, nbest[0], inputs.read_alone)
+    if config.expands:
+        from rescore.expansion import joined
+
+        lists, dev = joined(config, lists, dev, nbest[0], inputs.read_alone)
     outputs.check_lists(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
-        outcome = pipeline.run(
-            lists, config, dev, lms.load, bar.update, _explain if outputs.explain else lambda plan: None
-        )
+        outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
     reporting.write(outcome.results, nbest[0])
     outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, reporting.report)
@@ -137,9 +128,3 @@ def command(
         formats.write_best("-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout)
         to_stdout = True
     click.echo(render(outcome.results), err=to_stdout)
-
-
-def _explain(plan: Plan) -> None:
-    """The lines that --verbose logs in all commands."""
-    for reason in plan.reasons:
-        click.echo(str(reason), err=True)

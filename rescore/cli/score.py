@@ -135,7 +135,8 @@ def _write_tokens(
 def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str] | None, strict: bool) -> None:
     from rescore import formats
     from rescore.errors import UserError
-    from rescore.formats.source import InputWarnings, read_lines
+    from rescore.formats.source import InputWarnings
+    from rescore.formats.text import read_lines
     from rescore.reports import perplexity
 
     assert own.text is not None

@@ -18,8 +18,6 @@ from rescore.options import Declared, option
 
 DEV, TEST = re.compile("dev|valid"), re.compile("test|eval")
 """What the names of dev lists and of test lists have in them."""
-SHOWN = 5
-"""Names of lists that were left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +68,7 @@ def init_command(own: Folder) -> None:
         click.echo(f"{target}: {toolkit}, dev {dev}, test {test}")
     left_out = sorted(set(names) - {name for pair in pairs.values() for name in pair}) if pairs else []
     if left_out:
-        more = f" and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
-        click.echo(f"left out: {', '.join(map(_quoted, left_out[:SHOWN]))}{more}")
+        click.echo(f"left out: {', '.join(map(_quoted, left_out))}")
     click.echo("next: make" if pairs else f"next: fill in DEV and TEST in {target}, then make")
 
 

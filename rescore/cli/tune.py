@@ -39,12 +39,13 @@ class TunedColumns(options.Lists):
     output: str = option(
         "-", "Write the weights as JSON; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
     )
+    curve: str | None = option(None, "Write the metric at each weight as CSV.", metavar="FILE", writes="stdout")
 
 
 @options.command(
     "tune", config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine"))
 )
-def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, inputs: options.InputOptions) -> None:
+def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) -> None:
     """Tune the weights for the best WER, CER or BLEU on lists with LM scores and references.
 
     \b
@@ -74,8 +75,8 @@ def command(own: TunedColumns, config: RunConfig, curve: options.CurveOption, in
         click.echo(weights.to_json())
     else:
         weights.save(Path(own.output))
-    if curve.curve:
-        with formats.opened(curve.curve) as file:
+    if own.curve:
+        with formats.opened(own.curve) as file:
             write_curve(weight_curve(metric, lists, weights), metric.name, file)
     for line in (*_found(metric.name, weights), sign(metric, lists, weights)):
         click.echo(str(line), err=True)

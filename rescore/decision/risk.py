@@ -10,7 +10,8 @@ import numpy as np
 
 from rescore.decision.rules import DecisionRule, Floats
 from rescore.errors import UserError
-from rescore.metrics.base import CachedMetric, Metric, metric_input
+from rescore.metrics.base import Metric, metric_input
+from rescore.metrics.cached import CachedMetric
 from rescore.nbest import NbestList
 
 CHUNK = 100_000

@@ -179,24 +179,6 @@ class ReadOptions(OptionValues):
     those of its class `Options`."""
 
 
-_ENDINGS = re.compile(
-    r"(?:\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mp4|webm))?"
-    r"(?:\.(?:json|jsonl|txt|srt|vtt|nbest|score|out|slf|lat|htk|fst))*(?:\.gz|\.xz)?$",
-    re.IGNORECASE,
-)
-
-
-def utterance_of(path: str) -> str:
-    """The name of a file without folder and known endings, which may hold dots: what its utterance is called.
-
-    Example:
-        >>> utterance_of("calls/talk.2024-01-01.wav.json")
-        'talk.2024-01-01'
-    """
-    name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return _ENDINGS.sub("", name) or name
-
-
 class Source:
     """One path of the command line: the border of files. `-` is standard input.
 
@@ -265,21 +247,17 @@ class Source:
                 peek = JsonPeek.of(file.readline(LONGEST_FIRST_LINE).removeprefix("\ufeff"))
         return peek
 
-    @property
-    def stem(self) -> str:
-        return "stdin" if self.is_stdin else utterance_of(self.path.name)
-
     @contextmanager
     def _open(self) -> Iterator[IO[str]]:
         """The text, decompressed and decoded; lines end where a newline is, nowhere else."""
         with as_user_errors(self.name), open(self.path, "rb") if self.is_regular else nullcontext() as file:
             if file is None:
                 start, rest = self._once
-                file = cast(IO[bytes], io.BufferedReader(_Rejoined(start, rest), HEAD))
+                stream = _unpacked(start, cast(IO[bytes], io.BufferedReader(_Rejoined(start, rest), HEAD)))
             else:
                 start = file.read(len(XZ))
                 file.seek(0)
-            stream = _unpacked(start, file)
+                stream = _unpacked(start, file)
             # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
             with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:
                 yield text
@@ -327,17 +305,3 @@ class Source:
             self.warnings.add(unit, UTF8, place)
             text = _ESCAPED.sub("\ufffd", text)
         return text
-
-
-def read_lines(path: Path, empty: bool = False, warnings: InputWarnings | None = None) -> Iterator[str]:
-    """The lines of a text for training or scoring, without blanks around them.
-
-    Args:
-        path: a file, plain, gzip or xz; `-` is standard input.
-        empty: whether empty lines are wanted, too.
-        warnings: collects repairs. With None, for training, a text that is not UTF-8 is an error: invalid characters
-            must not be learnt.
-    """
-    for line in Source(path, warnings or InputWarnings(refused=UTF8)).lines():
-        if (line := line.strip()) or empty:
-            yield line

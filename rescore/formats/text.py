@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rescore.errors import UserError, counted
-from rescore.formats.source import InputWarnings, Source, utterance_of
+from rescore.formats.source import UTF8, InputWarnings, Source
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Declared, option
 
@@ -224,3 +224,40 @@ def identity_of(value: Any) -> str:
     """An id; of the path of an audio file its name without folder and ending."""
     text = str(value)
     return utterance_of(text) if re.search(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$", text) else text
+
+
+_ENDINGS = re.compile(
+    r"(?:\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mp4|webm))?"
+    r"(?:\.(?:json|jsonl|txt|srt|vtt|nbest|score|out|slf|lat|htk|fst))*(?:\.gz|\.xz)?$",
+    re.IGNORECASE,
+)
+
+
+def utterance_of(path: str) -> str:
+    """The name of a file without folder and known endings, which may hold dots: what its utterance is called.
+
+    Example:
+        >>> utterance_of("calls/talk.2024-01-01.wav.json")
+        'talk.2024-01-01'
+    """
+    name = path.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return _ENDINGS.sub("", name) or name
+
+
+def stem_of(source: Source) -> str:
+    """What the utterance or recording of a file is called."""
+    return "stdin" if source.is_stdin else utterance_of(source.path.name)
+
+
+def read_lines(path: Path, empty: bool = False, warnings: InputWarnings | None = None) -> Iterator[str]:
+    """The lines of a text for training or scoring, without blanks around them.
+
+    Args:
+        path: a file, plain, gzip or xz; `-` is standard input.
+        empty: whether empty lines are wanted, too.
+        warnings: collects repairs. With None, for training, a text that is not UTF-8 is an error: invalid characters
+            must not be learnt.
+    """
+    for line in Source(path, warnings or InputWarnings(refused=UTF8)).lines():
+        if (line := line.strip()) or empty:
+            yield line

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rescore.errors import UserError
 from rescore.files import replacing, resolved, temporary_path
 from rescore.formats.text import strip_markup
 from rescore.formats.times import TIMED
-from rescore.nbest import FIRST_PASS, RESERVED, NbestList, Origin
+from rescore.nbest import FIRST_PASS, NO_AUDIO, RESERVED, Column, Hypothesis, NbestList, Origin
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -173,3 +174,76 @@ def checked_number(nbest: NbestList, path: str) -> str:
 def line(text: str) -> str:
     """A text as one line: all white space becomes blanks."""
     return " ".join(text.split())
+
+
+def as_json(nbest: NbestList) -> dict[str, Any]:
+    """The list as a line of JSON Lines holds it, without the record of its columns."""
+    return {"id": nbest.id, **_about(nbest), "hyps": [_entry(hypothesis) for hypothesis in nbest.hypotheses]}
+
+
+def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
+    entry: dict[str, Any] = {"text": hypothesis.text}
+    more = dict(hypothesis.scores)
+    if FIRST_PASS in more:
+        entry = {"score": more.pop(FIRST_PASS), **entry}
+    if more:
+        entry["scores"] = more
+    if hypothesis.origin is not Origin.FIRST_PASS:
+        entry["origin"] = hypothesis.origin
+    if hypothesis.times:
+        entry["times"] = hypothesis.times
+    return entry
+
+
+def _about(nbest: NbestList) -> dict[str, Any]:
+    about: dict[str, Any] = {}
+    if nbest.references:
+        about["ref"] = nbest.references[0] if len(nbest.references) == 1 else list(nbest.references)
+    if nbest.source is not None:
+        about["src"] = nbest.source
+    if nbest.recording is not None:
+        about["recording"] = nbest.recording
+    if nbest.audio is not None and nbest.audio != NO_AUDIO:
+        from rescore.formats.audio import native_entry
+
+        about["audio"] = native_entry(nbest.audio)
+    return about
+
+
+def write_object(lists: Iterable[NbestList], file: IO[str]) -> None:
+    """Write one JSON object, an utterance at a time."""
+    separator = "{\n"
+    for nbest, record in _with_record(lists):
+        hypotheses = {f"hyp_{rank}": _entry(hypothesis) for rank, hypothesis in enumerate(nbest.hypotheses, 1)}
+        value = json.dumps({**_about(nbest), **hypotheses, **record}, ensure_ascii=False, indent=1)
+        file.write(f"{separator}{json.dumps(nbest.id, ensure_ascii=False)}: {value}")
+        separator = ",\n"
+    file.write("\n}\n" if separator != "{\n" else "{}\n")
+
+
+def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
+    """Write JSON Lines."""
+    for nbest, record in _with_record(lists):
+        file.write(json.dumps({**as_json(nbest), **record}, ensure_ascii=False) + "\n")
+
+
+def _record(columns: Mapping[str, Column]) -> dict[str, Any]:
+    """The record of columns under its key; empty where nothing is known of them."""
+    return {"columns": {name: asdict(column) for name, column in columns.items()}} if columns else {}
+
+
+def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:
+    """Each list, and the record of its columns."""
+    first: Mapping[str, Column] | None = None
+    record: dict[str, Any] = {}
+    for nbest in lists:
+        columns = nbest.provenance
+        if first is None:
+            first, record = columns, _record(columns)
+        elif columns is not first and columns != first:
+            name = next(name for name in (*first, *columns) if first.get(name) != columns.get(name))
+            raise UserError(
+                f"utterance {nbest.id}: column {name} comes from another model than in the lists before; "
+                "write them to separate files"
+            )
+        yield nbest, record

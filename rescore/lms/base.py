@@ -62,7 +62,7 @@ def without_context(texts: Iterable[str]) -> list[Question]:
 class TokenScores:
     """A sentence's tokens and their log-probabilities, natural log."""
 
-    __slots__ = ("_log_probs", "_sum", "_tokens", "unknown")
+    __slots__ = ("log_probs", "sum", "tokens", "unknown")
 
     def __init__(
         self, tokens: list[str], log_probs: Values, unknown: tuple[int, ...] = (), total: float | None = None
@@ -71,32 +71,19 @@ class TokenScores:
         Args:
             log_probs: (tokens,).
             unknown: which tokens the model does not know (out of vocabulary).
-            total: the sum, where it was rounded in another way than the sum of `log_probs`.
+            total: the sum, where it is not the sum of `log_probs`.
         """
-        self._tokens, self._log_probs, self.unknown = tokens, log_probs, unknown
-        self._sum = float(log_probs.sum()) if total is None else total
+        self.tokens, self.log_probs, self.unknown = tokens, log_probs, unknown
+        self.sum = float(log_probs.sum()) if total is None else total
 
     def __repr__(self) -> str:
         """One line; the rest is in `tokens` and `log_probs`."""
         return f"<TokenScores {self.sum:.4f}: {' '.join(self.tokens)[:60]!r}>"
 
     @property
-    def tokens(self) -> list[str]:
-        return self._tokens
-
-    @property
-    def log_probs(self) -> Values:
-        """(tokens,)."""
-        return self._log_probs
-
-    @property
-    def sum(self) -> float:
-        return self._sum
-
-    @property
     def mean(self) -> float:
         """Per token; 0 for a sentence without tokens."""
-        return self.sum / max(len(self.tokens), 1)
+        return self.normalised("mean")
 
     def normalised(self, norm: str) -> float:
         """The sum, the mean, or for `length^A` the sum divided by the number of tokens to the power A."""

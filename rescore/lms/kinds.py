@@ -128,7 +128,7 @@ class BilmKind(NeuralKind):
         return MaskedLanguageModelling(tokenizer, options.mask_rate, options.mask_cap)
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
-        from rescore.lms.scorers import masked_scorer
+        from rescore.lms.masked import masked_scorer
 
         return masked_scorer(spec, network)
 

@@ -15,17 +15,15 @@ Memory: 1.2 GB at most for a trigram model of 20 million words, about 58 bytes p
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 import numpy.typing as npt
-from tqdm import tqdm
 
 from rescore.errors import UserError
 from rescore.lms.arpa import BEGIN, END, UNKNOWN
@@ -89,15 +87,14 @@ def estimate(
         The number of sentences.
     """
     tokens, vocabulary, number = _read(sentences)
-    with tqdm(total=2 * order, desc="n-grams", unit="step", leave=False, disable=not sys.stderr.isatty()) as bar:
-        orders = [*_count(tokens, len(vocabulary), order, bar.update)]
-        del tokens
-        _prune(orders, [*thresholds, *[thresholds[-1] if thresholds else 0] * order][:order])
-        with open(path, "w", encoding="utf-8") as file:
-            head = (f"ngram {n}={np.count_nonzero(level.kept)}\n" for n, level in enumerate(orders, 1))
-            file.write("".join(["\\data\\\n", *head]))
-            _write(orders, vocabulary, fallback, file, bar.update)
-            file.write("\n\\end\\\n")
+    orders = [*_count(tokens, len(vocabulary), order)]
+    del tokens
+    _prune(orders, [*thresholds, *[thresholds[-1] if thresholds else 0] * order][:order])
+    with open(path, "w", encoding="utf-8") as file:
+        head = (f"ngram {n}={np.count_nonzero(level.kept)}\n" for n, level in enumerate(orders, 1))
+        file.write("".join(["\\data\\\n", *head]))
+        _write(orders, vocabulary, fallback, file)
+        file.write("\n\\end\\\n")
     return number
 
 
@@ -106,17 +103,15 @@ def _read(sentences: Iterable[Sequence[str]]) -> tuple[Ints, list[str], int]:
     ids: defaultdict[str, int] = defaultdict(int, {UNKNOWN: 0, BEGIN: 1, END: 2})
     ids.default_factory = ids.__len__
     tokens, number = array("i"), 0
-    with tqdm(desc="read", unit="word", unit_scale=True, leave=False, disable=not sys.stderr.isatty()) as bar:
-        for number, words in enumerate(sentences, 1):
-            tokens.append(1)
-            tokens.extend(map(ids.__getitem__, words))
-            tokens.append(2)
-            if len(tokens) - 2 * number > MAX_WORDS:
-                raise UserError(
-                    f"the text has more than {MAX_WORDS:,} words, which takes KenLM's lmplz; it is not on PATH. With a "
-                    f"C++ compiler, cmake and Boost this gets it: {GET_KENLM}"
-                )
-            bar.update(len(words))
+    for number, words in enumerate(sentences, 1):
+        tokens.append(1)
+        tokens.extend(map(ids.__getitem__, words))
+        tokens.append(2)
+        if len(tokens) - 2 * number > MAX_WORDS:
+            raise UserError(
+                f"the text has more than {MAX_WORDS:,} words, which takes KenLM's lmplz; it is not on PATH. With a "
+                f"C++ compiler, cmake and Boost this gets it: {GET_KENLM}"
+            )
     text = np.frombuffer(tokens, dtype=np.int32) if tokens else np.empty(0, np.int32)
     special = np.bincount(text, minlength=3)[:3] - (0, number, number)
     if special.any():
@@ -125,7 +120,7 @@ def _read(sentences: Iterable[Sequence[str]]) -> tuple[Ints, list[str], int]:
     return text, [*ids], number
 
 
-def _count(tokens: Ints, size: int, order: int, done: Callable[[], object]) -> Iterator[_Order]:
+def _count(tokens: Ints, size: int, order: int) -> Iterator[_Order]:
     """The n-grams of a text, order by order; `size` of the vocabulary."""
     counts = np.bincount(tokens, minlength=size).astype(np.int32)
     counts[:2] = 0  # <unk> and <s> are predicted nowhere
@@ -133,7 +128,6 @@ def _count(tokens: Ints, size: int, order: int, done: Callable[[], object]) -> I
     level = _Order(none, np.arange(size, dtype=np.int32), none, counts, np.arange(size) == 1)
     ends = tokens  # at each place of the text: the id of the n-gram that ends there; -1 where the sentence is too short
     while True:
-        done()
         yield level
         order -= 1
         if not order:
@@ -204,9 +198,7 @@ def _discounts(level: _Order, adjusted: Ints, last: int | None, fallback: bool) 
     return np.array([0, *FALLBACK])
 
 
-def _write(
-    orders: Sequence[_Order], vocabulary: Sequence[str], fallback: bool, file: IO[str], done: Callable[[], object]
-) -> None:
+def _write(orders: Sequence[_Order], vocabulary: Sequence[str], fallback: bool, file: IO[str]) -> None:
     """Compute the probabilities and back-offs of each order from the order below, and write them."""
     names = np.array(vocabulary, dtype=object)
     probabilities = np.array([1 / (np.count_nonzero(orders[0].kept) - 1)])  # of the order below; at first the uniform
@@ -234,7 +226,6 @@ def _write(
                 columns.append(np.log10(backoffs[ids].clip(LOWEST)).tolist())
                 template += "\t%.8g"
             file.writelines(map((template + "\n").__mod__, zip(*columns, strict=True)))
-        done()
 
 
 def _contexts(level: _Order, adjusted: Ints, discounts: Floats, size: int) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.formats.source import read_lines
+from rescore.formats.text import read_lines
 
 NAME = "lexicon.txt.xz"
 """The file's name in a model's folder."""

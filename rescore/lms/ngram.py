@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,7 @@ from rescore.errors import UserError, counted
 from rescore.files import write_text
 from rescore.lms import kneser_ney, lexicon
 from rescore.lms.arpa import END, LOG_10, UNKNOWN_LOG_10, ArpaModel
-from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
+from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores
 from rescore.lms.folders import card_head, card_value
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
 from rescore.lms.tokenizer import Tokenizer
@@ -31,10 +31,11 @@ from rescore.lms.training.vocabulary import word_tokenizer
 from rescore.options import option
 
 if TYPE_CHECKING:
-    import kenlm
+    pass
 
 log = logging.getLogger(__name__)
 
+TOKENIZER = "tokenizer.json"
 LARGE = 50_000_000
 """Bytes of a file that takes some seconds to read in NumPy."""
 
@@ -53,16 +54,8 @@ class NgramKind(Kind):
             metavar="N,N,...",
             common=True,
         )
-        unit: str = option(
-            "word",
-            "word: n-grams of words; subword: n-grams of the tokens of --tokenizer.",
-            choices=("word", "subword"),
-        )
         memory: str = option("50%", "Memory limit of lmplz (its -S).", metavar="SIZE", common=True)
         discount_fallback: bool = option(False, "Use fixed discounts for text too small to estimate them.")
-        arpa: bool = option(
-            False, "Also keep lm.arpa beside lm.binary. Without KenLM's build_binary, there is only lm.arpa."
-        )
 
         @property
         def thresholds(self) -> list[int]:
@@ -91,8 +84,7 @@ class NgramLM:
     """log p(sentence) under a back-off n-gram model, `</s>` included.
 
     A file is ARPA or KenLM's binary; its words are what stands between blanks. A folder is what `rescore train --lm
-    ngram` wrote: lm.binary (or lm.arpa), a tokenizer.json that normalises text as the training did, and a card that
-    says whether the model's units are words or the tokenizer's subwords.
+    ngram` wrote: lm.binary (or lm.arpa), and a tokenizer.json that normalises text as the training did.
     """
 
     precision = "float32"
@@ -100,8 +92,7 @@ class NgramLM:
     def __init__(self, name: str, path: Path) -> None:
         """Load a model; memory mapped where it is a binary."""
         self.name = self.model = name
-        self._path = path
-        self._file, self._tokenizer, self._units = _find(path)
+        self._file, self._tokenizer = _find(path)
         self._model = _open(self._file)
         if self._model.closed:
             log.warning("%s: the model has no <unk>; each unknown word scores %.0f nats", path, UNKNOWN_LOG_10 * LOG_10)
@@ -112,15 +103,17 @@ class NgramLM:
         with open(self._file, "rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
         if self._tokenizer is not None:
-            digest.update(hashlib.sha256(self._tokenizer.read_bytes()).digest())
-            unit = card_value(self._path, "unit") or "word"
-            digest.update(b"" if unit == "word" else str(unit).encode())
+            digest.update(hashlib.sha256((self._file.parent / TOKENIZER).read_bytes()).digest())
         digest.update(b"closed" if self._model.closed else b"")
         return digest.hexdigest()
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question. A token is a word (or subword), the last `</s>`; unknown ones score as `<unk>`."""
-        return self._model.score(list(self._units([question.text for question in questions])))
+        """One result per question. A token is a word, the last `</s>`; unknown words score as `<unk>`."""
+        texts = [question.text for question in questions]
+        if self._tokenizer is not None:
+            return self._model.score(list(map(" ".join, self._tokenizer.words(texts))))
+        # Other characters than blanks end a word in Python, but not in KenLM.
+        return self._model.score([" ".join(text.split()) for text in texts])
 
 
 class KenlmModel:
@@ -144,34 +137,12 @@ class KenlmModel:
         """One result per text, whose words stand between blanks; `</s>` is the last token."""
         results: list[TokenScores] = []
         for text in texts:
-            unknown = tuple(place for place, word in enumerate(text.split()) if not self._knows(word))
-            results.append(WordScores(text, self._model, unknown, self._raised))
+            tokens = [*text.split(), END]
+            log_probs = np.array([log10 for log10, _, _ in self._model.full_scores(text)]) * LOG_10
+            unknown = tuple(place for place, word in enumerate(tokens[:-1]) if not self._knows(word))
+            log_probs[list(unknown)] += self._raised
+            results.append(TokenScores(tokens, log_probs, unknown))
         return results
-
-
-class WordScores(TokenScores):
-    """The sum at once, which costs a sixth of the scores of all words; these when somebody asks."""
-
-    __slots__ = ("_model", "_raised", "_text")
-
-    def __init__(self, text: str, model: kenlm.Model, unknown: tuple[int, ...], raised: float) -> None:
-        """`raised`: nats that KenLM's scores of unknown words are raised by."""
-        self._text, self._model, self.unknown, self._raised = text, model, unknown, raised
-        self._sum = model.score(text) * LOG_10 + raised * len(unknown)
-
-    @property
-    def tokens(self) -> list[str]:
-        return [*self._text.split(), END]
-
-    @property
-    def log_probs(self) -> Values:
-        values = np.array([log10 for log10, _, _ in self._model.full_scores(self._text)]) * LOG_10
-        values[list(self.unknown)] += self._raised
-        return values
-
-    @property
-    def sum(self) -> float:
-        return self._sum
 
 
 def _open(path: Path) -> KenlmModel | ArpaModel:
@@ -193,29 +164,19 @@ def _open(path: Path) -> KenlmModel | ArpaModel:
     return KenlmModel(path, kenlm)
 
 
-def _plain(sentence: str) -> str:
-    """With blanks for characters that end a word in Python, but not in KenLM."""
-    return sentence if sentence.isascii() and sentence.isprintable() else " ".join(sentence.split())
-
-
-def _find(path: Path) -> tuple[Path, Path | None, Callable[[Sequence[str]], Iterable[str]]]:
-    """The model file, the tokenizer's file if there is one, and how sentences are cut into the model's units."""
+def _find(path: Path) -> tuple[Path, Tokenizer | None]:
+    """The model file, and the tokenizer beside it."""
     if not path.exists():
         raise UserError(f"{path}: no such file; expected an ARPA file, a KenLM binary, or a folder with lm.binary")
     if path.is_file():
-        return path, None, partial(map, _plain)
-    files = [path / name for name in ("lm.binary", "lm.arpa", "lm.arpa.gz") if (path / name).is_file()]
+        return path, None
+    files = [path / name for name in ("lm.binary", "lm.arpa") if (path / name).is_file()]
     if not files:
         raise UserError(f"{path}: neither lm.binary nor lm.arpa in it; give the model's file as ngram:FILE")
-    place = path / "tokenizer.json"
-    if not place.is_file():
-        return files[0], None, partial(map, _plain)
-    tokenizer = Tokenizer.load(place)
-    unit = card_value(path, "unit") or "word"
-    if unit not in ("word", "subword"):
-        raise UserError(f"{path / 'README.md'}: unit {unit!r} is neither word nor subword")
-    cut = tokenizer.words if unit == "word" else tokenizer.pieces
-    return files[0], place, lambda sentences: map(" ".join, cut(sentences))
+    if card_value(path, "unit") == "subword":
+        raise UserError(f"{path}: n-grams of subwords are not supported any more; train the model again")
+    place = path / TOKENIZER
+    return files[0], Tokenizer.load(place) if place.is_file() else None
 
 
 def reason_of(error: Exception) -> str:
@@ -230,8 +191,6 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
     out, thresholds = options.out, options.thresholds
     if not options.text:
         raise UserError("no text to train on; give --text FILE")
-    if options.unit == "subword" and options.tokenizer is None:
-        raise UserError("--unit subword needs --tokenizer FILE")
     tokenizer = Tokenizer.load(options.tokenizer) if options.tokenizer else word_tokenizer(options.normalisation)
     lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
     names = ", ".join(map(str, options.text))
@@ -239,8 +198,8 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
     with tempfile.TemporaryDirectory(dir=out) as folder:
         text, arpa, binary = (Path(folder) / name for name in ("text", "lm.arpa", "lm.binary"))
         program = "lmplz" if lmplz else "NumPy (lmplz is not on PATH)"
-        report(f"{program}: {options.order}-grams of {options.unit}s in {names}")
-        sentences = _write_units(options, tokenizer, text, Path(folder))
+        report(f"{program}: {options.order}-grams of words in {names}")
+        sentences = _write_words(options, tokenizer, text, Path(folder))
         if not sentences:
             raise UserError(f"{names}: no sentence; give a text with one sentence per line")
         if lmplz:
@@ -250,8 +209,8 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
             _run([lmplz, *limits, "--text", str(text), "--arpa", str(arpa), *prune, *fallback])
         else:
             with open(text, encoding="utf-8", newline="\n") as file:
-                units = (line.rstrip("\n").split(" ") for line in file)
-                kneser_ney.estimate(units, options.order, arpa, thresholds, options.discount_fallback)
+                words = (line.rstrip("\n").split(" ") for line in file)
+                kneser_ney.estimate(words, options.order, arpa, thresholds, options.discount_fallback)
         counts = _ngram_counts(arpa)
         if build_binary:
             report("build_binary")
@@ -259,15 +218,14 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
             binary.replace(out / binary.name)
         else:
             (out / binary.name).unlink(missing_ok=True)  # of an earlier training
-        if options.arpa or not build_binary:
             arpa.replace(out / arpa.name)
-        tokenizer.save(out / "tokenizer.json")
+        tokenizer.save(out / TOKENIZER)
         (Path(folder) / lexicon.NAME).replace(out / lexicon.NAME)
     write_text(out / "README.md", _card(options, sentences, counts, "KenLM's lmplz" if lmplz else "rescore"))
 
 
-def _write_units(options: NgramKind.Options, tokenizer: Tokenizer, path: Path, folder: Path) -> int:
-    """Write the sentences in the model's units, a line each, and the lexicon of their words; returns their number.
+def _write_words(options: NgramKind.Options, tokenizer: Tokenizer, path: Path, folder: Path) -> int:
+    """Write the sentences, a line each, and the lexicon of their words; returns the number of sentences.
 
     The text is read once, because it may be a pipe.
     """
@@ -276,12 +234,11 @@ def _write_units(options: NgramKind.Options, tokenizer: Tokenizer, path: Path, f
     def words_of_lines() -> Iterator[list[str]]:
         nonlocal number
         for lines in lexicon.chunks(options.text):
-            words = tokenizer.words(lines)
-            for units in words if options.unit == "word" else tokenizer.pieces(lines):
-                if units:
-                    file.write(" ".join(units) + "\n")
+            for words in tokenizer.words(lines):
+                if words:
+                    file.write(" ".join(words) + "\n")
                     number += 1
-            yield from words
+                yield words
 
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         lexicon.Lexicon.count(words_of_lines()).save(folder / lexicon.NAME)
@@ -310,7 +267,7 @@ def _ngram_counts(arpa: Path) -> list[int]:
 
 
 def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int], program: str) -> str:
-    own = {"kind": "ngram", "order": options.order, "unit": options.unit, "recommended_weight": 0.3}
+    own = {"kind": "ngram", "order": options.order, "recommended_weight": 0.3}
     own["training_text"] = ", ".join(text.name for text in options.text)
     return f"""{card_head("text-generation", own)}
 
@@ -318,7 +275,7 @@ def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int], pro
 
 | | |
 | --- | --- |
-| model | {options.order}-gram of {options.unit}s, modified Kneser-Ney, by {program} |
+| model | {options.order}-gram of words, modified Kneser-Ney, by {program} |
 | pruned | {" ".join(map(str, options.thresholds)) or "not at all"} |
 | training data | {counted(sentences, "sentence")} |
 | n-grams | {", ".join(f"{count:,}" for count in counts)} |

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -154,6 +154,17 @@ def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Input:
     return Input(about, text)
 
 
+def text_statistics(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> Counts:
+    """(lists, k) the statistics of the text that is chosen from each list."""
+    shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
+    return metric.statistics(shown, [nbest.references for nbest in lists])
+
+
+def text_value(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
+    """The metric's value where these texts are chosen, in percent."""
+    return value(metric, text_statistics(metric, lists, texts).sum(axis=0))
+
+
 def settings_on(metric: Metric, lists: Sequence[NbestList]) -> dict[str, str]:
     """How the metric counts on lists, for the signature: as sacreBLEU says it, with the number of references."""
     numbers = {len(nbest.references) for nbest in lists if nbest.references}
@@ -176,7 +187,7 @@ def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
     if letters > sum(map(len, texts)) / 2 and letters >= UNSPACED_WORD * sum(len(text.split()) for text in texts):
         log.warning(
             "%s counts words between spaces, but these texts have no spaces between words; "
-            "give --metric cer, --metric mer, or --split characters",
+            "give --metric cer, --metric mer, or --split-characters",
             metric.name,
         )
 
@@ -200,49 +211,3 @@ def oracle(metric: Metric, statistics: Sequence[Counts]) -> list[int]:
     """The best hypothesis of each list by its sentence value; the first of equals."""
     best = np.argmax if metric.higher_is_better else np.argmin
     return [int(best(metric.sentence_values(rows))) for rows in statistics]
-
-
-TEXTS = 1 << 18
-"""Texts whose statistics are kept: about 100 MiB."""
-PAIRS = 1 << 24
-"""Pairs of texts whose losses are kept: 128 MiB."""
-
-AllLosses = Callable[[Metric, Sequence[NbestList]], list[Values]]
-
-
-def remembered(metric: Metric) -> Metric:
-    """The same metric with a cache that lives as long as the metric."""
-    return metric if isinstance(metric, CachedMetric) else cast(Metric, CachedMetric(metric))
-
-
-class CachedMetric:
-    """`statistics` and losses of lists are looked up where they are known; all else is the metric's own."""
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-        self._rows: dict[tuple[Any, tuple[str, ...]], Counts] = {}
-        self._losses: dict[tuple[Any, ...], Values] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_metric" or name.startswith("__"):  # asked for by what copies, before there is a metric
-            raise AttributeError(name)
-        return getattr(self._metric, name)
-
-    def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
-        """As `Metric.statistics`."""
-        keys = [(text, tuple(texts)) for text, texts in zip(hypotheses, references, strict=True)]
-        new = list(dict.fromkeys(key for key in keys if key not in self._rows))
-        rows = self._metric.statistics([text for text, _ in new], [texts for _, texts in new])
-        known = self._rows | dict(zip(new, rows, strict=True))
-        if len(known) <= TEXTS:
-            self._rows = known
-        return np.stack([known[key] for key in keys]) if keys else rows
-
-    def losses_of_lists(self, lists: Sequence[NbestList], compute: AllLosses) -> list[Values]:
-        """The results of `compute`, a matrix (hypotheses, hypotheses) for each list."""
-        keys = [tuple(metric_input(self._metric, nbest, one.text) for one in nbest.hypotheses) for nbest in lists]
-        new = {key: nbest for key, nbest in zip(keys, lists, strict=True) if key not in self._losses}
-        known = self._losses | dict(zip(new, compute(self._metric, list(new.values())), strict=True))
-        if sum(losses.size for losses in known.values()) <= PAIRS:
-            self._losses = known
-        return [known[key] for key in keys]

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.formats.source import read_lines
-from rescore.formats.text import begin_with_ids
+from rescore.formats.text import begin_with_ids, read_lines
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser

@@ -39,29 +39,20 @@ class Normaliser(Declared):
     drop_apostrophes: bool = option(False, "WER, CER: remove apostrophes (it's becomes its).")
     drop_unknown: bool = option(False, "WER, CER: remove <unk>.")
     whisper_english: bool = option(
-        False,
-        "WER, CER: normalise hypotheses and references with Whisper's normaliser for English, Whisper's basic "
-        "normaliser for other languages, or Unicode NFKC. May be repeated.",
-        "--normalizer",
-        value="whisper-english",
-        repeated=True,
+        False, "WER, CER: normalise hypotheses and references with Whisper's normaliser for English."
     )
-    """Whisper's normaliser of English: numbers as digits, contractions in full, American spelling, without fillers,
-    punctuation and what stands in brackets."""
-    whisper_basic: bool = option(False, "", "--normalizer", value="whisper-basic")
-    """Whisper's normaliser of other languages: without punctuation, symbols and what stands in brackets."""
-    nfkc: bool = option(False, "", "--normalizer", value="nfkc")
+    """Numbers as digits, contractions in full, American spelling, without fillers, punctuation and what stands in
+    brackets."""
+    whisper_basic: bool = option(
+        False, "WER, CER: normalise hypotheses and references with Whisper's normaliser for other languages."
+    )
+    """Without punctuation, symbols and what stands in brackets."""
+    nfkc: bool = option(False, "WER, CER: normalise hypotheses and references with Unicode NFKC.")
     """Unicode's compatibility forms: full-width letters and digits, for example, become the usual ones."""
-    split_characters: bool = option(
-        False,
-        "Words in WER, confidences and rover. characters: each character is a word; mixed: each Chinese, Japanese or "
-        "Thai character is a word.",
-        "--split",
-        value="characters",
+    split_characters: bool = option(False, "Words in WER, confidences and rover: each character is a word.")
+    split_mixed: bool = option(
+        False, "Words in WER, confidences and rover: each Chinese, Japanese or Thai character is a word."
     )
-    """Each character is a word."""
-    split_mixed: bool = option(False, "", "--split", value="mixed")
-    """Each character of Chinese, Japanese and Thai is a word."""
 
     def __call__(self, text: str) -> list[str]:
         """The words of a text, of a hypothesis or a reference."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,12 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, Values
 from rescore.nbest import NbestList
 from rescore.parts import TESTS
-
-log = logging.getLogger(__name__)
 
 SEED = 12345
 """sacreBLEU has the same seed, so both draw the same samples."""
@@ -23,9 +20,6 @@ SAMPLES = 1_000
 """Samples of a bootstrap."""
 BY_SPEAKER = "by=speaker"
 """What signatures say where tests and intervals exchange or draw speakers."""
-FEWEST = 6
-"""Units from which on a p-value can be below 0.05: of the 2^n exchanges of n units, two are as extreme as a set where
-all units prefer the same system."""
 _CELLS = 1 << 20  # of a matrix of samples: bounds memory
 
 
@@ -111,25 +105,16 @@ Choice = Sequence[ScoredText]
 """The texts chosen from lists, one per list (or unit)."""
 
 
-class SignificanceTest:
-    """A test of two systems on one set."""
+class Randomisation:
+    """Paired approximate randomisation (Riezler and Maxwell 2005). Other tests have the same attributes and method."""
 
-    signature = ""
-    """Its settings, for signatures."""
+    signature = f"trials=10000,seed={SEED}"
+    """The settings of the test, for signatures."""
     by_units = True
     """Whether the test can exchange or draw speakers instead of utterances."""
 
     def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         """Two-sided p-value of the difference between two choices."""
-        raise NotImplementedError
-
-
-class Randomisation(SignificanceTest):
-    """Paired approximate randomisation (Riezler and Maxwell 2005)."""
-
-    signature = f"trials=10000,seed={SEED}"
-
-    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         return paired_randomisation(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
@@ -176,17 +161,3 @@ class PairedTest:
         from rescore.metrics.folds import by_group, speakers  # here: most runs have no speakers
 
         return list(by_group(rows, speakers([nbest.id for nbest in lists], self.pattern)))
-
-    def warn_of_few(self, metric: Metric, lists: Sequence[NbestList]) -> None:
-        """Say so where there are too few units for a low p-value."""
-        number = len(self.by_unit(lists, [np.zeros(1, dtype=np.int64)] * len(lists)))
-        if number >= FEWEST or not TESTS[self.name].by_units:
-            return
-        whole = all(nbest.recording == nbest.id for nbest in lists)
-        unit = "speaker" if self.by_speaker else "recording" if whole else "utterance"
-        words = metric.unit == "word" and not self.by_speaker
-        log.warning(
-            "only %s: randomisation gives no p-value below about %g%s",
-            *(counted(number, unit), 2.0 ** (1 - number)),
-            "; give --test mapsswe, which compares segments" if words else "",
-        )

@@ -27,9 +27,7 @@ def normaliser(name: str) -> Callable[[str], str]:
         function: Callable[[str], str] = getattr(import_module(f"whisper_normalizer.{module}"), kind)()
     except ImportError:
         option = name.replace("_", "-")
-        raise UserError(
-            f"--normalizer {option} needs the package whisper-normalizer; pip install 'rescore[whisper]'"
-        ) from None
+        raise UserError(f"--{option} needs the package whisper-normalizer; pip install 'rescore[whisper]'") from None
     return lru_cache(CACHED)(function)
 
 

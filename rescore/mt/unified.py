@@ -21,6 +21,7 @@ from rescore.lms.causal import (
     CausalScorer,
 )
 from rescore.lms.config import NetworkConfig
+from rescore.lms.masked import masked_scorer
 from rescore.lms.networks import Transformer, padding_mask
 from rescore.lms.own import OwnNetwork
 from rescore.lms.scorers import (
@@ -29,7 +30,6 @@ from rescore.lms.scorers import (
     NetworkScorer,
     Window,
     log,
-    masked_scorer,
     windows,
 )
 from rescore.lms.tokenizer import Tokenizer

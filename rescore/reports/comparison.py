@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from typing import IO, Any, NamedTuple
 
+import numpy as np
+
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
-from rescore.metrics.base import is_better, warn_of_unspaced
+from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
-from rescore.parts import STYLES
-from rescore.reports.figures import FIRST, ORACLE, SHORT, Figures, Row, figure_of, sign
+from rescore.parts import STYLES, TESTS
+from rescore.reports.figures import FIRST, ORACLE, SHORT, Figures, Row, sign
 from rescore.reports.markup import as_frame, as_json, html, latex_note, mark_best, signature_lines
 from rescore.styles import marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
 
+log = logging.getLogger(__name__)
+
+FEWEST = 6
+"""Units from which on a p-value can be below 0.05: of the 2^n exchanges of n units, two are as extreme as a set where
+all units prefer the same system."""
 JSON = "json"
 """Beside `STYLES`: all figures, in full precision."""
 
@@ -121,7 +129,7 @@ def compare(
         sources: names of test and dev lists. also: further metrics to report.
     """
     warn_of_unspaced(metric, lists)
-    test.warn_of_few(metric, lists)
+    warn_of_few(test, metric, lists)
     figures, dev_figures = Figures(metric, lists, test), Figures(metric, dev)
     first = figures.first
     result = Comparison(
@@ -136,7 +144,7 @@ def compare(
         first_pass=figures.value(first),
         dev_first_pass=dev_figures.value(dev_figures.first),
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
-        others={each.name: figure_of(each, lists, [text.text for text in first]) for each in also},
+        others={each.name: text_value(each, lists, [text.text for text in first]) for each in also},
     )
     together, name = first, FIRST
     direction = 1 if metric.higher_is_better else -1
@@ -148,7 +156,7 @@ def compare(
         row.signature = str(sign(metric, entry.lists, entry.weights, test=test))
         row.gain = 100 * direction * (row.value / result.first_pass - 1) if result.first_pass else 0.0
         row.dev, row.speed = entry.dev, entry.speed
-        row.others = {each.name: figure_of(each, entry.lists, texts) for each in also}
+        row.others = {each.name: text_value(each, entry.lists, texts) for each in also}
         if entry.ablation:
             row.against = name
         else:
@@ -241,8 +249,23 @@ def compare_outputs(
         systems.oracles.append(figures.oracle if has_choices else None)
         first = first or figures.first
     if several or test.by_speaker:
-        test.warn_of_few(metric, base_lists)
+        warn_of_few(test, metric, base_lists)
     return systems
+
+
+def warn_of_few(test: PairedTest, metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Say so where there are too few units for a low p-value."""
+    number = len(test.by_unit(lists, [np.zeros(1, dtype=np.int64)] * len(lists)))
+    if number >= FEWEST or not TESTS[test.name].by_units:
+        return
+    whole = all(nbest.recording == nbest.id for nbest in lists)
+    unit = "speaker" if test.by_speaker else "recording" if whole else "utterance"
+    words = metric.unit == "word" and not test.by_speaker
+    log.warning(
+        "only %s: randomisation gives no p-value below about %g%s",
+        *(counted(number, unit), 2.0 ** (1 - number)),
+        "; give --test mapsswe, which compares segments" if words else "",
+    )
 
 
 def _in_order(name: str, lists: Sequence[NbestList], base: str, base_lists: Sequence[NbestList]) -> list[NbestList]:

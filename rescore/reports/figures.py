@@ -11,7 +11,7 @@ import numpy as np
 from rescore import decision
 from rescore.decision import Decision
 from rescore.metrics import Metric, list_statistics, oracle, value
-from rescore.metrics.base import Counts, metric_input, settings_on
+from rescore.metrics.base import Counts, settings_on, text_statistics
 from rescore.metrics.significance import Choice, PairedTest, ScoredText, confidence_interval
 from rescore.nbest import FIRST_PASS, NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
@@ -87,7 +87,8 @@ class Figures:
 
     def of(self, texts: Sequence[str]) -> list[ScoredText]:
         """Texts chosen for the lists."""
-        return measured(self.metric, self.lists, texts)
+        rows = text_statistics(self.metric, self.lists, texts)
+        return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
 
     def oracle_places(self, own: bool = False) -> list[int]:
         """The place of the best hypothesis of each list; of equally good ones as `rescore.nbest.ranking` has it.
@@ -125,18 +126,6 @@ class Figures:
             p_value=None if against is None else self.test.p_value(self.metric, self.lists, against, choice),
             wrong=None if errors is None else int((errors > 0).sum()),
         )
-
-
-def measured(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> list[ScoredText]:
-    """Texts chosen for lists, with their statistics."""
-    shown = [metric_input(metric, nbest, text) for nbest, text in zip(lists, texts, strict=True)]
-    rows = metric.statistics(shown, [nbest.references for nbest in lists])
-    return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
-
-
-def figure_of(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
-    """The metric of texts chosen for lists, in percent."""
-    return value(metric, summed(measured(metric, lists, texts)))
 
 
 def summed(texts: Choice) -> Counts:

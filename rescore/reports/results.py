@@ -13,9 +13,9 @@ from rescore import decision
 from rescore.decision import Decision
 from rescore.errors import counted
 from rescore.metrics import Metric
-from rescore.metrics.base import is_better, warn_of_unspaced
+from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
-from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, figure_of, sign
+from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
 from rescore.signature import Signature, origins
 from rescore.styles import p_phrase, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
@@ -281,7 +281,7 @@ def evaluate(
     results.metrics = [measure(each, lists, texts, sign(each, lists, weights, decide)) for each in every]
     if boosted:
         plain = decide.texts(metric, lists, weights.without(LISTED).of)
-        results.unboosted = {each.name: figure_of(each, lists, plain) for each in every}
+        results.unboosted = {each.name: text_value(each, lists, plain) for each in every}
     words = results.metrics[0].counts["first_pass"].get("ref_words")
     results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
     return results, texts

@@ -200,11 +200,7 @@ class _Holder:
         ]
 
     def score(self, rank: int, questions: list[Question]) -> list[TokenScores]:
-        # Lazy values would take the model along: plain values are sent.
-        return [
-            TokenScores(list(scores.tokens), scores.log_probs, scores.unknown, scores.sum)
-            for scores in self._models[rank].score(questions)
-        ]
+        return self._models[rank].score(questions)
 
 
 def _check_address(address: str) -> None:

@@ -1,8 +1,7 @@
 """The choice of `rescore rerank` over HTTP: an ASGI application, and the batcher that scores requests together.
 
     POST /rescore   a list as a line of native JSON Lines, or an array of them: the same with the choice
-    GET /health     models, weights, version
-    GET /metrics    figures in Prometheus' text form
+    GET /health     models, weights, version, number of waiting requests
     GET /           a page on which a person pastes a list
 
 One thread owns the models. Requests wait for it in a queue; those that wait together are scored together.
@@ -18,65 +17,40 @@ import math
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import uvicorn
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from rescore import formats
 from rescore.errors import UserError, counted
 from rescore.files import loads
-from rescore.formats import native
 from rescore.formats.audio import confined
+from rescore.formats.writing import as_json
 from rescore.nbest import FIRST_PASS, NO_AUDIO, Hypothesis, NbestList
 from rescore.rescorer import Choice, Rescorer
-from rescore.service.limits import Limits
 from rescore.version import VERSION
 
 log = logging.getLogger(__name__)
 
 BATCH = 512
 """A batch with this many hypotheses takes no further request."""
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Bounds of the histogram of latencies."""
-SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-"""Bounds of the histograms of batch sizes."""
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+WAIT = 0.002
+"""Seconds that the first request of a batch waits for other requests."""
 KEEP_ALIVE = 75
 """Seconds after which an idle connection is closed; longer than the 60 seconds of nginx, which then closes first."""
+GRACE = 30
+"""Seconds in which the requests that were sent are answered after SIGTERM."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
-
-
-class Metrics:
-    """Counters since the start, and the length of the queue, in the registry `all`."""
-
-    def __init__(self, waiting: Callable[[], int]) -> None:
-        """
-        Args:
-            waiting: the number of requests in the queue.
-        """
-        self.all = registry = CollectorRegistry()
-        self.requests = Counter("rescore_requests", "Answers of POST /rescore.", ["status"], registry=registry)
-        self.seconds = Histogram(
-            "rescore_request_seconds", "From the first byte to the answer.", registry=registry, buckets=SECONDS
-        )
-        queued = Gauge("rescore_queue_length", "Requests that wait.", registry=registry)
-        queued.set_function(waiting)
-        self.batch_requests = Histogram(
-            "rescore_batch_requests", "Requests of a batch.", registry=registry, buckets=SIZES
-        )
-        self.batch_hypotheses = Histogram(
-            "rescore_batch_hypotheses", "Hypotheses of a batch.", registry=registry, buckets=SIZES
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +70,13 @@ class Job:
 class Batcher:
     """A queue of requests, and the thread that owns the models."""
 
-    def __init__(self, rescorer: Rescorer, limits: Limits) -> None:
-        self._rescorer, self._wait = rescorer, limits.wait / 1000
-        self.metrics = Metrics(lambda: self.waiting)
+    def __init__(self, rescorer: Rescorer, most: int) -> None:
+        """
+        Args:
+            most: the largest number of waiting requests.
+        """
+        self._rescorer, self._most = rescorer, most
         self._queue: queue.Queue[Job | None] = queue.Queue()
-        self._most = limits.queue
         self._thread = threading.Thread(target=self._run, name="rescore", daemon=True)
         self._thread.start()
 
@@ -130,7 +106,7 @@ class Batcher:
         job = self._queue.get()
         while job is not None:
             batch, size = [job], job.size
-            until = job.arrived + self._wait
+            until = job.arrived + WAIT
             job = None
             while size < BATCH:
                 try:
@@ -142,14 +118,14 @@ class Batcher:
                     break
                 batch.append(job)
                 size += job.size
-            self._answer([waiting for waiting in batch if waiting.answer.set_running_or_notify_cancel()])
-            del batch
+            wanted = [waiting for waiting in batch if waiting.answer.set_running_or_notify_cancel()]
+            if wanted:
+                self._answer(wanted)
+            del batch, wanted
             job = self._queue.get()
 
     def _answer(self, batch: list[Job]) -> None:
         """Score a batch together. If that fails, each request is scored alone, so that it harms no other one."""
-        if not batch:
-            return
         try:
             scored = self._rescorer.score([job.lists for job in batch])
         except Exception as error:
@@ -159,8 +135,6 @@ class Batcher:
                 for job in batch:
                     self._answer([job])
             return
-        self.metrics.batch_requests.observe(len(batch))
-        self.metrics.batch_hypotheses.observe(sum(job.size for job in batch))
         for job, lists in zip(batch, scored, strict=True):
             try:
                 choices = self._rescorer.decide(lists)
@@ -174,7 +148,7 @@ def answer_of(rescorer: Rescorer, choice: Choice) -> dict[str, Any]:
 
     JSON has no infinity: a score of minus infinity is null.
     """
-    answer = {"text": choice.text, **native.as_json(replace(choice.nbest, audio=None))}
+    answer = {"text": choice.text, **as_json(replace(choice.nbest, audio=None))}
     for entry, total in zip(answer["hyps"], choice.totals, strict=True):
         entry["total"] = _finite(total)
         if "score" in entry:
@@ -190,8 +164,11 @@ def _finite(score: float) -> float | None:
     return score if math.isfinite(score) else None
 
 
-def lists_of(body: bytes, limits: Limits) -> tuple[list[NbestList], bool]:
+def lists_of(body: bytes, audio: Path | None) -> tuple[list[NbestList], bool]:
     """The lists of a request, and whether they came as an array. A list without an id is called after its place.
+
+    Args:
+        audio: the folder of recordings that requests may name.
 
     Raises:
         UserError: the body is not JSON, or a list is damaged.
@@ -205,21 +182,22 @@ def lists_of(body: bytes, limits: Limits) -> tuple[list[NbestList], bool]:
             raise UserError(f'{place}: expected an object with "hyps"')
         nbest = formats.from_json({"id": str(number), **entry}, place)
         if nbest.audio is not None:
-            nbest.audio = confined(nbest.audio, limits.audio)
+            nbest.audio = confined(nbest.audio, audio)
         lists.append(nbest)
-    total = sum(len(nbest.hypotheses) for nbest in lists)
-    if total > limits.hypotheses:
-        raise UserError(f"request: {total:,} hypotheses; at most {limits.hypotheses:,} are taken; send fewer lists")
     return lists, isinstance(value, list)
 
 
 class Service:
     """The handlers, and their shared state."""
 
-    def __init__(self, rescorer: Rescorer, limits: Limits) -> None:
-        self._rescorer, self._limits = rescorer, limits
-        self.batcher = Batcher(rescorer, limits)
-        self._metrics = self.batcher.metrics
+    def __init__(self, rescorer: Rescorer, body: int, waiting: int, audio: Path | None) -> None:
+        """
+        Args:
+            body: the largest size of a request, in bytes. waiting: the largest number of waiting requests.
+            audio: the folder of recordings that requests may name.
+        """
+        self._rescorer, self._body, self._waiting, self._audio = rescorer, body, waiting, audio
+        self.batcher = Batcher(rescorer, waiting)
 
     async def page(self, request: Request) -> Response:
         text = (files("rescore") / "service.html").read_text(encoding="utf-8")
@@ -235,66 +213,45 @@ class Service:
         about |= {"origin": weights.origin, "calibrated": self._rescorer.calibrated, "waiting": self.batcher.waiting}
         return _json(about)
 
-    async def metrics(self, request: Request) -> Response:
-        return PlainTextResponse(generate_latest(self._metrics.all), media_type=METRICS_TYPE)
-
     async def rescore(self, request: Request) -> Response:
-        began = time.monotonic()
         try:
-            response = _json(await self._answer(request))
+            lists, several = lists_of(await self._read(request), self._audio)
+            answers = await asyncio.wrap_future(self.batcher.submit(lists)) if lists else []
+            return _json(answers if several else answers[0])
+        except queue.Full:
+            full = f"{counted(self._waiting, 'request')} waiting; try again later"
+            return _json({"error": full}, 503, {"Retry-After": "1"})
         except HTTPException as error:
-            response = _json({"error": error.detail}, error.status_code)
-            response.headers.update(error.headers or {})
+            return _json({"error": error.detail}, error.status_code)
         except UserError as error:
-            response = _json({"error": " ".join(str(error).split())}, 400)
+            return _json({"error": " ".join(str(error).split())}, 400)
         except ClientDisconnect:
-            response = _json({"error": "the client went away"}, 400)  # counted; nobody reads it
+            return _json({"error": "the client went away"}, 400)  # nobody reads it
         except Exception:
             log.exception("a request failed")
-            response = _json({"error": "a defect of rescore; the log of the service has it"}, 500)
-        self._metrics.requests.labels(str(response.status_code)).inc()
-        self._metrics.seconds.observe(time.monotonic() - began)
-        return response
+            return _json({"error": "a defect of rescore; the log of the service has it"}, 500)
 
-    async def _answer(self, request: Request) -> Any:
-        stage = 408, "the request did not arrive within"
-        try:
-            async with asyncio.timeout(self._limits.seconds):
-                lists, several = lists_of(await self._body(request), self._limits)
-                stage = 504, "no answer within"
-                if not lists:
-                    return []
-                try:
-                    waiting = self.batcher.submit(lists)
-                except queue.Full:
-                    full = f"{counted(self._limits.queue, 'request')} waiting; try again later"
-                    raise HTTPException(503, full, {"Retry-After": "1"}) from None
-                answers = await asyncio.wrap_future(waiting)
-                return answers if several else answers[0]
-        except TimeoutError:
-            raise HTTPException(stage[0], f"{stage[1]} {self._limits.seconds:g} s") from None
-
-    async def _body(self, request: Request) -> bytes:
+    async def _read(self, request: Request) -> bytes:
         """The body. A body that is too large is read to its end, so that the client reads the answer, but not kept."""
-        size, most = 0, self._limits.body
+        size = 0
         parts: list[bytes] = []
         async for part in request.stream():
             size += len(part)
-            if size <= most:
+            if size <= self._body:
                 parts.append(part)
-        if size > most:
-            raise HTTPException(413, f"request: more than {most:,} bytes; send fewer lists at once")
+        if size > self._body:
+            raise HTTPException(413, f"request: more than {self._body:,} bytes; send fewer lists at once")
         return b"".join(parts)
 
 
-def _json(value: Any, status: int = 200) -> Response:
+def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return Response(text, status, media_type="application/json")
+    return Response(text, status, headers, media_type="application/json")
 
 
-def application(rescorer: Rescorer, limits: Limits | None = None) -> Starlette:
-    """The ASGI application, for any server; it ends with the server's lifespan."""
-    service = Service(rescorer, limits or Limits())
+def application(rescorer: Rescorer, body: int = 1 << 20, waiting: int = 256, audio: Path | None = None) -> Starlette:
+    """The ASGI application, for any server; it ends with the server's lifespan. Arguments as in `Service`."""
+    service = Service(rescorer, body, waiting, audio)
     warm = NbestList("warm", [Hypothesis("warm", {FIRST_PASS: 0.0})], source="warm", audio=NO_AUDIO)
     rescorer.score([[warm]])  # modules that load on first use are loaded before the first request
 
@@ -306,20 +263,19 @@ def application(rescorer: Rescorer, limits: Limits | None = None) -> Starlette:
     routes = [
         Route("/", service.page, methods=["GET"]),
         Route("/health", service.health, methods=["GET"]),
-        Route("/metrics", service.metrics, methods=["GET"]),
         Route("/rescore", service.rescore, methods=["POST"]),
     ]
     return Starlette(routes=routes, lifespan=lifespan)
 
 
-def server(rescorer: Rescorer, limits: Limits | None = None) -> uvicorn.Server:
+def server(app: Starlette) -> uvicorn.Server:
     """A server of the application. SIGTERM stops it after it has answered the requests that were sent.
 
-    It holds as many connections as clients make: limits for clients are the work of a proxy (docs/service.md).
+    It holds as many connections as clients make, and waits for slow ones: limits for clients are the work of a proxy
+    (docs/service.md).
     """
-    limits = limits or Limits()
     config = uvicorn.Config(
-        application(rescorer, limits),
+        app,
         http="h11",
         loop="asyncio",
         ws="none",
@@ -327,6 +283,6 @@ def server(rescorer: Rescorer, limits: Limits | None = None) -> uvicorn.Server:
         log_level="warning",
         access_log=False,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=math.ceil(limits.seconds) + 1,
+        timeout_graceful_shutdown=GRACE,
     )
     return uvicorn.Server(config)

@@ -6,20 +6,29 @@ import contextlib
 import logging
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.options import Declared, option
-from rescore.service.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
-class Address(Declared):
+class ServiceOptions(Declared):
+    """Where the service listens, and the load that it accepts."""
+
     common = True
 
     host: str = option("127.0.0.1", "Address to listen on.", metavar="ADDRESS")
     port: int = option(8000, "Port; 0 chooses a free port.", low=0, high=65535)
+    body: int = option(1 << 20, "Largest size of a request.", "--max-body", metavar="BYTES", low=1)
+    queue: int = option(256, "Largest number of waiting requests. Further requests are refused with status 503.", low=1)
+    audio: Path | None = option(
+        None,
+        "Folder of recordings that requests may name. Without it, requests send recordings as base64.",
+        metavar="DIR",
+    )
 
 
 @options.command(
@@ -28,8 +37,7 @@ class Address(Declared):
     config=options.config(options.DECISION, options.MEASURES, names=("recombine", "respell", "channel", "lexicon")),
 )
 def command(
-    address: Address,
-    limits: Limits,
+    own: ServiceOptions,
     weights: options.TunedWeights,
     lms: options.LanguageModelOptions,
     config: RunConfig,
@@ -48,7 +56,7 @@ def command(
     try:
         from rescore.service import app as service
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("prometheus_client", "starlette", "uvicorn"):
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
             raise
         raise UserError(f"serve needs {error.name}; install it with: pip install 'rescore[serve]'") from None
     from rescore.lms.devices import bound_kernels
@@ -56,11 +64,11 @@ def command(
 
     bound_kernels()
     loaded = weights.load()
-    with _bound(address.host, address.port) as listening:
+    with _bound(own.host, own.port) as listening:
         config = options.configured(config, weights=weights)
         dev_lists = options.InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
-        server = service.server(rescorer, limits)
+        server = service.server(service.application(rescorer, own.body, own.queue, own.audio))
         listening.listen()  # connections that are made from here on wait for the server
         bound_host, bound_port = listening.getsockname()[:2]
         service.log.info(

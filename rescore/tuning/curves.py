@@ -13,8 +13,8 @@ import numpy as np
 from rescore.decision.rules import candidates
 from rescore.metrics.base import Metric
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList, Origin
+from rescore.tuning.climb import coordinate
 from rescore.tuning.objective import Objective
-from rescore.tuning.search import coordinate
 from rescore.tuning.weights import Weights
 
 

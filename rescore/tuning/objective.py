@@ -231,30 +231,6 @@ class Objective:
             self.envelopes[key] = upper_envelopes(self.scores(start), self.scores(direction), low, high)
         return swept(self.metric, self.statistics, self.envelopes[key], low, high, self.times)
 
-    def gradient(self, point: Floats) -> Floats:
-        """(columns,) where the expected loss under the posteriors of a point falls fastest.
-
-        The value itself is a step function. The expected loss, the sum of p * loss over hypotheses with p = exp(score)
-        in proportion, has the derivative sum of p * (loss - expected loss) * feature.
-        """
-        posteriors = self.posteriors(point)
-        shape = posteriors.shape
-        losses = self.metric.losses(self.statistics.reshape(-1, self.statistics.shape[-1])).reshape(shape)
-        losses = np.where(self.present, losses, 0.0)
-        slope = posteriors * (losses - (posteriors * losses).sum(axis=1, keepdims=True)) * self.times[:, None]
-        features = np.where(np.isfinite(self.features), self.features, 0.0)
-        return np.asarray(-np.einsum("lh,lhc->c", slope, features))
-
-    @property
-    def reach(self) -> float:
-        """The largest weight of a free column that a search tries: there it outweighs any difference of scores."""
-        possible = (self.present & np.isfinite(self.features).all(axis=-1))[..., None]
-        highest = np.where(possible, self.features, -np.inf).max(axis=1)
-        lowest = np.where(possible, self.features, np.inf).min(axis=1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            widest = np.where(np.isfinite(highest), highest - lowest, 0.0)[:, ~self.free].max()
-        return float(min(1.0 + widest, MAX_SQUARED))
-
     def weights(self, point: Floats) -> tuple[dict[str, float], float]:
         """The weights of the columns as they are, those that are not free adding up to 1; and the scale."""
         raw = np.where(np.abs(point) < ROUNDING * np.abs(point[~self.free]).max(), 0.0, point) / self.units

@@ -1,4 +1,4 @@
-"""The scale of posteriors for a decision whose weights are there already, and the metric of chosen texts."""
+"""The scale of posteriors for a decision whose weights are there already."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from rescore.decision import Decision, WeightsOf
 from rescore.decision.rules import Decider
-from rescore.metrics.base import Counts, Metric, list_statistics
-from rescore.nbest import Hypothesis, NbestList
+from rescore.metrics.base import Counts, Metric, text_statistics
+from rescore.nbest import NbestList
 from rescore.tuning.line import Floats
 from rescore.tuning.objective import padded, spreads
 
@@ -57,17 +57,3 @@ def tune_scale(name: str, metric: Metric, lists: Sequence[NbestList], weights: W
     place = int(longest[(len(longest) - 1) // 2])
     warn_at_end(grid[place], grid, f"--decide {name}")
     return Decision(name, grid[place]), chosen[place]
-
-
-def text_statistics(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> Counts:
-    """(lists, k) the statistics of the text that is chosen from each list."""
-    chosen = [
-        NbestList(nbest.id, [Hypothesis(text)], nbest.references, nbest.source)
-        for nbest, text in zip(lists, texts, strict=True)
-    ]
-    return np.concatenate(list_statistics(metric, chosen))
-
-
-def text_value(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]) -> float:
-    """The metric's value where these texts are chosen, in percent."""
-    return float(metric.values(text_statistics(metric, lists, texts).sum(axis=0)[None])[0])

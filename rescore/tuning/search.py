@@ -7,7 +7,7 @@ neither on the names of columns and the units of scores nor on the order of list
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from itertools import combinations
 from typing import NamedTuple
 
@@ -16,10 +16,8 @@ import numpy as np
 from rescore.metrics.base import Counts, Metric, is_better
 from rescore.metrics.significance import paired_interval
 from rescore.tuning.line import Floats, best_interval
-from rescore.tuning.objective import Flags, Objective
+from rescore.tuning.objective import Objective
 
-SHARPNESS = (4.0, 16.0)
-"""Scales of the posteriors under which the gradient of the best score is taken, in units of 1 / standard deviation."""
 SEED = 12345
 SAMPLES = 20
 """Bootstrap samples that an average is made of."""
@@ -128,69 +126,14 @@ def line_search(objective: Objective) -> Floats:
         best = best_interval(*objective.line(alone, direction, 0.0, 1.0), objective.metric.higher_is_better)
         starts.append(alone + best.middle * direction)
     if len(alone) > 2 or objective.free.any():
+        from rescore.tuning.climb import climb  # here: one weight is found along one line
+
         middles = [(corner + other) / 2 for corner, other in combinations(corners, 2)]
         points = [*starts, *corners[1:], *middles, corners.mean(axis=0)]
         if len(corners) == 1:
             points += list(alone + np.eye(len(alone))[objective.free])
         starts = [alone, *(climb(objective, point) for point in points)]
     return max(starts, key=lambda point: objective.sign * objective.value(point))  # of equals the first
-
-
-def climb(objective: Objective, point: Floats) -> Floats:
-    """From a point along the best of the lines through it, again and again, as long as the value improves."""
-    sign = objective.sign
-    value = objective.value(point)
-    while True:
-        moves = []
-        for start, direction, low, high in _lines(objective, point):
-            best = best_interval(*objective.line(start, direction, low, high), objective.metric.higher_is_better)
-            moves.append((best.value, start + best.middle * direction))
-        # What the sweep says of an interval holds at its middle up to rounding: that is looked up, not assumed.
-        moves = [(objective.value(place), place) for swept, place in moves if sign * (swept - value) > 0]
-        best_move = max(moves, key=lambda move: sign * move[0], default=None)
-        if best_move is None or sign * (best_move[0] - value) <= 0:
-            return point
-        value, point = best_move
-
-
-def coordinate(point: Floats, index: int, bounded: Flags) -> tuple[Floats, Floats] | None:
-    """The line (start, direction) from without one bounded column to that column alone; the others keep proportions.
-
-    None where the other bounded columns have no weight.
-    """
-    start = point.copy()
-    start[index] = 0.0
-    rest = start[bounded].sum()
-    if rest <= 0:
-        return None
-    start[bounded] /= rest
-    direction = np.where(bounded, np.eye(len(point))[index] - start, 0.0)
-    return start, direction
-
-
-def _lines(objective: Objective, point: Floats) -> Iterator[tuple[Floats, Floats, float, float]]:
-    """The whole line of each coordinate, then the lines along gradients: start, direction, from, to.
-
-    Bounded weights are at least 0 and add up to 1; free weights lie between minus and plus `reach`.
-    """
-    bounded, reach = ~objective.free, objective.reach
-    for index in range(len(point)):
-        if bounded[index]:
-            line = coordinate(point, index, bounded)
-            if line is not None:
-                yield *line, 0.0, 1.0
-        else:
-            corner = np.eye(len(point))[index]
-            yield point * (1 - corner), corner, -reach, reach
-    for sharpness in SHARPNESS:
-        direction = objective.gradient(sharpness * point)
-        direction[bounded] -= direction[bounded].mean()
-        direction /= np.abs(direction).max() or 1.0
-        falls, rises = bounded & (direction < 0), bounded & (direction > 0)
-        high = float((point[falls] / -direction[falls]).min(initial=reach))
-        low = float((-point[rises] / direction[rises]).max(initial=-reach))
-        if direction.any() and low < high:
-            yield point, direction, low, high
 
 
 def bagged(objective: Objective, optimum: Floats, alone: Floats) -> Floats:
@@ -209,8 +152,12 @@ def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
         from rescore.tuning import pattern
 
         return pattern.search(sample, [optimum, alone])
-    single = len(optimum) == 2 and not sample.free.any()
-    point = line_search(sample) if single else climb(sample, optimum)
+    if len(optimum) == 2 and not sample.free.any():
+        point = line_search(sample)
+    else:
+        from rescore.tuning.climb import climb
+
+        point = climb(sample, optimum)
     return point if is_better(sample.value(point), sample.value(alone), sample.metric.higher_is_better) else alone
 
 

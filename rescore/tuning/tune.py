@@ -12,7 +12,7 @@ import numpy as np
 from rescore.decision import Decision
 from rescore.decision.rules import ListWeights, Search, WeightsOf, candidates, combine, rule_of
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Metric, is_better, remembered
+from rescore.metrics.base import Counts, Metric, is_better, text_statistics, text_value
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
@@ -26,7 +26,6 @@ from rescore.nbest import (
 )
 from rescore.signature import origins
 from rescore.tuning.objective import Objective, by_content
-from rescore.tuning.scale import text_statistics, text_value, tune_scale
 from rescore.tuning.search import (
     Optimum,
     gain_interval,
@@ -62,7 +61,7 @@ def tune(
     Raises:
         UserError: a list has no reference, or lacks a column.
     """
-    options, metric = options or TuningOptions(), remembered(metric)
+    options = options or TuningOptions()
     if search := rule_of(options.decide.name).own_search(lists):
         if LISTED in options.bonuses or options.boost:
             raise UserError("--boost adds to the scores of hypotheses, but here systems vote; leave out one of them")
@@ -238,6 +237,8 @@ class Tuner:
             return ListWeights(weights, excluded)
 
         if decision.needs_scale:
+            from rescore.tuning.scale import tune_scale  # here: the best score has no scale
+
             decision, chosen = tune_scale(decision.name, self.metric, self.lists, deciding)
         else:
             chosen = self._texts(decision, deciding)

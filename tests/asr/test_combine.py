@@ -18,11 +18,11 @@ from rescore.asr.formats.whole import Recording, measured_recordings, read_recor
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.formats.times import timed_pieces
+from rescore.metrics.base import text_value
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import EMPTY, FIRST_PASS, NbestList
 from rescore.tuning import TuningOptions, tune
-from rescore.tuning.scale import text_value
 from tests.conftest import Run
 from tests.metrics.test_alignment import sclite_counts
 

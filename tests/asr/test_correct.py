@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import pytest
 import rescore
 from rescore.asr.correct import FEATURES, Candidate, Change, Corrector, Trees, choose, log_odds
 from rescore.asr.formats.documents import Text
-from rescore.metrics.listed import WordList
 from tests.conftest import ROOT
 
 DATA = ROOT / "tests" / "data"
@@ -49,16 +47,6 @@ def test_case_of_text_and_list() -> None:
     assert corrected("ASK GOLD MAN SACKS NOW", "Goldman Sachs") == "ASK GOLDMAN SACHS NOW"
     assert corrected("Ask gold man sacks now.", "GOLDMAN SACHS") == "Ask Goldman Sachs now."
     assert corrected("ask gold man sacks now", "GOLDMAN SACHS") == "ask goldman sachs now"
-
-
-def test_each_utterance_has_its_own_terms(tmp_path: Path) -> None:
-    path = tmp_path / "terms.txt"
-    path.write_text("u-1\tGoldman Sachs\tAoife\nu-2\tPostgres\n", encoding="utf-8")
-    corrector = Corrector(WordList.load(path))
-    texts = [Text(name, "u", "gold man sacks and post gress") for name in ("u-1", "u-2", "u-3")]
-    assert [row.text for row in corrector.texts(texts)] == [
-        "Goldman Sachs and post gress", "gold man sacks and Postgres", "gold man sacks and post gress",
-    ]  # fmt: skip
 
 
 def test_choice_is_the_best_of_all_sets() -> None:

@@ -64,26 +64,17 @@ def test_possessive_of_the_heard_words() -> None:
 def test_lists(tmp_path: Path) -> None:
     path = tmp_path / "terms.txt"
     path.write_text("kubectl\neefa => Aoife\nEva => Aoife\nGoldman Sachs\n", encoding="utf-8")
-    terms, own = read_terms(WordList.load(path))
-    assert not own and {term.text for term in terms} == {"kubectl", "Aoife", "Goldman Sachs"}
+    terms = read_terms(WordList.load(path))
+    assert {term.text for term in terms} == {"kubectl", "Aoife", "Goldman Sachs"}
     assert {term.text: term.heard for term in terms}["Aoife"] == {"eefa", "eva"}
     assert set(WordList.load(path).entries) == {"kubectl", "Aoife", "Goldman Sachs"}
-
-
-def test_lists_of_utterances(tmp_path: Path) -> None:
-    path = tmp_path / "terms.txt"
-    path.write_text("a-1 Aoife kubectl\na-2\tGoldman Sachs\tAoife\na-3\n", encoding="utf-8")
-    terms, own = read_terms(WordList.load(path))
-    assert {name: {terms[number].text for number in numbers} for name, numbers in own.items()} == {
-        "a-1": {"Aoife", "kubectl"},
-        "a-2": {"Goldman Sachs", "Aoife"},
-        "a-3": set(),
-    }
 
 
 def test_lines_that_are_wrong(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no word"):
         read_terms(WordList(("a => ,",), "terms.txt"))
+    with pytest.raises(UserError, match="terms need one list for all utterances"):
+        read_terms(WordList(("a-1 Aoife", "a-2 Postgres"), "terms.txt", by_utterance=True))
     (tmp_path / "terms.txt").write_text("kubectl\nAoife\t1.5\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"terms\.txt: line 2: has a tab; expected `term` or `heard => term`"):
         WordList.load(tmp_path / "terms.txt")

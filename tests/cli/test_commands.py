@@ -180,7 +180,7 @@ ENTRY = LISTS["u0"]
             ["--dev", "lists.json"],
             ["utterance v: no reference"],
         ),
-        (json.dumps(LISTS), ["--weight", "1.5"], ["weight 1.5 is not between 0 and 1"]),
+        (json.dumps(LISTS), ["--weight", "1.5"], ["--weight 1.5: expected a number from 0 to 1"]),
         (json.dumps(LISTS), ["--weight", "0.5", "--dev", "lists.json"], ["--dev and --weight exclude each other"]),
         (json.dumps(LISTS), ["--ref", "absent"], ["absent: no such file"]),
         (json.dumps(LISTS), ["--weight", "x"], ["'x' is not a valid float"]),

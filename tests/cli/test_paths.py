@@ -38,7 +38,7 @@ def files(tmp_path: Path) -> dict[str, bytes]:
         ["rerank", "l.json", "--weights", "w.json", "--best", "w.json"],
         ["rerank", "l.json", "-o", "link"],
         ["l.json", *LM, "--dev", "l.json", "--table", "f.md", "--table", "f.md"],
-        ["l.json", *LM, "--dev", "l.json", "--html", "f", "--curve", "f"],
+        ["l.json", *LM, "--dev", "l.json", "--html", "f", "--best", "f"],
         ["tune", "l.json", "-o", "l.json"],
         ["convert", "l.json", "-o", "l.json"],
         ["convert", "l*.json", "-o", "l.json"],
@@ -56,7 +56,7 @@ def test_refused(rescore: Run, tmp_path: Path, files: dict[str, bytes], argument
 
 def test_a_folder_that_there_is_not(rescore: Run, files: dict[str, bytes]) -> None:
     """It is said before the model is looked for."""
-    for option in ("-o", "--best", "--report", "--html", "--save-weights", "--curve"):
+    for option in ("-o", "--best", "--report", "--html", "--save-weights"):
         done = rescore("l.json", "--lm", "tta:nowhere", "--dev", "l.json", option, "no/such/file")
         assert_one_line_error(done, "no/such/file: there is no folder no/such to write it in; make it first")
     assert_one_line_error(rescore("score", "l.json", "--lm", "tta:nowhere", "-o", "no/l.json"), "there is no folder no")

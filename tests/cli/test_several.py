@@ -220,17 +220,16 @@ def test_decisions_at_the_command_line(rescore: Run, lists: Path, arpa: str, tmp
 
 
 def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
-    done = rescore(lists, "--lm", arpa, "--folds", "4", "--no-bagging", "--curve", "c.csv", "--report", "r.json")
+    done = rescore(lists, "--lm", arpa, "--folds", "4", "--no-bagging", "--report", "r.json")
     assert done.returncode == 0, done.stderr
     found = report(tmp_path)
     assert "|tuned:4folds,by=utterance,12@" in found["signature"]
     assert found["dev"]["reranked"] <= found["reranked"]  # tuned on all of it against tuned on the rest of it
+    assert rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
+    assert rescore("tune", "scored.jsonl", "--no-bagging", "--curve", "c.csv").returncode == 0
     rows = list(csv.DictReader((tmp_path / "c.csv").open()))
     assert rows[0].keys() == {"column", "low", "high", "WER"}
     assert min(float(row["WER"]) for row in rows) == pytest.approx(found["dev"]["reranked"])
-    assert rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
-    done = rescore("tune", "scored.jsonl", "--no-bagging", "--curve", "d.csv")
-    assert done.returncode == 0 and (tmp_path / "d.csv").read_text() == (tmp_path / "c.csv").read_text()
     assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "4", "--dev", lists), "leave out --dev")
     assert_one_line_error(
         rescore(lists, "--lm", arpa, "--weight", "0.2", "--no-bagging"), "--no-bagging is about tuning"

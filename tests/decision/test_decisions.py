@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from rescore.decision import Decision, best, combine, posteriors, rerank
 from rescore.decision.risk import least_risk, losses
 from rescore.errors import UserError
+from rescore.metrics.base import text_value
 from rescore.metrics.counting import error_counts
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, Origin
-from rescore.tuning.scale import scale_grid, text_value, tune_scale
+from rescore.tuning.scale import scale_grid, tune_scale
 from tests.decision.plain import aligned, confusion_network, vote
 
 SENTENCES = st.lists(st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6)

@@ -9,7 +9,7 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.source import utterance_of
+from rescore.formats.text import utterance_of
 from rescore.metrics.listed import WordList
 from rescore.nbest import Column, Hypothesis, NbestList, Role
 from tests.conftest import Run, assert_one_line_error

@@ -114,7 +114,7 @@ def beside(network: Network, tokenizer: Tokenizer, texts: Sequence[str], own: in
             if kind == "bilm":
                 tokens[0, place] = tokenizer.mask + own * size
             hidden = network(tokens, torch.tensor([tokens.shape[1]]))[0, place - (kind == "unilm")]
-            logits = network.output_weight @ hidden
+            logits = network.token_embedding.weight @ hidden
             values.append(logits.log_softmax(-1)[flat[place] % size].item())
     return values
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from rescore.errors import UserError
 from rescore.lms import kneser_ney, load, without_context
 from rescore.lms import ngram as backend
 from rescore.lms import ngram as training
-from rescore.lms.folders import card_value
-from rescore.lms.training.vocabulary import word_tokenizer
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error, write_json
 
 ARPA = """\\data\\
@@ -85,18 +84,14 @@ def test_case_and_fingerprint(arpa: Path) -> None:
     assert load(f"ngram:{arpa}").fingerprint != before
 
 
-def test_the_unit_is_part_of_the_fingerprint(arpa: Path, tmp_path: Path) -> None:
-    """Words and subwords of one folder score differently."""
+def test_subwords_are_refused(arpa: Path, tmp_path: Path) -> None:
+    """A folder of an earlier version, whose n-grams are of a tokenizer's subwords."""
     folder = tmp_path / "lm"
     folder.mkdir()
     (folder / "lm.arpa").write_text(ARPA, encoding="utf-8")
-    word_tokenizer().save(folder / "tokenizer.json")
-    fingerprints = set()
-    for unit in ("word", "subword"):
-        (folder / "README.md").write_text(f"---\nunit: {unit}\n---\n", encoding="utf-8")
-        assert card_value(folder, "unit") == unit
-        fingerprints.add(load(f"ngram:{folder}").fingerprint)
-    assert len(fingerprints) == 2
+    (folder / "README.md").write_text("---\nunit: subword\n---\n", encoding="utf-8")
+    with pytest.raises(UserError, match="n-grams of subwords are not supported any more"):
+        load(f"ngram:{folder}")
 
 
 def test_errors(tmp_path: Path, rescore: Run) -> None:
@@ -143,13 +138,10 @@ def tools() -> dict[str, str]:
 
 
 @pytest.mark.tools
-@pytest.mark.parametrize("unit", ["word", "subword"])
-def test_training_and_query_agree(
-    unit: str, tools: dict[str, str], rescore: Run, models: dict[str, Path], tmp_path: Path
-) -> None:
+def test_training_and_query_agree(tools: dict[str, str], rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     tokenizer = ["--tokenizer", models["tta"] / "tokenizer.json"]
     done = rescore(
-        "train", "--lm", "ngram", "-o", "3", "--prune", "0,0,1", "--unit", unit, *tokenizer, "--discount-fallback",
+        "train", "--lm", "ngram", "-o", "3", "--prune", "0,0,1", *tokenizer, "--discount-fallback",
         "--text", ROOT / "data" / "sentences.txt", "--out", "lm",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -159,11 +151,10 @@ def test_training_and_query_agree(
         "lexicon.txt.xz",
         "README.md",
     }
-    assert f"3-gram of {unit}s" in (tmp_path / "lm" / "README.md").read_text()
+    assert "3-gram of words" in (tmp_path / "lm" / "README.md").read_text()
     texts = [*SENTENCES[:30], "Xylophones, the OLD clock!", ""]
     scores = load(f"ngram:{tmp_path / 'lm'}").score(without_context(texts))
-    if unit == "word":
-        assert scores[-2].tokens == ["xylophones", "the", "old", "clock", "</s>"] and scores[-2].unknown == (0,)
+    assert scores[-2].tokens == ["xylophones", "the", "old", "clock", "</s>"] and scores[-2].unknown == (0,)
     lines = "\n".join(" ".join(found.tokens[:-1]) for found in scores)
     query = subprocess.run(
         [tools["query"], "-v", "sentence", tmp_path / "lm" / "lm.binary"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,12 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rescore import comparing, formats, metrics, tuning
+from rescore import comparing, formats, metrics
 from rescore.config import RunConfig
 from rescore.decision.risk import losses
 from rescore.lms import TokenScores
-from rescore.metrics import Metric, base, list_statistics
-from rescore.metrics.base import CachedMetric, Counts
+from rescore.metrics import Metric, cached, list_statistics
+from rescore.metrics.base import Counts
+from rescore.metrics.cached import CachedMetric
 from rescore.metrics.mt import Bleu
 from rescore.nbest import NbestList
 from tests.conftest import ROOT
@@ -41,8 +41,8 @@ class Shorter:
 @pytest.mark.parametrize("name", ["wer", "bleu", "ter"])
 def test_the_same_values(lists: list[NbestList], name: str) -> None:
     plain = metrics.choose_metric(name, lists)
-    kept = base.remembered(plain)
-    assert base.remembered(kept) is kept and (kept.name, kept.settings) == (plain.name, plain.settings)
+    kept = cached.remembered(plain)
+    assert cached.remembered(kept) is kept and (kept.name, kept.settings) == (plain.name, plain.settings)
     for _ in range(2):
         for one, other in zip(list_statistics(kept, lists), list_statistics(plain, lists), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -53,7 +53,7 @@ def test_the_same_values(lists: list[NbestList], name: str) -> None:
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
 def test_copies(copied: Callable[[Metric], Metric]) -> None:
     """Of an outcome, which has its metric."""
-    found = copied(base.remembered(metrics.choose_metric("wer", [])))
+    found = copied(cached.remembered(metrics.choose_metric("wer", [])))
     assert found.name == "WER" and found.statistics(["a b"], [("a",)])[0].tolist()
 
 
@@ -61,18 +61,18 @@ def test_copies(copied: Callable[[Metric], Metric]) -> None:
 def test_what_exceeds_the_bounds_is_computed_again(
     lists: list[NbestList], limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, limit, 40)
+    monkeypatch.setattr(cached, limit, 40)
     plain = metrics.choose_metric("bleu", lists)
     kept = CachedMetric(plain)
     few, many = lists[:1], lists
     for some in (few, many, few):
         np.testing.assert_array_equal(
-            np.concatenate(list_statistics(base.remembered(kept), some)),
+            np.concatenate(list_statistics(cached.remembered(kept), some)),
             np.concatenate(list_statistics(plain, some)),
         )
-        for one, other in zip(losses(base.remembered(kept), some), losses(plain, some), strict=True):
+        for one, other in zip(losses(cached.remembered(kept), some), losses(plain, some), strict=True):
             np.testing.assert_array_equal(one, other)
-    assert len(kept._rows) <= base.TEXTS and sum(one.size for one in kept._losses.values()) <= base.PAIRS
+    assert len(kept._rows) <= cached.TEXTS and sum(one.size for one in kept._losses.values()) <= cached.PAIRS
 
 
 def test_comparing_counts_each_text_once(lists: list[NbestList], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +104,5 @@ def test_comparing_counts_each_text_once(lists: list[NbestList], monkeypatch: py
     def forgetful(metric: Metric) -> Metric:
         return metric
 
-    monkeypatch.setattr("rescore.plan.remembered", forgetful)
-    monkeypatch.setattr(sys.modules[tuning.tune.__module__], "remembered", forgetful)
+    monkeypatch.setattr("rescore.metrics.cached.remembered", forgetful)
     assert compare() == rows

@@ -17,7 +17,7 @@ from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning.weights import TunedFor
-from tests.conftest import Run, assert_one_line_error
+from tests.conftest import Run
 
 CHINESE = {"u1": "今天天气很好我们出去走走", "u2": "他说明天会下雨"}
 
@@ -131,9 +131,8 @@ def test_text_without_blanks_is_pointed_out(rescore: Run, tmp_path: Path) -> Non
     hint = "WER counts words between spaces, but these texts have no spaces between words; give --metric cer"
     done = rescore(*common)
     assert "50.00" in done.stdout and done.stderr.count(hint) == 1 and done.stderr.count("\n") == 1
-    for more in (["--metric", "cer"], ["--metric", "mer"], ["--split", "characters"], ["--split", "mixed"]):
+    for more in (["--metric", "cer"], ["--metric", "mer"], ["--split-characters"], ["--split-mixed"]):
         done = rescore(*common, *more)
         assert done.stderr == "" and "5.26" in done.stdout, done.stderr
-    assert_one_line_error(rescore(*common, "--split", "words"), "--split")
     (tmp_path / "ref").write_text("u1 今天 天气 很 好\nu2 오늘은 날씨가 좋습니다\n", encoding="utf-8")  # words apart
     assert rescore(*common).stderr == ""

@@ -15,7 +15,7 @@ from rescore.decision.risk import losses
 from rescore.errors import UserError
 from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total
 from rescore.metrics.alignment import align
-from rescore.metrics.base import remembered
+from rescore.metrics.cached import remembered
 from rescore.metrics.listed import ListedErrorRate, OtherErrorRate, WordList
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
@@ -91,7 +91,7 @@ def test_whispers_normaliser(rescore: Run, tmp_path: Path) -> None:
     assert found == "mister park can not color 21 cars"
     (tmp_path / "h.trn").write_text("it is 21 colours (u-1)\n", encoding="utf-8")
     (tmp_path / "r.trn").write_text("It's twenty one, um, colors (u-1)\n", encoding="utf-8")
-    done = rescore("eval", "h.trn", "--ref", "r.trn", "--normalizer", "whisper-english", "--report", "-")
+    done = rescore("eval", "h.trn", "--ref", "r.trn", "--whisper-english", "--report", "-")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["systems"][0]["value"] == 0.0 and "|whisper-english:0.1." in found["signature"]

@@ -100,20 +100,6 @@ def test_on_the_command_line(model: Path, rescore: Run, tmp_path: Path) -> None:
     assert mbr.returncode == 0 and OVERESTIMATED in mbr.stderr, mbr.stderr
 
 
-def test_a_learned_metric_that_is_utility_and_report_is_said_to_be_too_high(
-    rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another metric is reported beside it; where the best score decides, nothing is said."""
-    hyps = [{"text": text, "score": -place} for place, text in enumerate(("the old house", "the house", "a house"))]
-    lines = (json.dumps({"id": f"u{n}", "ref": "the house", "hyps": hyps}) + "\n" for n in range(8))
-    (tmp_path / "l.jsonl").write_text("".join(lines))
-    monkeypatch.setattr("rescore.metrics.wer.ErrorRate.learned", True)
-    run = ("l.jsonl", "--dev", "l.jsonl", "--metric", "wer", "--metric", "bleu")
-    done = rescore(*run, "--decide", "mbr")
-    assert done.returncode == 0 and OVERESTIMATED in done.stderr and "BLEU|" in done.stdout, done.stderr
-    assert OVERESTIMATED not in rescore(*run).stderr
-
-
 def test_errors(rescore: Run, tmp_path: Path) -> None:
     from rescore.metrics.base import metric_input
     from rescore.mt.comet import Comet

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from rescore import decision
 from rescore.decision import Decision
 from rescore.metrics import list_statistics, total, value
+from rescore.metrics.base import text_statistics
 from rescore.metrics.mapsswe import matched_pairs
 from rescore.metrics.significance import (
     confidence_interval,
@@ -28,7 +29,6 @@ from rescore.metrics.significance import (
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import EDITS, FIRST_PASS, Hypothesis, NbestList, Origin
 from rescore.tuning import TuningOptions, tune
-from rescore.tuning.scale import text_statistics
 
 WORDS = 12
 """In each reference."""

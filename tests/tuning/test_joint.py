@@ -8,10 +8,11 @@ import pytest
 from rescore import formats, metrics
 from rescore.decision import Decision, rules
 from rescore.decision.risk import losses
+from rescore.metrics.base import text_value
 from rescore.nbest import Hypothesis, NbestList, Origin
 from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.objective import Objective
-from rescore.tuning.scale import text_value, tune_scale
+from rescore.tuning.scale import tune_scale
 from rescore.tuning.tune import pruned
 from tests.conftest import ROOT
 

@@ -22,7 +22,7 @@ class Correction(Declared):
     text: str = option("-", metavar="TEXT", argument=True, reads=True)
     words: str = option(
         "",
-        "Your terms: one `term`, or `heard => term`, per line; or one line `utterance word word ...` per utterance.",
+        "Your terms: one `term`, or `heard => term`, per line.",
         metavar="FILE",
         required=True,
         reads=True,

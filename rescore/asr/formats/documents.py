@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rescore.errors import UserError
 from rescore.formats.source import Source
-from rescore.formats.text import begin_with_ids
+from rescore.formats.text import begin_with_ids, stem_of
 from rescore.formats.times import spread
 
 KINDS = ("plain", "kaldi", "trn", "ctm", "srt")
@@ -90,7 +90,7 @@ def parts(source: Source, kind: str) -> Iterator[Part]:
         return _ctm_parts(source)
     if kind == "srt":
         return _subtitle_parts(source)
-    return (_line_part(line, number, source.stem, kind) for number, line in enumerate(source.lines(), 1))
+    return (_line_part(line, number, stem_of(source), kind) for number, line in enumerate(source.lines(), 1))
 
 
 def _verbatim(text: str) -> Part:
@@ -122,7 +122,7 @@ def _subtitle_parts(source: Source) -> Iterator[Part]:
 
     def cue() -> Part:
         text = "\n".join(waiting)
-        return Part(Text(str(number), source.stem, text), lambda changes: replaced(text, changes) + "\n")
+        return Part(Text(str(number), stem_of(source), text), lambda changes: replaced(text, changes) + "\n")
 
     for line in source.lines():
         if inside and line.strip():

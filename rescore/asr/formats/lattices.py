@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rescore.asr.formats.acoustic import ACOUSTIC, LANGUAGE, AcousticScale
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import ListSize, as_number, strip_markup
+from rescore.formats.text import ListSize, as_number, stem_of, strip_markup
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 SIZE = 100
@@ -54,7 +54,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     own = options.of(Options)
     for file in _files(source):
         for lattice in _lattices(file):
-            yield lattice.nbest(file.stem, own)
+            yield lattice.nbest(stem_of(file), own)
 
 
 _COLUMNS = {

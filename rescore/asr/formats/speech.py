@@ -12,7 +12,7 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.source import ReadOptions, Source, utterance_of
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import (
     ListSize,
@@ -21,7 +21,9 @@ from rescore.formats.text import (
     json_number,
     literal_words,
     portions,
+    stem_of,
     strip_markup,
+    utterance_of,
 )
 from rescore.formats.times import piece_times
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
@@ -197,7 +199,7 @@ class _Whisper:
                 score += _segment_score(segment, place)
             scores = {} if math.isnan(score) or not segments else {FIRST_PASS: score}
             text = " ".join(texts)
-            yield NbestList(file.stem, [Hypothesis(text, scores, times=piece_times(text, times))])
+            yield NbestList(stem_of(file), [Hypothesis(text, scores, times=piece_times(text, times))])
 
 
 def _is_json(path: Path) -> bool:
@@ -237,8 +239,8 @@ class _Services:
         """
         phrases = [phrase for place, value in _documents(source) for phrase in _phrases(value, place)]
         for number, (place, alternatives) in enumerate(phrases, 1):
-            name = source.stem if len(phrases) == 1 else f"{source.stem}-{number}"
-            yield NbestList(name, _hypotheses(alternatives, place), recording=source.stem)
+            name = stem_of(source) if len(phrases) == 1 else f"{stem_of(source)}-{number}"
+            yield NbestList(name, _hypotheses(alternatives, place), recording=stem_of(source))
 
 
 _RESULTS = {"alternatives", "transcripts", "segments", "items"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from rescore import formats
 from rescore.errors import UserError
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import as_number, undo_entities
+from rescore.formats.text import as_number, stem_of, undo_entities
 from rescore.formats.times import spread
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
@@ -72,9 +72,9 @@ def _read_file(source: Source) -> dict[str, Recording]:
     named: dict[str, Recording] = {}
     pieces = [_PIECE.match(line) for line in lines]
     for line, piece in zip(lines, pieces, strict=True):
-        name, text = (piece[1], line[piece.end() :]) if piece and all(pieces) else (source.stem, line)
+        name, text = (piece[1], line[piece.end() :]) if piece and all(pieces) else (stem_of(source), line)
         named.setdefault(name, Recording()).add(text.split(), ())
-    return named or {source.stem: Recording()}
+    return named or {stem_of(source): Recording()}
 
 
 _PIECE = re.compile(r"(\S+)-\d{5,9}(?=\s|$)")
@@ -151,7 +151,7 @@ def _subtitles(source: Source) -> dict[str, Recording]:
             recording.add(words, spread(words, span))
     if not recording.words and "-->" not in source.head:
         raise UserError(f"{source.name}: no subtitle in it; expected lines `00:00:01.000 --> 00:00:02.500`")
-    return {source.stem: recording}
+    return {stem_of(source): recording}
 
 
 def _seconds(clock: str) -> float:

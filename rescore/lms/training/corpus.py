@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError, counted
 from rescore.files import read_json, write_text
-from rescore.formats.source import read_lines
+from rescore.formats.text import read_lines
 from rescore.lms.tokenizer import Tokenizer
 
 CHUNK = 10_000

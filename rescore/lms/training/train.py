@@ -12,7 +12,7 @@ import torch
 
 from rescore.errors import UserError, counted
 from rescore.files import write_text
-from rescore.formats.source import read_lines
+from rescore.formats.text import read_lines
 from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
 from rescore.lms.config import NetworkConfig

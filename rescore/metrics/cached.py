@@ -1,0 +1,56 @@
+"""A metric that keeps what it computed, for lists that are tuned more than once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from rescore.metrics.base import Counts, Metric, Values, metric_input
+from rescore.nbest import NbestList
+
+TEXTS = 1 << 18
+"""Texts whose statistics are kept: about 100 MiB."""
+PAIRS = 1 << 24
+"""Pairs of texts whose losses are kept: 128 MiB."""
+
+AllLosses = Callable[[Metric, Sequence[NbestList]], list[Values]]
+
+
+def remembered(metric: Metric) -> Metric:
+    """The same metric with a cache that lives as long as the metric."""
+    return metric if isinstance(metric, CachedMetric) else cast(Metric, CachedMetric(metric))
+
+
+class CachedMetric:
+    """`statistics` and losses of lists are looked up where they are known; all else is the metric's own."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+        self._rows: dict[tuple[Any, tuple[str, ...]], Counts] = {}
+        self._losses: dict[tuple[Any, ...], Values] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_metric" or name.startswith("__"):  # asked for by what copies, before there is a metric
+            raise AttributeError(name)
+        return getattr(self._metric, name)
+
+    def statistics(self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]) -> Counts:
+        """As `Metric.statistics`."""
+        keys = [(text, tuple(texts)) for text, texts in zip(hypotheses, references, strict=True)]
+        new = list(dict.fromkeys(key for key in keys if key not in self._rows))
+        rows = self._metric.statistics([text for text, _ in new], [texts for _, texts in new])
+        known = self._rows | dict(zip(new, rows, strict=True))
+        if len(known) <= TEXTS:
+            self._rows = known
+        return np.stack([known[key] for key in keys]) if keys else rows
+
+    def losses_of_lists(self, lists: Sequence[NbestList], compute: AllLosses) -> list[Values]:
+        """The results of `compute`, a matrix (hypotheses, hypotheses) for each list."""
+        keys = [tuple(metric_input(self._metric, nbest, one.text) for one in nbest.hypotheses) for nbest in lists]
+        new = {key: nbest for key, nbest in zip(keys, lists, strict=True) if key not in self._losses}
+        known = self._losses | dict(zip(new, compute(self._metric, list(new.values())), strict=True))
+        if sum(losses.size for losses in known.values()) <= PAIRS:
+            self._losses = known
+        return [known[key] for key in keys]
