@@ -206,7 +206,7 @@ TESTS: Registry[Any] = Registry(
         "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
     },
 )
-"""Of the difference between two systems: classes with the methods of `SignificanceTest`."""
+"""Of the difference between two systems: classes like `Randomisation`."""
 
 STYLES: Registry[Any] = Registry(
     "style",

@@ -153,10 +153,10 @@ def from_json(value: Any, place: str) -> NbestList:
 def expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
     """Folders of JSON Lines or of fairseq's logs as these files, by name; other paths as they are."""
     for path in paths:
-        parts = []
         if not isinstance(path, Source) and Path(path).is_dir() and sniff(Source(path)) is None:
-            parts = _parts(Path(path))
-        yield from parts or [path]
+            yield from _parts(Path(path)) or [Path(path)]
+        else:
+            yield path
 
 
 def _parts(folder: Path) -> list[Path]:

@@ -253,11 +253,11 @@ class Source:
         with as_user_errors(self.name), open(self.path, "rb") if self.is_regular else nullcontext() as file:
             if file is None:
                 start, rest = self._once
-                file = cast(IO[bytes], io.BufferedReader(_Rejoined(start, rest), HEAD))
+                stream = _unpacked(start, cast(IO[bytes], io.BufferedReader(_Rejoined(start, rest), HEAD)))
             else:
                 start = file.read(len(XZ))
                 file.seek(0)
-            stream = _unpacked(start, file)
+                stream = _unpacked(start, file)
             # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
             with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:
                 yield text

@@ -12,13 +12,14 @@ from rescore.errors import UserError
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Metric
 from rescore.metrics.normalise import Normaliser
-from rescore.metrics.significance import Choice, SignificanceTest
+from rescore.metrics.significance import Choice
 from rescore.nbest import NbestList
 
 
-class Mapsswe(SignificanceTest):
+class Mapsswe:
     """The matched-pairs sentence-segment word error test (Gillick and Cox 1989)."""
 
+    signature = ""
     by_units = False
 
     def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:

@@ -105,25 +105,16 @@ Choice = Sequence[ScoredText]
 """The texts chosen from lists, one per list (or unit)."""
 
 
-class SignificanceTest:
-    """A test of two systems on one set."""
+class Randomisation:
+    """Paired approximate randomisation (Riezler and Maxwell 2005). Other tests have the same attributes and method."""
 
-    signature = ""
-    """Its settings, for signatures."""
+    signature = f"trials=10000,seed={SEED}"
+    """The settings of the test, for signatures."""
     by_units = True
     """Whether the test can exchange or draw speakers instead of utterances."""
 
     def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         """Two-sided p-value of the difference between two choices."""
-        raise NotImplementedError
-
-
-class Randomisation(SignificanceTest):
-    """Paired approximate randomisation (Riezler and Maxwell 2005)."""
-
-    signature = f"trials=10000,seed={SEED}"
-
-    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
         return paired_randomisation(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
 
 
