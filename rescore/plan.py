@@ -286,6 +286,9 @@ class _Resolver:
         if self._dev and any(nbest.references for nbest in self._lists):
             choose_metric(name, self._lists, measuring)  # dev lists may have words that test lists lack
         metric = choose_metric(name, self._basis, measuring)
+        if metric.learned and self._tunes:
+            name = metric.name.lower()
+            raise UserError(f"--metric {name}: tune for bleu or chrf, and report {name} with a second --metric")
         translation = any(nbest.source is not None for nbest in self._basis)
         why = f"the lists have {'' if translation else 'no '}source texts"
         if config.metrics:

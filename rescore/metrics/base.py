@@ -47,7 +47,8 @@ class Metric:
     reads: str = ""
     """What the metric reads beside a text, `source` or `utterance`; hypotheses are then given as `Input`s."""
     learned: ClassVar[bool] = False
-    """Whether it is a trained model, which overestimates texts that were chosen by it (arXiv 2411.03524)."""
+    """Whether it is a trained model, which overestimates texts that were chosen by it (arXiv 2411.03524). Weights are
+    not tuned for it."""
     companion: ClassVar[str] = ""
     """The further metric that is reported by default; empty for none. Tuning for a metric flatters this metric."""
     words: Normaliser | None = None
