@@ -93,6 +93,7 @@ FORMATS: Registry[Any] = Registry(
         "espnet2": ("rescore.formats.espnet:ESPNET2", "ESPnet2 decode folder"),
         "kaldi": ("rescore.asr.formats.acoustic:KALDI", "Kaldi N-best folder"),
         "lattice": ("rescore.asr.formats.lattices", "word lattices of HTK or SRILM (SLF)"),
+        "srilm": ("rescore.asr.formats.acoustic:SRILM", "SRILM N-best files"),
         "icefall": ("rescore.asr.formats.speech:ICEFALL", "icefall (k2) recogs"),
         "sherpa": ("rescore.asr.formats.speech:SHERPA", "sherpa-onnx results"),
         "wenet": ("rescore.asr.formats.speech:WENET", "WeNet decoder_main --output_nbest"),

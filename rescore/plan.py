@@ -326,7 +326,7 @@ class _Resolver:
         if not columns:
             raise UserError(
                 "--components: the lists have no parts of the first-pass score; of ESPnet2 these are in "
-                "{n}best_recog/scores, of Kaldi the acoustic and the LM score"
+                "{n}best_recog/scores, of Kaldi and SRILM the acoustic and the LM score"
             )
         return columns
 

@@ -200,7 +200,7 @@ def _unknown(source: Source) -> str:
     if source.is_folder:
         return (
             "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2), no data.json (ESPnet1), "
-            "no words_text (Kaldi), no fairseq log"
+            "no words_text (Kaldi), no files of SRILM, no fairseq log"
         )
     first = source.head.partition("\n")[0].rstrip("\r")
     if "\t" in first or first.count(",") > 1:

@@ -16,6 +16,11 @@ SAMPLES: dict[str, dict[str, str]] = {
         "nbest/archives.2/lmwt.withlm": "spk-b-1 0.5\n",
         "nbest/archives.2/lmwt.nolm": "spk-b-1 0.25\n",
     },
+    # srilm: nbest-format(5), and NBestHyp::parse in lm/src/NBest.cc.
+    "srilm": {
+        "nbest/u1": "-10 -2 2 hello world\n-8 -3 3 <s> hollow -pau- world </s>\n",
+        "nbest/u2": "0 -4 1 yes\n0 -5 2 yes sir\n",
+    },
     # icefall: store_transcripts in icefall/utils.py.
     "icefall": {
         "recogs-test.txt": "cut-1:\tref=['HELLO', 'WORLD']\ncut-1:\thyp=['HOLLOW', 'WORLD']\n"

@@ -45,7 +45,10 @@ def test_damaged_scores_are_told(scores: str, tmp_path: Path) -> None:
         formats.read([espnet2(tmp_path, scores)])
 
 
-@pytest.mark.parametrize(("name", "columns"), [("kaldi", ["am", "lm", "nolm"])])
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("kaldi", ["am", "lm", "nolm"]), ("srilm", ["am", "lm"])],
+)
 def test_other_toolkits(name: str, columns: list[str], tmp_path: Path) -> None:
     for file, text in SAMPLES[name].items():
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)

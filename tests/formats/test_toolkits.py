@@ -26,6 +26,10 @@ def write(path: Path, files: dict[str, str]) -> Path:
 
 EXPECTED: dict[str, list[tuple[str, list[tuple[str, float]]]]] = {
     "kaldi": [("spk-a", [("HELLO WORLD", -13.0), ("HOLLOW WORLD", -14.0)]), ("spk-b", [("YES", -1.5)])],
+    "srilm": [
+        ("u1", [("hello world", -3.25 * math.log(10)), ("hollow world", -4 * math.log(10))]),
+        ("u2", [("yes", -4 * math.log(10)), ("yes sir", -5 * math.log(10))]),
+    ],
     "icefall": [("cut-1", [("HOLLOW WORLD", 0.0)]), ("cut-2", [("A", 0.0)])],
     "sherpa": [("0", [("HELLO WORLD", -0.75)]), ("1", [("", 0.0)])],
     "wenet": [("u1", [("a b", -1.5), ("a", -2.25)]), ("u2", [("c", -3.0)])],
@@ -63,6 +67,11 @@ def test_as_the_toolkit_writes_it(name: str, tmp_path: Path) -> None:
     formats.write(found, str(tmp_path / f"again.{name}"), name)
     again = list(formats.iterate([tmp_path / f"again.{name}"], name))
     assert pairs(found) == [(o.id, [(h.text, h.scores["s2s"]) for h in o.hypotheses]) for o in again]
+
+
+def test_lists_of_decipher_are_refused(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "u").write_text("NBestList1.0\n(-100) yes\n")
+    assert_one_line_error(rescore("convert", "u"), "u: line 1: Decipher's format is not read", "rescore-decipher")
 
 
 def test_columns_and_references_that_come_along(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ WORDS = st.lists(st.sampled_from(["the", "old", "clock", "owl", "ä", "-", "a's"
 SCORES = st.floats(-1e6, 0).map(lambda value: round(value, 3)) | st.sampled_from([0.0, -0.0, -1e300, float("-inf")])
 ONE, OTHER = ("--lm", "ngram:lm.arpa"), ("--lm", "ngram:lower:lm.arpa")
 LOSSLESS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
-FORMATS = ("espnet1", "espnet2", "kaldi", "fairseq", "moses", "icefall", "sockeye", "hyporadise", "csv", "tsv")
+FORMATS = ("espnet1", "espnet2", "kaldi", "srilm", "fairseq", "moses", "icefall", "sockeye", "hyporadise", "csv", "tsv")
 
 
 @st.composite

@@ -1,7 +1,8 @@
-"""Kaldi's folders of N-best lists, with an acoustic and a graph cost for each hypothesis."""
+"""Lists with an acoustic and an LM score for each hypothesis: Kaldi's folders and SRILM's files."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import as_number, grouped, numbered, split_id, strip_markup, table
+from rescore.formats.text import as_number, grouped, numbered, split_id, strip_markup, table, utterance_of
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, free_name
 from rescore.options import Declared, option
 
@@ -25,8 +26,8 @@ _ARCHIVES = re.compile(r"archives\.(\d+)")
 class AcousticScale(Declared):
     acoustic_scale: float | None = option(
         None,
-        "First-pass score of Kaldi lists and lattices: A times the acoustic score, plus the LM score.  [default: 1/12 "
-        "for Kaldi; lattices: acscale in the file, or 1]",
+        "First-pass score of Kaldi lists, SRILM lists and lattices: A times the acoustic score, plus the LM score.  "
+        "[default: 1/12 for Kaldi, 1/8 for SRILM; lattices: acscale in the file, or 1]",
         metavar="A",
         low=0,
         high=1e6,
@@ -103,4 +104,48 @@ class _Kaldi:
         yield from grouped((entry(text, place) for place, text in words.filled()), words.name)
 
 
+LN10 = math.log(10)
+_LOG = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+"
+_OWN = re.compile(rf"{_LOG}{_LOG}\d+(?:[ \t]|$)", re.IGNORECASE)
+_SRILM_COLUMNS = {name: Column.component("srilm") for name in (ACOUSTIC, LANGUAGE)}
+_DECIPHER = ("NBestList1.0", "NBestList2.0")
+_SILENT = {"<s>", "</s>", "-pau-", "<pau>"}
+
+
+class _Srilm:
+    """SRILM N-best lists (nbest-format(5)): one file per utterance, named after it; or a folder of such files.
+
+    The lines are `acoustic language words w1 w2 ...`, in logs of base 10.
+    """
+
+    Options = AcousticScale
+    SCALE = 1 / 8
+    """SRILM's own default, a language model weight of 8."""
+
+    def sniff(self, source: Source) -> bool:
+        files = source.files()[:1]
+        return bool(files) and (files[0].head.startswith(_DECIPHER) or _OWN.match(files[0].head) is not None)
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """`s2s` is the LM score and the acoustic score times --acoustic-scale (1/8), which have columns."""
+        scale = options.of(AcousticScale).acoustic_scale
+        for file in source.files():
+            nbest = NbestList(utterance_of(file.path.name), [], provenance=_SRILM_COLUMNS)
+            for place, line in file.filled():
+                if line.startswith(_DECIPHER):
+                    raise UserError(f"{place}: Decipher's format is not read; convert it with SRILM's rescore-decipher")
+                nbest.hypotheses.append(_hypothesis(line.split(), self.SCALE if scale is None else scale, place))
+            yield nbest
+
+
+def _hypothesis(cells: list[str], scale: float, place: str) -> Hypothesis:
+    if len(cells) < 3:
+        raise UserError(f"{place}: expected `acoustic language words w1 w2 ...`")
+    acoustic, language = (as_number(cell, place) * LN10 for cell in cells[:2])
+    text = strip_markup(" ".join(word for word in cells[3:] if word not in _SILENT))
+    scores = {FIRST_PASS: language + scale * acoustic, ACOUSTIC: acoustic, LANGUAGE: language}
+    return Hypothesis(text, scores if acoustic else {FIRST_PASS: language})
+
+
 KALDI = _Kaldi()
+SRILM = _Srilm()

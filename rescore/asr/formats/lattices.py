@@ -57,18 +57,15 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
             yield lattice.nbest(stem_of(file), own)
 
 
-_EXTRA = tuple(f"x{number}" for number in range(1, 10))
 _COLUMNS = {
     "a": (ACOUSTIC, "acscale", 1.0),
     "l": (LANGUAGE, "lmscale", 1.0),
     "n": ("ngram", "ngscale", 1.0),
     "r": ("pron", "prscale", 1.0),
     "ds": ("duration", "duscale", 0.0),
-    **{name: (name, f"{name}scale", 0.0) for name in _EXTRA},
+    **{f"x{number}": (f"x{number}", f"x{number}scale", 0.0) for number in range(1, 10)},
 }
 """The column of each score, its scale in the header, and the default of the scale, as in SRILM."""
-_OF_NODES = frozenset(("W", "a", "r", "ds", *_EXTRA))
-"""Fields of a node that apply to its links if the links lack them."""
 _SHORT = {
     **{"VERSION": "V", "UTTERANCE": "U", "NODES": "N", "LINKS": "L"},
     **{"START": "S", "END": "E", "WORD": "W", "acoustic": "a", "language": "l", "ngram": "n"},
@@ -92,7 +89,7 @@ def _lattices(source: Source) -> Iterator[_Lattice]:
         if "SUBLAT" in fields or ("I" in fields and "L" in fields):
             raise UserError(f"{place}: sub-lattices cannot be read; expand the lattice first")
         if "I" in fields:
-            current.nodes[fields["I"]] = {name: value for name, value in fields.items() if name in _OF_NODES}
+            current.nodes[fields["I"]] = fields
         elif "J" in fields:
             current.link(fields, place)
         else:
@@ -163,6 +160,7 @@ class _Lattice:
     """The name of the lattice in errors."""
     header: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The fields of each node, which apply to its links if the links lack them."""
     links: list[_Link] = field(default_factory=list)
 
     def link(self, fields: dict[str, str], place: str) -> None:
@@ -225,8 +223,10 @@ class _Lattice:
         Each node gets its `size` best paths with different words, from the nodes before it. This is exact: a path
         through a worse beginning has `size` better paths with other words beside it.
         """
-        start = self._end("start", "into", {link.source for link in self.links}, {link.target for link in self.links})
-        end = self._end("end", "out of", {link.target for link in self.links}, {link.source for link in self.links})
+        nodes = self._in_order()
+        sources, targets = ({link.source for link in self.links}, {link.target for link in self.links})
+        start = self._end("start", "into", sources - targets)
+        end = self._end("end", "out of", targets - sources)
         scales = {
             column: as_number(self.header[scale], self.place, scale) if scale in self.header else default
             for column, scale, default in _COLUMNS.values()
@@ -249,7 +249,7 @@ class _Lattice:
                     words = sequences.setdefault((words, link.word), len(sequences) + 1)
                 yield _Path(path.score + score, words, link, path)
 
-        for node in self._in_order():
+        for node in nodes:
             paths = heapq.merge(*(extended(*link) for link in into.get(node, [])), key=lambda path: -path.score)
             if node != start:
                 best[node] = list(islice(_different(paths), size))
@@ -268,15 +268,10 @@ class _Lattice:
             node = error.args[1][1]
             raise UserError(f"{self.place}: there is a cycle through node {node}; lattices are acyclic") from None
 
-    def _end(self, name: str, where: str, nodes: set[str], others: set[str]) -> str:
+    def _end(self, name: str, where: str, candidates: set[str]) -> str:
         """The node that the header names, or the only node without links."""
-        candidates = nodes - others
         if name in self.header:
             return self.header[name]
-        if not candidates:
-            raise UserError(
-                f"{self.place}: there is a cycle, as all nodes have links {where} them; lattices are acyclic"
-            )
         if len(candidates) > 1:
             raise UserError(
                 f"{self.place}: {len(candidates)} nodes have no links {where} them (first: {min(candidates)}), so the "
