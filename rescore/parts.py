@@ -132,7 +132,7 @@ KINDS: Registry[Any] = Registry(
             "one network that reads in several directions (UniLM), with or without a source text",
         ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
-        "lexical": ("rescore.mt.lexical:LexicalKind", "word translation model (IBM Model 1, Brown et al. 1993)"),
+        "lexical": ("rescore.mt.kinds:LexicalKind", "word translation model (IBM Model 1, Brown et al. 1993)"),
         "hf-masked": ("rescore.large.kinds:MaskedKind", "masked language model of Hugging Face transformers"),
         "hf-causal": ("rescore.large.kinds:CausalKind", "causal language model of Hugging Face transformers"),
         "hf-seq2seq": ("rescore.large.kinds:Seq2SeqKind", "translation model of Hugging Face transformers"),
@@ -141,7 +141,7 @@ KINDS: Registry[Any] = Registry(
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
         ),
         "qe": (
-            "rescore.mt.quality_estimation:QualityKind",
+            "rescore.mt.comet:QualityKind",
             "translation quality estimate without references (COMET-QE, CometKiwi)",
         ),
         "server": ("rescore.large.server:ServerKind", "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server"),

@@ -57,7 +57,6 @@ WITH_TORCH = (
     "large/seq2seq.py",
     "large/speech.py",
     "mt/comet.py",
-    "mt/quality_estimation.py",
     "mt/unified.py",
     "research",
 )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -171,15 +171,6 @@ def _type(kind: Any, about: Option) -> Any:
     return Parsed(Path) if kind is Path else float if kind is float else str
 
 
-class Given(NamedTuple):
-    """A value of an option or an argument."""
-
-    shown: str
-    """The option as it is typed, or the argument as the help names it."""
-    value: str
-    about: Option
-
-
 class Command(click.Command):
     """A command whose help shows options by what they are about, its own first."""
 
@@ -211,7 +202,8 @@ class Command(click.Command):
         _check_files(list(self._given(ctx)))
         return self.function(**{key: offer.make(ctx) for key, offer in self.offers(ctx).items()})
 
-    def _given(self, ctx: click.Context) -> Iterator[Given]:
+    def _given(self, ctx: click.Context) -> Iterator[tuple[str, str, Option]]:
+        """The options as they are typed, or the arguments as the help names them, with each value."""
         for parameter in self.get_params(ctx):
             entry, value = entry_of(parameter), ctx.params.get(parameter.name or "")
             if entry is None or value is None or isinstance(value, bool):
@@ -219,7 +211,7 @@ class Command(click.Command):
             named = isinstance(parameter, click.Option)
             shown = max(parameter.opts, key=len) if named else (parameter.metavar or parameter.name or "").strip(".[]")
             for item in value if isinstance(value, tuple) else [value]:
-                yield Given(shown, str(item), entry.about)
+                yield shown, str(item), entry.about
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         from rescore.cli.help import groups
@@ -231,7 +223,7 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
 
-def _check_files(given: Sequence[Given]) -> None:
+def _check_files(given: Sequence[tuple[str, str, Option]]) -> None:
     """Refuse, before anything is computed: lists that are not there, because a typing error is the most frequent error;
     two outputs to one file; and an output that takes the place of a file that is read.
 

@@ -47,12 +47,10 @@ def init_command(own: Folder) -> None:
         raise UserError(f"{target}: exists already; remove it, or give another folder")
     toolkit, names = search(place)
     pairs = paired(names)
-    if pairs:
-        sets = [(title, *(_lists(place, name, toolkit) for name in pairs[title])) for title in pairs]
-    elif names:
-        sets = [("test", "path/to/dev", _lists(place, names[0], toolkit))]
-    else:
-        sets = [("test", "path/to/dev --ref path/to/dev/text", "path/to/test --ref path/to/test/text")]
+    sets = [(title, *(_lists(place, name, toolkit) for name in pairs[title])) for title in pairs]
+    if not sets:
+        test = _lists(place, names[0], toolkit) if names else "path/to/test --ref path/to/test/text"
+        sets = [("test", "path/to/dev --ref path/to/dev/text", test)]
     if len(sets) == 1:
         lines = f"DEV  := {sets[0][1]}\nTEST := {sets[0][2]}\n"
     else:

@@ -79,7 +79,10 @@ def command(kind: TrainedKind, options: TrainingOptions) -> None:
     To continue after an interruption, repeat the command with --resume. N-gram models of more than 20 million words
     need KenLM's lmplz on PATH.
     """
-    _refuse_another(options.out, kind.lm)
+    there = card_value(options.out, "kind")
+    if there not in (None, kind.lm):  # files of both would be mixed in the folder
+        instead = "give another folder, or delete this one"
+        raise UserError(f"--out {options.out}: holds a model of kind {there}, not {kind.lm}; {instead}")
     if Path("-") in getattr(options, "text", ()):
         raise click.UsageError("--text -: the text is read more than once; give a file")
     is_new = not options.out.exists()
@@ -89,12 +92,3 @@ def command(kind: TrainedKind, options: TrainingOptions) -> None:
         if is_new:
             with suppress(OSError):  # a folder with files stays, and a training can end before it makes the folder
                 options.out.rmdir()
-
-
-def _refuse_another(out: Path, lm: str) -> None:
-    """A folder that holds a model of another kind: files of both would be mixed there."""
-    there = card_value(out, "kind")
-    if there not in (None, lm):
-        raise UserError(
-            f"--out {out}: holds a model of kind {there}, not {lm}; give another folder, or delete this one"
-        )

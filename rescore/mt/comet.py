@@ -1,7 +1,10 @@
-"""COMET (Rei et al. 2020) through unbabel-comet, from a local folder; also as the utility of minimum Bayes risk.
+"""Models of unbabel-comet in local folders: COMET (Rei et al. 2020) as a metric, and quality estimation.
 
-Every text is embedded once. A small network compares the embeddings of hypothesis and reference, so all pairs of a list
-cost little more than its texts.
+COMET is also a utility of minimum Bayes risk. Every text is embedded once. A small network compares the embeddings of
+hypothesis and reference, so all pairs of a list cost little more than its texts.
+
+Reference-free models (COMET-QE, CometKiwi, UniTE) estimate the quality of a translation, usually between 0 and 1. The
+score is not a log-probability.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
@@ -19,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rescore.errors import UserError
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores
 from rescore.metrics.base import Counts, Input, Metric, Values
 from rescore.options import Declared, option
 
@@ -28,11 +32,13 @@ if TYPE_CHECKING:
 UNIT = 1e-6
 """Scores are summed as whole numbers of this, so that sums do not depend on their order."""
 TOGETHER = 32
-"""Texts that are embedded at once."""
+"""Texts that are embedded at once, or pairs of a source and a translation that are estimated at once."""
 PAIRS = 4096
 """Pairs that are compared at once."""
 KEPT = 1 << 15
 """Texts whose embeddings are kept: 128 MiB of 1,024 numbers each."""
+ESTIMATE = "[estimate]"
+"""The only token of the scores of a translation whose quality is estimated."""
 
 
 class Comet(Metric):
@@ -162,3 +168,63 @@ def _load(folder: Path) -> Any:
     if type(model) is not RegressionMetric:
         raise UserError(f"{folder}: is a {type(model).__name__}; give a model that reads source and reference")
     return model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class QualityKind(Kind):
+    """The estimate of a reference-free model of COMET."""
+
+    capabilities = Capabilities(source=True)
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> QualityEstimator:
+        """`qe:DIR`, a folder with hparams.yaml and checkpoints/model.ckpt."""
+        return QualityEstimator(spec.name, spec.path, computing)
+
+
+class QualityEstimator(Streamed):
+    """The estimated quality of each text as a translation of its source."""
+
+    capabilities = QualityKind.capabilities
+    precision = "float32"
+
+    def __init__(self, name: str, folder: Path, computing: ComputeOptions) -> None:
+        from rescore.lms.devices import choose_device
+
+        self.name = self.model = name
+        self._folder = folder
+        if computing.precision not in (None, self.precision):
+            raise UserError(f"--precision {computing.precision} is not for {name}; give float32")
+        device = choose_device(computing.device)
+        self._network: Any = load_checkpoint(folder)
+        if self._network.requires_references():
+            kind = type(self._network).__name__
+            raise UserError(f"{folder}: is a {kind}, which needs references; give it as --metric comet --comet-model")
+        self._network.eval().to(device)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The digest of the weights and settings; the settings name the tokenizer."""
+        digest = hashlib.sha256(b"quality estimation")
+        for path in (settings_of(self._folder), checkpoint_of(self._folder)):
+            with open(path, "rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()
+
+    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+        """Places of questions with a source and their estimates; equal questions are estimated once."""
+        places: dict[tuple[str, str], list[int]] = {}
+        for place, question in enumerate(questions):
+            places.setdefault(question.pair(channel=False), []).append(place)
+        distinct = sorted(places, key=lambda pair: sum(map(len, pair)))
+        for start in range(0, len(distinct), TOGETHER):
+            batch = distinct[start : start + TOGETHER]
+            for pair, estimate in zip(batch, self._estimates(batch), strict=True):
+                yield from ((place, TokenScores([ESTIMATE], np.array([estimate]))) for place in places[pair])
+
+    def _estimates(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        import torch
+
+        samples = [{"src": source, "mt": text} for source, text in pairs]
+        with torch.inference_mode():
+            inputs = self._network.prepare_sample(samples, stage="predict")
+            inputs = self._network.transfer_batch_to_device(inputs, self._network.device, 0)
+            return list(self._network.predict_step(inputs).scores.double().cpu().tolist())

@@ -1,4 +1,5 @@
-"""The kind `unified`: one network of several readings, with or without a source (Dong et al. 2019, UniLM).
+"""The kinds `unified`, one network of several readings, with or without a source (Dong et al. 2019, UniLM), and
+`lexical`, translation models of single words (Brown et al. 1993).
 
 This module needs no PyTorch; the network and its objectives are in `rescore.mt.unified`.
 """
@@ -10,13 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
-from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Spec
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Report, Spec
 from rescore.lms.kinds import NeuralKind
+from rescore.lms.options import PairOptions, TokenizerOptions, TrainingOptions
 from rescore.lms.training.options import MaskingOptions, TrainingData, TranslationOptions
 from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.lms.training.objectives import Task
+    from rescore.mt.lexical.model import LexicalLM
 
 MIXTURE = ("bi", "l2r", "seq2seq", "bi", "r2l", "seq2seq")
 """The readings of the batches in turn: a third from both sides, a third with a source, a sixth in each
@@ -85,3 +88,58 @@ class UnifiedKind(NeuralKind):
             listed = " and ".join(named) or "nothing"
             raise UserError(f"--lm unified: expected one of {', '.join(READINGS)} as in unified:bi:DIR, found {listed}")
         return READINGS[named[0]](spec, computing)
+
+
+class LexicalKind(Kind):
+    """p(target | source) or p(source | target), word by word; estimated by EM."""
+
+    capabilities = Capabilities(source=True)
+    options = ("channel", "coverage", "length")
+    readings = ("", "channel", "coverage", "channel:coverage", "length")
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(TokenizerOptions, PairOptions):
+        title = "Lexical translation models"
+        usual_normalisation = "folded"
+
+        alignment: str = option(
+            "diagonal",
+            "none: all source words are equally likely a priori (IBM Model 1); diagonal: source words at a "
+            "similar position are preferred (fast_align).",
+            choices=("none", "diagonal"),
+        )
+        iterations: int = option(
+            5, "EM iterations of Model 1; --alignment diagonal adds the same number.", low=1, high=100, common=True
+        )
+        pieces: int = option(
+            8_000,
+            "Number of subwords, trained on both languages; 0 uses words. With --tokenizer, its subwords are used.",
+            metavar="N",
+            low=0,
+            high=1_000_000,
+        )
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> LexicalLM:
+        """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`."""
+        from rescore.mt.lexical.model import LexicalLM
+
+        if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
+            raise UserError(f"--lm {spec.name}: length cannot be combined with channel or coverage")
+        return LexicalLM(spec.name, spec.path, spec.options)
+
+    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+        from rescore.mt.lexical.estimation import train
+
+        assert isinstance(options, LexicalKind.Options)
+        if options.pairs is None:
+            raise UserError("no translations to train on; give --pairs SOURCE TARGET")
+        train(
+            options.pairs,
+            options.out,
+            pieces=options.pieces,
+            alignment=options.alignment,
+            iterations=options.iterations,
+            tokenizer=options.tokenizer,
+            normalisation=options.normalisation,
+            report=report,
+        )
