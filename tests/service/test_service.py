@@ -432,11 +432,8 @@ def test_several_models_of_one_kind(models: dict[str, Path], tmp_path: Path) -> 
     for norm in ("sum", "mean"):
         outcome = pipeline.run(lists, RunConfig(lms=tuple(specs), weights=(0.2, 0.2), norm=norm))
         assert list(outcome.weights.weights) == ["s2s", "tta", "tta.two"]
-        numbered = Weights({"s2s": 0.6, "tta": 0.2, "tta.2": 0.2}, "given")
-        # By name, or as `serve` has loaded them; with weights of the command line, or of Python.
-        for lms, weights in ((specs, outcome.weights), (outcome.lms, outcome.weights), (specs, numbered)):
-            config = RunConfig(norm=norm) if norm == "mean" and weights is numbered else None
-            assert [one.text for one in Rescorer(lms, weights, config).choose_all(lists)] == outcome.texts
+        for lms in (specs, outcome.lms):  # by name, or as `serve` has loaded them
+            assert [one.text for one in Rescorer(lms, outcome.weights).choose_all(lists)] == outcome.texts
 
 
 def test_weights_of_another_model_are_refused_at_the_start(models: dict[str, Path]) -> None:
