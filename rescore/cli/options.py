@@ -67,7 +67,7 @@ class InputOptions(Declared):
 
     ref: tuple[str, ...] = option(
         (),
-        "References: Kaldi text, trn, stm, lists, or one line per utterance in the order of the lists. Repeat --ref "
+        "References: Kaldi text, trn, lists, or one line per utterance in the order of the lists. Repeat --ref "
         "for several references per utterance.",
         metavar="FILE",
         reads=True,
@@ -76,9 +76,7 @@ class InputOptions(Declared):
     allow_missing: bool = option(
         False, "Continue if utterances in --ref have no list, or lists no usable recording in --audio, and say so."
     )
-    ref_format: str | None = option(
-        None, "Format of --ref.  [default: detected]", choices=("kaldi", "trn", "stm", "plain")
-    )
+    ref_format: str | None = option(None, "Format of --ref.  [default: detected]", choices=("kaldi", "trn", "plain"))
     format_name: str | None = option(None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS)
     s2s: str = option(
         "s2s",

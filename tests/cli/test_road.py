@@ -12,6 +12,7 @@ import pytest
 
 import rescore as package
 from rescore import formats
+from rescore.asr.respell import Respelling, find_lexicon
 from rescore.errors import UserError
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import CHANNEL, EDITS, Column, Hypothesis, NbestList, Origin
@@ -213,7 +214,7 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
     for nbest in lists:
         for one in nbest.hypotheses:
             one.scores = {"s2s": one.scores["s2s"]}
-    respelled = package.respell(lists, 2, channel="shipped")
+    respelled = list(Respelling(2, find_lexicon(None, []), "shipped", None, None)(lists))
     weights = tune(ErrorRate(), respelled, [], options=TuningOptions(("channel", "edits"), bagging=False))
     record = respelled[0].provenance[CHANNEL]
     assert weights.columns == {CHANNEL: record}
