@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -304,20 +304,16 @@ class LexicalModel:
         Args:
             given: with NULL in front of each text. direction: a name of `DIRECTIONS`.
         """
-        alignment = self.config.alignment[direction]
+        alignment, table = self.config.alignment[direction], self.tables[direction]
         texts = texts_of_words(predicted)
         log_probs, unexplained = np.empty(len(texts)), np.empty(len(texts))
         for portion in portions(given.lengths[texts], LINKS):
             links = Links(given, predicted, np.arange(portion.start, portion.stop), texts[portion])
-            joint = alignment.prior(links) * self.translations(links, direction)
+            translations = table.probabilities(links.given_words, links.predicted_words, self.config.smoothing)
+            joint = alignment.prior(links) * translations
             sums = links.sums(joint)
             log_probs[portion], unexplained[portion] = np.log(sums), joint[links.first] / sums
         return log_probs, unexplained
-
-    def translations(self, links: Links, direction: str) -> Floats:
-        """(links,) t of each pair of words."""
-        table = self.tables[direction]
-        return table.probabilities(links.given_words, links.predicted_words, self.config.smoothing)
 
     def save(self, folder: Path, card: str) -> None:
         """Write the folder, the card with it."""
@@ -346,40 +342,19 @@ class LexicalModel:
         words = parsed(read_json(folder / "vocabulary.json"), list[str], str(folder / "vocabulary.json"))
         vocabulary = {word: number for number, word in enumerate(words, 1)}
         path = folder / "model.safetensors"
-        arrays = read_arrays(path)
+        try:
+            arrays = load_file(path)
+        except (SafetensorError, OSError, ValueError) as error:
+            raise UserError(f"{path}: not a whole safetensors file ({error})") from None
         tables = {direction: _table(arrays, direction, len(words) + 1, path) for direction in DIRECTIONS}
         return cls(config, Tokenizer.load(folder / "tokenizer.json"), vocabulary, tables)
-
-
-def fingerprint(folder: Path) -> str:
-    """Of all that decides scores."""
-    digest = hashlib.sha256(b"lexical")
-    for name in FILES:
-        with open(folder / name, "rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file."""
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise UserError(f"{path}: not a whole safetensors file ({error})") from None
-
-
-def check_types(arrays: Mapping[str, np.ndarray | None], expected: Mapping[str, type], place: str) -> None:
-    """See that all expected arrays are there, and of the right types."""
-    for name, kind in expected.items():
-        array = arrays.get(name)
-        if array is None or array.dtype != np.dtype(kind):
-            raise UserError(f"{place}: an array is absent or of another type; copy the folder again")
 
 
 def _table(arrays: dict[str, np.ndarray], direction: str, size: int, path: Path) -> LinkCounts:
     """The arrays of a direction, checked so that every look-up stays within bounds."""
     of_direction = {name: arrays.get(f"{direction}.{name}") for name in ARRAYS}
-    check_types(of_direction, ARRAYS, f"{path}: {direction}")
+    if any(array is None or array.dtype != np.dtype(ARRAYS[name]) for name, array in of_direction.items()):
+        raise UserError(f"{path}: {direction}: an array is absent or of another type; copy the folder again")
     table = LinkCounts(**of_direction)  # type: ignore[arg-type]
     fits = (
         table.starts.shape == (size + 1,)
@@ -416,7 +391,11 @@ class LexicalLM:
 
     @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self._options} {fingerprint(self._folder)}".encode()).hexdigest()
+        content = hashlib.sha256(b"lexical")
+        for name in FILES:
+            with open(self._folder / name, "rb") as file:
+                content.update(hashlib.file_digest(file, "sha256").digest())
+        return hashlib.sha256(f"{self._options} {content.hexdigest()}".encode()).hexdigest()
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         """One result per question with a source, in their order."""
