@@ -125,9 +125,8 @@ class Records:
         for name in names:
             number = len(value[name]) if isinstance(value[name], list) else 0
             if number != len(value[key]):
-                raise UserError(
-                    f"{place}: {name} has {counted(number, 'score')} for {counted(len(value[key]), 'hypothesis')}"
-                )
+                both = f"{counted(number, 'score')} for {counted(len(value[key]), 'hypothesis')}"
+                raise UserError(f"{place}: {both} in {name}")
         for entries in zip(*(value[name] for name in names), strict=True):
             yield dict(zip(names, entries, strict=True))
 

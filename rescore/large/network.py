@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import groupby, takewhile
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,9 +23,12 @@ from rescore.lms.devices import DTYPES, choose_device, choose_precision
 from rescore.lms.fast import Batch, Tree, quantised
 from rescore.lms.folders import content_digest
 from rescore.lms.masked import masked_scorer
-from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer
+from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, Request, Window
 
 log = logging.getLogger(__name__)
+
+SHORTEST_PAST = 32
+"""Tokens that are kept rather than read with each tree, at least."""
 
 
 def masked(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
@@ -44,7 +49,7 @@ def causal(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
 
 
 class PromptedScorer(CausalScorer):
-    """log p of the hypothesis' tokens given a prompt, which is read once for each tree of hypotheses that have it."""
+    """log p of the hypothesis' tokens given a prompt, which is read once for all hypotheses that have it."""
 
     network: HuggingFaceNetwork
 
@@ -58,13 +63,51 @@ class PromptedScorer(CausalScorer):
     def fingerprint(self) -> str:
         return hashlib.sha256(f"{self._template.text}\0{super().fingerprint}".encode()).hexdigest()
 
+    def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        """If prompts and hypotheses together exceed a tree, a network that can keep its past reads prompts once."""
+        paths = sorted(self.windows(sentences), key=lambda path: path.tokens)
+        groups = behind_pasts(paths, self.largest) if self.network.keeps_past else [((), paths)]
+        for past, group in groups:
+            yield from self.read(group, past)
+
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
         before, texts = map(self._template.before, questions), [question.text for question in questions]
         return [self.in_order(encoded) for encoded in self.network.encode_behind(list(before), texts)]
 
 
+def behind_pasts(paths: Sequence[Window], largest: int) -> Iterator[tuple[tuple[int, ...], list[Window]]]:
+    """Sorted paths, grouped by the past tokens worth keeping, without these tokens; paths without a past come last.
+
+    Past tokens are worth keeping if they and all their continuations may exceed the largest tree.
+    """
+    others: list[Window] = []
+    for past, group in groupby(paths, key=_past):
+        same_past = list(group)
+        size = len(past) + sum(len(path.tokens) - len(past) for path in same_past)
+        if len(same_past) > 1 and len(past) >= SHORTEST_PAST and size > largest:
+            yield past, [_without_past(path) for path in same_past]
+        else:
+            others += same_past
+    if others:
+        yield (), others
+
+
+def _past(path: Window) -> tuple[int, ...]:
+    """The tokens before the first that predicts."""
+    return path.tokens[: path.scored.start - 1]
+
+
+def _without_past(path: Window) -> Window:
+    """The path from the first token that predicts on."""
+    begin = path.scored.start - 1
+    return path._replace(tokens=path.tokens[begin:], scored=slice(1, path.scored.stop - begin))
+
+
 class HuggingFaceNetwork:
     """A model folder in Hugging Face's layout as a `Network`. Weights are safetensors; nothing in it is executed."""
+
+    _kept: tuple[tuple[int, ...], Any] = ((), None)
+    """The tokens of the last past, and their keys and values."""
 
     def __init__(self, folder: Path, masked: bool, computing: ComputeOptions) -> None:
         self._folder = folder
@@ -141,17 +184,43 @@ class HuggingFaceNetwork:
             visible[node] |= visible[parents[node]]
         tree = Tree(visible.sum(-1)[None] - 1, visible[None])
 
+        def same_as_chains() -> None:
+            logits = self._logits(Batch(tokens, torch.tensor([6]), torch.arange(6), tree))
+            for leaf in (3, 5):
+                path = visible[leaf].nonzero().squeeze(-1)
+                chain = Batch(tokens[:, path], torch.tensor([len(path)]), torch.arange(len(path)))
+                self._check_close(logits[path], self._logits(chain))
+
+        return self._works(same_as_chains, "reads no trees")
+
+    @cached_property
+    def keeps_past(self) -> bool:
+        """Whether the model continues keys and values of all tokens before: tried on three tokens behind three."""
+        if any(getattr(self._config, name, None) for name in ("sliding_window", "attention_chunk_size")):
+            return False  # beyond its window, such a model is to see less than all
+        tokens = torch.arange(self._config.vocab_size)[None, -6:]
+        chain = Tree(torch.arange(3)[None], torch.ones(1, 3, 3, dtype=torch.bool).tril())
+
+        def same_as_whole() -> None:
+            whole = self._logits(Batch(tokens, torch.tensor([6]), torch.arange(3, 6)))
+            past = tuple(tokens[0, :3].tolist())
+            self._check_close(
+                self._logits(Batch(tokens[:, 3:], torch.tensor([3]), torch.arange(3), chain, past)), whole
+            )
+
+        return self.reads_trees and self._works(same_as_whole, "keeps no past")
+
+    def _check_close(self, logits: Tensor, expected: Tensor) -> None:
         near = 1e-3 if self.precision == "float32" else 0.1  # wrong positions make a difference of the order of 1
+        torch.testing.assert_close(logits, expected, atol=near, rtol=near)
+
+    def _works(self, trial: Callable[[], None], otherwise: str) -> bool:
+        """Whether a trial raises none of the errors that models raise on inputs that they cannot read."""
         try:
             with torch.inference_mode():
-                logits = self._logits(Batch(tokens, torch.tensor([6]), torch.arange(6), tree))
-                for leaf in (3, 5):
-                    path = visible[leaf].nonzero().squeeze(-1)
-                    chain = Batch(tokens[:, path], torch.tensor([len(path)]), torch.arange(len(path)))
-                    torch.testing.assert_close(logits[path], self._logits(chain), atol=near, rtol=near)
-        # These errors are raised by models for inputs that they cannot read.
+                trial()
         except (AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            log.debug("%s: reads no trees (%s)", self._folder, error)
+            log.debug("%s: %s (%s)", self._folder, otherwise, error)
             return False
         return True
 
@@ -201,7 +270,10 @@ class HuggingFaceNetwork:
             dtype = DTYPES[self.precision]
             mask = torch.zeros(batch.tree.visible.shape, dtype=dtype, device=self._device)
             mask.masked_fill_(~batch.tree.visible, torch.finfo(dtype).min)
-            inputs |= {"attention_mask": mask[:, None], "position_ids": batch.tree.depth}
+            mask = torch.nn.functional.pad(mask, (len(batch.past), 0))
+            inputs |= {"attention_mask": mask[:, None], "position_ids": batch.tree.depth + len(batch.past)}
+            if batch.past:
+                inputs |= {"past_key_values": self._past(batch.past, len(batch.tokens)), "use_cache": True}
         else:
             columns = torch.arange(batch.tokens.shape[1], device=self._device)
             inputs["attention_mask"] = (columns < batch.lengths[:, None]).long()
@@ -218,6 +290,29 @@ class HuggingFaceNetwork:
             return cast(Tensor, self._model(**inputs).logits)
         finally:
             hook.remove()
+
+    def _past(self, tokens: tuple[int, ...], rows: int) -> Any:
+        """The keys and values of tokens, once for each row. The tokens that the last past began with are not read
+        again."""
+        from transformers import DynamicCache
+
+        known, cache = self._kept
+        if known != tokens:
+            self._kept = (), None
+            equal = (known_token == token for known_token, token in zip(known, tokens, strict=False))
+            common = sum(1 for _ in takewhile(bool, equal))
+            cache = cache if common else DynamicCache()
+            if 0 < common < len(known):
+                cache.crop(common - len(known))
+            if rest := tokens[common:]:
+                ids = torch.tensor([rest], device=self._device)
+                seen = torch.ones(1, len(tokens), dtype=torch.long, device=self._device)
+                inputs = {"input_ids": ids, "attention_mask": seen, "past_key_values": cache, "use_cache": True}
+                self._logits_at(torch.tensor([len(rest) - 1], device=self._device), inputs)
+            self._kept = tokens, cache
+        cache = copy.deepcopy(cache)
+        cache.batch_repeat_interleave(rows)
+        return cache
 
     @property
     def layers(self) -> int:

@@ -42,12 +42,20 @@ class CausalScorer(NetworkScorer):
         return sentence._replace(ids=(*sentence.ids, *end), words=(*sentence.words, *[-1] * len(end)))
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
+        yield from self.read(sorted(self.windows(sentences), key=lambda path: path.tokens))
+
+    def read(self, paths: Sequence[Window], past: tuple[int, ...] = ()) -> Iterator[Request]:
+        """Requests for sorted paths; their network reads the tokens of `past` before them."""
         network = self.network
-        paths = sorted(self.windows(sentences), key=lambda path: path.tokens)
-        trees = list(prefix_trees(paths, network.reads_trees, min(LARGEST_TREE, network.batch_tokens)))
+        trees = list(prefix_trees(paths, network.reads_trees, self.largest, len(past)))
         trees.sort(key=lambda tree: tree.size)
         for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
-            yield as_request(together, network.pad, network.reads_trees)
+            yield as_request(together, network.pad, network.reads_trees, past)
+
+    @property
+    def largest(self) -> int:
+        """Nodes of a tree, at most."""
+        return min(LARGEST_TREE, self.network.batch_tokens)
 
 
 class BackwardScorer(CausalScorer):
@@ -128,18 +136,18 @@ class PrefixTree:
         return seen
 
 
-def prefix_trees(paths: Sequence[Window], share: bool, largest: int) -> Iterator[PrefixTree]:
+def prefix_trees(paths: Sequence[Window], share: bool, largest: int, past: int = 0) -> Iterator[PrefixTree]:
     """Cut sorted paths into trees, at places where sharing a common beginning no longer pays.
 
     Args:
-        largest: nodes of a tree, at most.
+        past: number of tokens before all trees that the network has read already; each tree attends to them again.
     """
     tree = PrefixTree()
     for path in paths:
         shared = tree.shared(path)
         more = len(path.tokens) - shared
         fits = share and tree.stem == path.stem <= shared and tree.size + more <= largest
-        if not (fits and shared * ATTENTION_COST > tree.size * more):
+        if not (fits and (past + shared) * ATTENTION_COST > tree.size * more):
             if tree.scored:
                 yield tree
             tree = PrefixTree(path.stem)
@@ -148,8 +156,8 @@ def prefix_trees(paths: Sequence[Window], share: bool, largest: int) -> Iterator
         yield tree
 
 
-def as_request(trees: Sequence[PrefixTree], pad: int, share: bool) -> Request:
-    """A batch of trees; without `share` these are sequences."""
+def as_request(trees: Sequence[PrefixTree], pad: int, share: bool, past: tuple[int, ...] = ()) -> Request:
+    """A batch of trees behind the tokens of `past`; without `share` these are sequences."""
     tokens, lengths = padded([[tree.tokens[node] for node in tree.read] for tree in trees], pad)
     at: list[int] = []
     rows: list[int] = []
@@ -169,5 +177,5 @@ def as_request(trees: Sequence[PrefixTree], pad: int, share: bool) -> Request:
     if share:
         depth, _ = padded([[tree.depths[node] for node in tree.read] for tree in trees], 0)
         structure = Tree(depth, torch.from_numpy(np.stack([tree.visible(tokens.shape[1]) for tree in trees])))
-    batch = Batch(tokens, lengths, torch.tensor(at), structure)
+    batch = Batch(tokens, lengths, torch.tensor(at), structure, past)
     return Request(batch, torch.tensor(rows), torch.tensor(targets), spans)

@@ -40,6 +40,8 @@ class Batch(NamedTuple):
     at: Tensor
     """(k,), ascending: the positions whose hidden vectors are wanted, counted row by row (row * n + column)."""
     tree: Tree | None = None
+    past: tuple[int, ...] = ()
+    """Tokens before each of the trees, for a network that keeps what it has read (`Network.keeps_past`)."""
 
     def to(self, device: torch.device) -> Batch:
         tree = self.tree and Tree(*(part.to(device) for part in self.tree))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,17 +47,36 @@ def test_only_the_hypothesis_counts(folder: Path, budget: int | None) -> None:
 
 
 @pytest.mark.parametrize("budget", [None, 100, 40])
-def test_a_long_prompt(folder: Path, budget: int | None) -> None:
-    """The same scores, whether hypotheses share the prompt in a tree or not."""
+def test_a_long_prompt_is_read_once(folder: Path, budget: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     prompt = f"{' '.join(SENTENCES[:6])} German: {{src}} English: {{text}}"
-    lm = load(f"hf-causal:{folder}", ComputeOptions(prompt=prompt, batch_tokens=budget))
+    lm: Any = load(f"hf-causal:{folder}", ComputeOptions(prompt=prompt, batch_tokens=budget))
+    assert lm.network.keeps_past
     texts = [f"{start} {end}" for start in ("the old", "a clock") for end in SENTENCES[:12]]
     questions = [Question(text, source) for source in ("das alte haus", "das ja") for text in texts]
+    pasts: list[int] = []
+    read = lm.network._model.forward
+
+    def watched(*inputs: Any, **named: Any) -> Any:
+        if named["attention_mask"].dim() == 2:  # no tree
+            pasts.append(named["input_ids"].numel())
+        return read(*inputs, **named)
+
+    monkeypatch.setattr(lm.network._model, "forward", watched)
     found = [scores.sum for scores in lm.score(questions)]
+    whole, changed = pasts
+    assert whole > 130 and changed < 20, "of the second source's prompt, only its end is read"
+    assert [scores.sum for scores in lm.score(questions)] == pytest.approx(found, abs=1e-4)
     chains: Any = load(f"hf-causal:{folder}", ComputeOptions(prompt=prompt))
-    assert chains.network.reads_trees
-    chains.network.reads_trees = False
+    chains.network.keeps_past = chains.network.reads_trees = False
     assert found == pytest.approx([scores.sum for scores in chains.score(questions)], abs=1e-4 * 10)
+
+
+def test_a_model_with_a_sliding_window_keeps_no_past(tmp_path: Path) -> None:
+    folder = build("llama", tmp_path, positions=300)
+    told = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**told, "sliding_window": 8}))
+    lm: Any = load(f"hf-causal:{folder}")
+    assert not lm.network.keeps_past
 
 
 def test_a_template_without_a_source(folder: Path) -> None:
