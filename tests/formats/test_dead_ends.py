@@ -139,7 +139,7 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
         ('{"hypotheses": [{"text": "a", "score": -1, "lm_score": [1]}]}', ["lm_score is [1], not a number"]),
         ('{"hypotheses": [{"text": "a", "score": -1, "scores": {"lm": -2}}]}', ["scores is {", "not a number"]),
         ('{"sequences": ["a", "b"], "sequences_scores": [-1, null]}', ["sequences_scores is null, not a number"]),
-        ('{"sequences": ["a", "b"], "am_scores": -1}', ["am_scores has 0 scores for 2 hypotheses"]),
+        ('{"sequences": ["a", "b"], "am_scores": -1}', ["0 scores for 2 hypotheses in am_scores"]),
         ('{"hyps": ["a", "b"], "scores": [-1]}', ["1 score for 2 hypotheses"]),
         ("0 ||| a ||| F0= x ||| -1\n", ["line 1: score is 'x'"]),
         ("0 ||| a ||| 0-0 ||| F0= -1\n", ["line 1: score is"]),
