@@ -17,6 +17,7 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, each, load
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
+from rescore.metrics.normalise import FLAGS
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
 from rescore.options import OptionValues, flattened
 from rescore.parts import did_you_mean
@@ -107,20 +108,26 @@ def config_of(
     normaliser: Normaliser | None = None,
     **others: Any,
 ) -> RunConfig:
-    """The settings of a call: fields of `RunConfig`, and options of expansions; `rescore.plan.resolve` decides the
-    rest."""
+    """The settings of a call: fields of `RunConfig`, and options of expansions and metrics; `rescore.plan.resolve`
+    decides the rest."""
     from rescore.metrics.listed import WordList
 
     if isinstance(columns := others.pop("columns", None), str):
         raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
     own = [field.name for field in fields(RunConfig)]
     further = {name: others.pop(name) for name in [*others] if name not in own}
-    known = [entry.name for entry in flattened(RunConfig.declared()) if further]
-    if unknown := next((name for name in further if name not in known), None):
+    tables = [entry for entry in RunConfig.declared() if further and entry.about.parts]
+    place = {option.name: entry.name for entry in tables for option in flattened([entry])}
+    if unknown := next((name for name in further if name not in place), None):
+        known = [*own, *place]
         raise UserError(f"{unknown} is not an option{did_you_mean(unknown, known)}; rescore.RunConfig lists them")
-    if further:
-        others["expanding"] = OptionValues(**further)
+    expanding = {name: value for name, value in further.items() if place[name] == "expanding"}
+    if expanding:
+        others["expanding"] = OptionValues(**expanding)
+    of_metrics = {name: value for name, value in further.items() if place[name] == "measuring"}
+    switches = {name: of_metrics.pop(name) for name in FLAGS if name in of_metrics}
     listed = WordList.load(Path(words)) if words is not None else None
-    measuring = MetricOptions(normaliser=normaliser or Normaliser(), words=listed)
+    chosen = (normaliser or Normaliser()).merged_with(Normaliser(**switches))
+    measuring = MetricOptions(normaliser=chosen, words=listed, **of_metrics)
     metrics = (metric,) if metric else ()
     return RunConfig(metrics=metrics, decide=decision, measuring=measuring, columns=tuple(columns or ()), **others)

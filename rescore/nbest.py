@@ -85,7 +85,8 @@ COUNTS = {
     EDITS: "changed word",
     LISTED: "listed word",
 }
-"""Columns whose weight is a bonus for each unit, without bounds."""
+"""Columns whose weight is a bonus without bounds, and what it is a bonus for. A new such column needs a line here and in
+`ROLES`."""
 
 ROLES = {
     FIRST_PASS: Role.FIRST_PASS,
@@ -301,7 +302,7 @@ def tie_order(nbest: NbestList) -> list[int]:
 
 
 def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
-    """All places, the best first: the only rule for order and ties (`rescore.decision`).
+    """All places, the best first: the rule for order and ties. Whatever picks the first of equals uses `tie_order`.
 
     The higher score comes first; of equal scores the toolkit's own hypothesis, then the order of the file.
     """

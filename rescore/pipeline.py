@@ -220,7 +220,7 @@ def tune(
     Args:
         lists: scored lists. With `plan`, they have the new hypotheses of the plan already.
         columns: None for those that `score` added, else all beside the first pass.
-        metric: wer, cer, bleu, chrf or ter; None for BLEU where lists have a source text, else WER.
+        metric: a name of `rescore.metrics.METRICS`; None for BLEU where lists have a source text, else WER.
         decision: best, mbr or rover: what the weights, and the scale of posteriors, are tuned for.
         plan: all decisions (`rescore.plan.resolve`), in the place of the other arguments.
         options: `words`, a file of words as `--words`; `normaliser`, what counts as the same word, such as

@@ -222,7 +222,8 @@ class _Resolver:
         expansions = tuple(part.made(options, config, self._dev) for _, part, options in _asked(config))
         for expansion in expansions if components else ():
             expansion.check_components(self._basis[0], components)
-        used = self._tunes or decision.name != "best"  # then the first metric is, also without references
+        # No warning about the first metric where tuning or the decision uses it: there it is not in vain.
+        used = self._tunes or decision.name != "best"
         loaded = list(load() if load else load_all(config.lms) if config.lms else ())
         norm = self._norm(loaded)
         models = self._models(loaded, norm, specs)
@@ -404,9 +405,14 @@ class _Resolver:
         bonuses = (*self._length_bonuses(plan, columns), *new, *([LISTED] if self._boost is True else []))
         negative = tuple(dict.fromkeys([*config.negative, *free]))
         return TuningOptions(
-            bonuses, config.bagging, negative, plan.decision, config.folds, config.speaker,
-            0.0 if self._boost is True else float(self._boost),
-        )  # fmt: skip
+            bonuses=bonuses,
+            bagging=config.bagging,
+            negative=negative,
+            decide=plan.decision,
+            folds=config.folds,
+            speaker=config.speaker,
+            boost=0.0 if self._boost is True else float(self._boost),
+        )
 
     def _is_component(self, name: str) -> bool:
         return self._config.components and bool(self._basis) and self._basis[0].role(name) is Role.COMPONENT

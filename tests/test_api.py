@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rescore
-from rescore import api, pipeline
+from rescore import api, border, pipeline
 from tests.conftest import ROOT, Run, read_report
 from tests.lms.test_ngram import ARPA
 
@@ -450,6 +450,14 @@ def test_sizes_inside_a_configuration_have_limits(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(inner), encoding="utf-8")
     with pytest.raises(rescore.UserError, match="num_hidden_layers is 1000000000"):
         check_sizes(tmp_path)
+
+
+def test_options_of_metrics_and_of_expansions() -> None:
+    config = border.config_of("bleu", tokenise="char", drop_punctuation=True, recombine=5)
+    assert config.measuring.values["tokenise"] == "char" and config.measuring.values["normaliser"].drop_punctuation
+    assert config.expanding.values == {"recombine": 5}
+    with pytest.raises(rescore.UserError, match="tokenize is not an option; did you mean tokenise"):
+        border.config_of("bleu", tokenize="char")
 
 
 def test_tuning_has_one_road() -> None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,7 @@ from rescore.errors import UserError, counted
 from rescore.files import write_text
 from rescore.lms import kneser_ney, lexicon
 from rescore.lms.arpa import END, LOG_10, UNKNOWN_LOG_10, ArpaModel
-from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores
+from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
 from rescore.lms.folders import card_head, card_value
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
 from rescore.lms.tokenizer import Tokenizer
@@ -31,7 +31,7 @@ from rescore.lms.training.vocabulary import word_tokenizer
 from rescore.options import option
 
 if TYPE_CHECKING:
-    pass
+    import kenlm
 
 log = logging.getLogger(__name__)
 
@@ -129,7 +129,7 @@ class KenlmModel:
             raise UserError(
                 f"{path}: neither an ARPA file nor a KenLM binary that this machine can read ({reason_of(error)})"
             ) from None
-        self._knows = cache(self._model.__contains__)
+        self._known: set[str] = set()
         self.closed = next(self._model.full_scores("\x01", bos=False, eos=False))[0] <= -99
         self._raised = (UNKNOWN_LOG_10 + 100) * LOG_10 if self.closed else 0.0
 
@@ -137,12 +137,42 @@ class KenlmModel:
         """One result per text, whose words stand between blanks; `</s>` is the last token."""
         results: list[TokenScores] = []
         for text in texts:
-            tokens = [*text.split(), END]
-            log_probs = np.array([log10 for log10, _, _ in self._model.full_scores(text)]) * LOG_10
-            unknown = tuple(place for place, word in enumerate(tokens[:-1]) if not self._knows(word))
-            log_probs[list(unknown)] += self._raised
-            results.append(TokenScores(tokens, log_probs, unknown))
+            words = text.split()
+            unknown = () if self._known.issuperset(words) else self._look_up(words)
+            results.append(WordScores(text, self._model, unknown, self._raised))
         return results
+
+    def _look_up(self, words: Sequence[str]) -> tuple[int, ...]:
+        """The places of unknown words; the known words are kept in mind."""
+        unknown: list[int] = []
+        for place, word in enumerate(words):
+            if word not in self._known:
+                if word in self._model:
+                    self._known.add(word)
+                else:
+                    unknown.append(place)
+        return tuple(unknown)
+
+
+class WordScores(TokenScores):
+    """The sum at once, which costs a sixth of the scores of all words; these when somebody asks."""
+
+    __slots__ = ("_model", "_raised", "_text")
+
+    def __init__(self, text: str, model: kenlm.Model, unknown: tuple[int, ...], raised: float) -> None:
+        """`raised`: nats that KenLM's scores of unknown words are raised by."""
+        self._text, self._model, self.unknown, self._raised = text, model, unknown, raised
+        self.sum = model.score(text) * LOG_10 + raised * len(unknown)
+
+    @property
+    def tokens(self) -> list[str]:  # type: ignore[override]
+        return [*self._text.split(), END]
+
+    @property
+    def log_probs(self) -> Values:  # type: ignore[override]
+        values = np.array([log10 for log10, _, _ in self._model.full_scores(self._text)]) * LOG_10
+        values[list(self.unknown)] += self._raised
+        return values
 
 
 def _open(path: Path) -> KenlmModel | ArpaModel:
