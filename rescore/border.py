@@ -114,6 +114,10 @@ def config_of(
 
     if isinstance(columns := others.pop("columns", None), str):
         raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
+    if "decide" in others:
+        decision = others.pop("decide")
+    if not isinstance(metric, str | None):
+        raise UserError(f"metric is {metric!r}; give the name of one metric")
     own = [field.name for field in fields(RunConfig)]
     further = {name: others.pop(name) for name in [*others] if name not in own}
     tables = [entry for entry in RunConfig.declared() if further and entry.about.parts]

@@ -85,7 +85,7 @@ COUNTS = {
     EDITS: "changed word",
     LISTED: "listed word",
 }
-"""Columns whose weight is a bonus without bounds, and what it is a bonus for. A new such column needs a line here and in
+"""Columns whose weight is a bonus without bounds, and the unit of the bonus. Such a column has a line here and in
 `ROLES`."""
 
 ROLES = {

@@ -51,6 +51,9 @@ def parse(spec: str) -> Spec:
     while rest and rest[0].partition("=")[0] in _options(kind):
         options.append(rest.pop(0))
     place = ":".join(rest)
+    if len(rest) > 1 and not Path(place).exists() and Path(":".join(rest[1:])).exists():
+        known = ", ".join(_options(kind))
+        raise UserError(f"--lm {spec}: {rest[0]} is not an option of {kind}; its options are {known}")
     if not place and not folder.is_dir():
         named = ":".join([kind, *options, kind_of(kind).place])
         raise UserError(f"--lm {spec}: no {kind} is shipped; give the model as {named}")

@@ -1,4 +1,4 @@
-"""The metric as a function of one weight: the steps of `--curve` and of the page's chart."""
+"""The metric as a function of one weight: the steps of `tune --curve` and of the page's chart."""
 
 from __future__ import annotations
 
