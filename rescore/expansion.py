@@ -19,7 +19,7 @@ class Expansion:
     """Adds new hypotheses to lists; made once for all lists of an experiment."""
 
     Options: ClassVar[type[Declared]]
-    """An expansion is asked for if one of its options is set that needs no other option."""
+    """An option without `needs` switches the expansion on; options with `needs` refine it."""
     adds: ClassVar[tuple[str, ...]] = ()
     """The columns that it adds and whose weights are tuned as bonuses."""
     reads_neighbours: ClassVar[bool] = False

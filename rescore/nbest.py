@@ -287,7 +287,7 @@ def new_word_origins(lists: Sequence[NbestList], columns: Collection[str]) -> li
 
 
 def columns_for(nbest: NbestList, columns: Iterable[str], origins: Collection[Origin]) -> list[str]:
-    """The columns without those of expansions, unless hypotheses of some origins with new words may win."""
+    """The columns; without those of expansions if no hypotheses with new words may win (`origins` is empty)."""
     return [name for name in columns if origins or not is_bonus(name, nbest.provenance.get(name))]
 
 

@@ -108,7 +108,7 @@ the metric with them."""
 
 class DecisionRule:
     """Chooses a text for each list: by `choose`; or by `choose_all`, if it is faster over all lists at once or
-    has weights of its own."""
+    reads `ListWeights` itself (as `rover` does)."""
 
     needs_scale: ClassVar[bool] = False
     """Whether `choose` takes posteriors exp(scale * score); else it takes the scores themselves."""

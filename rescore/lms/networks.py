@@ -1,6 +1,7 @@
 """The definition of our networks: T-TA, biLM and uniLM are one Transformer with three ways to look.
 
-`rescore.lms.fast` computes the same hidden vectors at less cost; a test holds both equal.
+`rescore.lms.fast` computes the same hidden vectors at less cost, with the masks that `visible` gives here; a test holds
+both equal.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Row:
     """Utterances with an error; for error rates only."""
 
     def cells(self, names: Sequence[str]) -> list[str]:
-        """The cells of the name, the value, the interval, and the counts of these names."""
+        """The cells of the name, the value, the interval, and the counts of these names, in all tables of reports."""
         bounds = "{:.2f}-{:.2f}".format(*self.interval) if self.interval else ""
         counts = (f"{self.counts[name]:,}" if name in self.counts else "" for name in names)
         return [self.name, f"{self.value:.2f}", bounds, *counts]
@@ -96,7 +96,10 @@ class Figures:
         Args:
             own: only of the toolkit's own hypotheses.
         """
-        places = [first_pass_indices(nbest) if own else tie_order(nbest) for nbest in self.lists]
+        places = [tie_order(nbest) for nbest in self.lists]
+        if own:
+            kept = [set(first_pass_indices(nbest)) for nbest in self.lists]
+            places = [[place for place in order if place in mine] for order, mine in zip(places, kept, strict=True)]
         best = oracle(self.metric, [rows[order] for rows, order in zip(self.statistics, places, strict=True)])
         return [order[index] for order, index in zip(places, best, strict=True)]
 
