@@ -76,7 +76,7 @@ VOTE = "combine"
 
 RECOGNISED = (Origin.FIRST_PASS, Origin.MERGED, Origin.RECOMBINED)
 """Origins whose words some system wrote. Hypotheses of other origins have new words: they may win only where this gains
-something on dev lists."""
+something on dev lists (`rescore.tuning.tune`)."""
 
 COUNTS = {
     WORDS: "word",
@@ -320,7 +320,8 @@ def in_tie_order(nbest: NbestList) -> NbestList:
 def without_copies(nbest: NbestList) -> NbestList:
     """The list with each hypothesis once: of equal texts with equal scores the first.
 
-    Equal texts with different scores stay: they are different paths, as of subwords, whose probabilities add up.
+    Equal texts with different scores stay: they are different paths, as of subwords, whose probabilities add up. Copies
+    are looked for in the order given, so whoever changes `tie_order` looks here, too.
     """
     if len({hypothesis.text for hypothesis in nbest.hypotheses}) == len(nbest.hypotheses):
         return nbest

@@ -93,7 +93,7 @@ class Plan:
     tuned_on: str = ""
     """The name of the lists on which weights are tuned; empty if nothing is tuned."""
     folds: tuple[Folds, ...] = ()
-    """How the lists are cut into parts, if each part is decided with weights of the others."""
+    """None, or one: how the lists are cut into parts, each of which is decided with weights of the others."""
     weights: Weights = FIRST_PASS_ALONE
     """The weights that decide if nothing is tuned."""
     force_weights: bool = False

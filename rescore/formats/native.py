@@ -53,6 +53,8 @@ def _is_lines(peek: JsonPeek) -> bool:
 
 
 class _Hypothesis(msgspec.Struct):
+    """A hypothesis as a file has it. `_hypothesis` reads a new field, `rescore.formats.writing` writes it."""
+
     text: str
     score: float | msgspec.UnsetType = msgspec.UNSET
     scores: dict[str, float] = {}

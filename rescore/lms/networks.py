@@ -1,7 +1,8 @@
 """The definition of our networks: T-TA, biLM and uniLM are one Transformer with three ways to look.
 
-`rescore.lms.fast` computes the same hidden vectors at less cost, with the masks that `visible` gives here; a test holds
-both equal.
+`rescore.lms.fast` computes the same hidden vectors at less cost, and a test holds both equal. It uses the masks of
+`visible`, except where a uniLM reads a list as a tree of prefixes: that mask is `PrefixTree.visible` of
+`rescore.lms.causal`, and must agree.
 """
 
 from __future__ import annotations
