@@ -24,8 +24,8 @@ SAMPLES = 20
 TRIALS = 400
 """Bootstrap samples of a test of gain."""
 ERRORS = 2.0
-"""Standard errors that a gain has to exceed in all tests: of all columns against the first pass (`optimise`), of a column
-beside the others (`without_useless`), and of hypotheses with new words (`rescore.tuning.tune`)."""
+"""Standard errors that a gain has to exceed in all tests: of all columns against the first pass (`optimise`), of one
+column beside the others (`without_useless`), and of hypotheses with new words (`rescore.tuning.tune`)."""
 
 
 class Optimum(NamedTuple):
