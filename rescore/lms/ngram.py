@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -163,6 +163,10 @@ class WordScores(TokenScores):
         """`raised`: nats that KenLM's scores of unknown words are raised by."""
         self._text, self._model, self.unknown, self._raised = text, model, unknown, raised
         self.sum = model.score(text) * LOG_10 + raised * len(unknown)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process gets the scores of all words: a model of KenLM cannot be sent."""
+        return TokenScores, (self.tokens, self.log_probs, self.unknown, self.sum)
 
     @property
     def tokens(self) -> list[str]:  # type: ignore[override]
