@@ -26,7 +26,7 @@ from urllib3.util import Retry, Url, parse_url
 from rescore.errors import UserError, counted
 from rescore.files import parsed
 from rescore.large.hub import Template
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores, places_of
 
 log = logging.getLogger(__name__)
 logging.getLogger("urllib3").setLevel(logging.ERROR)  # it warns of each request that it repeats
@@ -233,9 +233,7 @@ class ServerModel(Streamed):
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """Places of questions with their scores, as the server answers."""
-        places: dict[tuple[str, str], list[int]] = {}
-        for place, question in enumerate(questions):
-            places.setdefault((self._before(question), question.text), []).append(place)
+        places = places_of((self._before(question), question.text) for question in questions)
         shown = list(dict.fromkeys(before for before, text in places if text.strip()))
         prompts = {shown[rank]: tokens for rank, tokens in self._client.in_parallel(shown, self._read_prompt)}
         texts = list(places)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rescore.lms.options import TrainingOptions
 
 Values = npt.NDArray[np.float64]
+Asked = TypeVar("Asked", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,14 @@ class Streamed(ABC):
 def as_scored(lm: LanguageModel, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
     """The places of questions and their scores: as they come from a `Streamed` model, all at once from another."""
     return lm.as_scored(questions) if isinstance(lm, Streamed) else enumerate(lm.score(questions))
+
+
+def places_of(questions: Iterable[Asked]) -> dict[Asked, list[int]]:
+    """Each different question with all its places, for models that score equal questions once."""
+    places: dict[Asked, list[int]] = {}
+    for place, question in enumerate(questions):
+        places.setdefault(question, []).append(place)
+    return places
 
 
 def capabilities_of(lm: LanguageModel) -> Capabilities:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.lms.base import LanguageModel, Question, TokenScores, as_scored
+from rescore.lms.base import LanguageModel, Question, TokenScores, as_scored, places_of
 from rescore.lms.wrapped import Wrapped
 
 log = logging.getLogger(__name__)
@@ -60,9 +60,7 @@ class Cached(Wrapped):
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """Places of questions with their results: first those that are known, then those that the model computes."""
-        places: dict[Question, list[int]] = {}
-        for place, question in enumerate(questions):
-            places.setdefault(question, []).append(place)
+        places = places_of(questions)
         keys = {question: _key(question) for question in places}
         known = self._known(list(keys.values()))
         missing = [question for question, key in keys.items() if key not in known]

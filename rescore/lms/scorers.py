@@ -19,6 +19,7 @@ from rescore.lms.base import (
     Streamed,
     TokenScores,
     Values,
+    places_of,
 )
 from rescore.lms.fast import Batch
 
@@ -175,9 +176,7 @@ class NetworkScorer(Streamed):
 
         The batches are those of all questions, so `--cache` stores the same bits that are scored without it.
         """
-        places: dict[Encoded, list[int]] = {}
-        for place, sentence in enumerate(self.encoded(questions)):
-            places.setdefault(sentence, []).append(place)
+        places = places_of(self.encoded(questions))
         distinct = list(places)
         self._tell_once(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores
+from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores, places_of
 from rescore.metrics.base import Counts, Input, Metric, Values
 from rescore.options import Declared, option
 
@@ -211,9 +211,7 @@ class QualityEstimator(Streamed):
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
         """Places of questions with a source and their estimates; equal questions are estimated once."""
-        places: dict[tuple[str, str], list[int]] = {}
-        for place, question in enumerate(questions):
-            places.setdefault(question.pair(channel=False), []).append(place)
+        places = places_of(question.pair(channel=False) for question in questions)
         distinct = sorted(places, key=lambda pair: sum(map(len, pair)))
         for start in range(0, len(distinct), TOGETHER):
             batch = distinct[start : start + TOGETHER]
