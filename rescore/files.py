@@ -1,8 +1,9 @@
-"""Files: JSON that is read whole, and outputs that are written beside and renamed."""
+"""Files: JSON that is read whole, digests, and outputs that are written beside and renamed."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import itertools
 import json
 import os
@@ -16,6 +17,12 @@ from rescore.errors import UserError
 T = TypeVar("T")
 LARGEST_JSON = 1 << 26
 """Bytes of a JSON document of the project's own: weights, results, a configuration."""
+
+
+def sha256(path: Path) -> bytes:
+    """The digest of a file."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def read_json(path: Path) -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rescore.errors import UserError
+from rescore.files import sha256
 
 
 def card(folder: Path) -> str:
@@ -47,7 +48,6 @@ def content_digest(folder: Path, settings: bytes = b"") -> bytes:
     digest = hashlib.sha256()
     suffixes = (".json", ".txt", ".model", ".safetensors")
     for name in sorted(path.name for path in folder.iterdir() if path.suffix in suffixes and path.is_file()):
-        with open(folder / name, "rb") as file:
-            digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
+        digest.update(name.encode() + sha256(folder / name))
     digest.update(settings)
     return digest.digest()

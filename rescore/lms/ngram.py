@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rescore.errors import UserError, counted
-from rescore.files import write_text
+from rescore.files import sha256, write_text
 from rescore.lms import kneser_ney, lexicon
 from rescore.lms.arpa import END, LOG_10, UNKNOWN_LOG_10, ArpaModel
 from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
@@ -100,10 +100,9 @@ class NgramLM:
     @cached_property
     def fingerprint(self) -> str:
         digest = hashlib.sha256(b"ngram")
-        with open(self._file, "rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
+        digest.update(sha256(self._file))
         if self._tokenizer is not None:
-            digest.update(hashlib.sha256((self._file.parent / TOKENIZER).read_bytes()).digest())
+            digest.update(sha256(self._file.parent / TOKENIZER))
         digest.update(b"closed" if self._model.closed else b"")
         return digest.hexdigest()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, cast
 from torch import Tensor
 
 from rescore.errors import UserError
+from rescore.files import sha256
 from rescore.lms import checkpoint
 from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.config import NetworkConfig, network_kind
@@ -110,7 +110,7 @@ class OwnNetwork:
 
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")
-        contents = b"".join(hashlib.sha256((self._folder / file).read_bytes()).digest() for file in files)
+        contents = b"".join(sha256(self._folder / file) for file in files)
         return contents + (b"" if self.precision == "float32" else self.precision.encode())
 
 

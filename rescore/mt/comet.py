@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rescore.errors import UserError
+from rescore.files import sha256
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores, places_of
 from rescore.metrics.base import Counts, Input, Metric, Values
 from rescore.options import Declared, option
@@ -74,8 +75,7 @@ class Comet(Metric):
 
     @cached_property
     def settings(self) -> dict[str, str]:
-        with open(checkpoint_of(self._folder), "rb") as file:
-            return {"comet": hashlib.file_digest(file, "sha256").hexdigest()[:8]}
+        return {"comet": sha256(checkpoint_of(self._folder)).hex()[:8]}
 
     @property
     def versions(self) -> dict[str, str]:
@@ -205,8 +205,7 @@ class QualityEstimator(Streamed):
         """The digest of the weights and settings; the settings name the tokenizer."""
         digest = hashlib.sha256(b"quality estimation")
         for path in (settings_of(self._folder), checkpoint_of(self._folder)):
-            with open(path, "rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(sha256(path))
         return digest.hexdigest()
 
     def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from itertools import chain
@@ -11,7 +10,7 @@ from pathlib import Path
 import torch
 
 from rescore.errors import UserError, counted
-from rescore.files import write_text
+from rescore.files import sha256, write_text
 from rescore.formats.text import read_lines
 from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
@@ -165,7 +164,7 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
     names = ", ".join(dict.fromkeys(_in_a_table(path.name) for path in _files(options)))
     base = kept = ""
     if init is not None:
-        content = hashlib.sha256((init / "model.safetensors").read_bytes()).hexdigest()
+        content = sha256(init / "model.safetensors").hex()
         base = f"| started from | {_in_a_table(init.resolve().name)}, model.safetensors {content[:12]} |\n"
         kept = f"; the weights are those of step {progress.best_step:,}"
     lines = "\n".join(

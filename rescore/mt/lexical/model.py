@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from rescore.errors import UserError
-from rescore.files import parsed, read_json, replacing, write_text
+from rescore.files import parsed, read_json, replacing, sha256, write_text
 from rescore.lms.base import Capabilities, Question, TokenScores
 from rescore.lms.tokenizer import Tokenizer
 
@@ -393,8 +393,7 @@ class LexicalLM:
     def fingerprint(self) -> str:
         content = hashlib.sha256(b"lexical")
         for name in FILES:
-            with open(self._folder / name, "rb") as file:
-                content.update(hashlib.file_digest(file, "sha256").digest())
+            content.update(sha256(self._folder / name))
         return hashlib.sha256(f"{self._options} {content.hexdigest()}".encode()).hexdigest()
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
