@@ -114,8 +114,6 @@ def config_of(
 
     if isinstance(columns := others.pop("columns", None), str):
         raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
-    if "decide" in others:
-        decision = others.pop("decide")
     if not isinstance(metric, str | None):
         raise UserError(f"metric is {metric!r}; give the name of one metric")
     own = [field.name for field in fields(RunConfig)]
@@ -127,11 +125,15 @@ def config_of(
         raise UserError(f"{unknown} is not an option{did_you_mean(unknown, known)}; rescore.RunConfig lists them")
     expanding = {name: value for name, value in further.items() if place[name] == "expanding"}
     if expanding:
-        others["expanding"] = OptionValues(**expanding)
+        given = others.get("expanding", OptionValues())
+        others["expanding"] = OptionValues(**given.values | expanding)
     of_metrics = {name: value for name, value in further.items() if place[name] == "measuring"}
     switches = {name: of_metrics.pop(name) for name in FLAGS if name in of_metrics}
     listed = WordList.load(Path(words)) if words is not None else None
     chosen = (normaliser or Normaliser()).merged_with(Normaliser(**switches))
     measuring = MetricOptions(normaliser=chosen, words=listed, **of_metrics)
-    metrics = (metric,) if metric else ()
-    return RunConfig(metrics=metrics, decide=decision, measuring=measuring, columns=tuple(columns or ()), **others)
+    if "measuring" in others:
+        measuring = others.pop("measuring").merged_with(measuring)
+    # A call may also give a field of the configuration by its own name, such as decide="mbr".
+    named = {"metrics": (metric,) if metric else (), "decide": decision, "measuring": measuring}
+    return RunConfig(**named | others, columns=tuple(columns or ()))

@@ -460,6 +460,23 @@ def test_options_of_metrics_and_of_expansions() -> None:
         border.config_of("bleu", tokenize="char")
 
 
+def test_a_call_takes_fields_by_their_own_names() -> None:
+    """Fields of `RunConfig` that arguments fill may be given, too; options are added to those of a field."""
+    before = border.config_of(nfkc=True, recombine=5)
+    config = border.config_of(
+        metrics=("cer",),
+        decide="mbr",
+        measuring=before.measuring,
+        expanding=before.expanding,
+        split_hyphens=True,
+        lexicon="words",
+    )
+    assert config.metrics == ("cer",) and config.decide == "mbr"
+    normaliser = config.measuring.values["normaliser"]
+    assert normaliser.nfkc and normaliser.split_hyphens
+    assert config.expanding.values == {"recombine": 5, "lexicon": "words"}
+
+
 def test_tuning_has_one_road() -> None:
     """Python callers and commands call the same function."""
     assert rescore.tune is pipeline.tune
