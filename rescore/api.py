@@ -19,7 +19,7 @@
     >>> f"{results.metric} {results.first_pass:.2f} -> {results.reranked:.2f}"
     'WER 16.67 -> 0.00'
 
-All scores are natural logs, higher is better. Whatever is the caller's to mend is a `UserError` with one line of text.
+All scores are natural logs, higher is better. An error that the caller can mend is a `UserError` with one line of text.
 """
 
 from __future__ import annotations

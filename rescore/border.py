@@ -1,6 +1,6 @@
 """The border of Python callers: what a caller may give as lists, models, weights and settings becomes our types.
 
-Code behind the border checks nothing of it again. Whatever is the caller's to mend is a `UserError`.
+Code behind the border checks nothing of it again. An error that the caller can mend is a `UserError`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def read_json(path: Path) -> Any:
 
 
 def loads(text: str | bytes, place: str, line: bool = False) -> Any:
-    """One JSON document; `place` is named in errors, and is that of a single line where `line` says so."""
+    """One JSON document; `place` is named in errors; with `line` it is the place of a single line."""
     try:
         text = text.decode() if isinstance(text, bytes) else text
         value = json.loads(text, object_pairs_hook=_object)

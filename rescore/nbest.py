@@ -302,7 +302,7 @@ def tie_order(nbest: NbestList) -> list[int]:
 
 
 def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
-    """All places, the best first: the rule for order and ties. Whatever picks the first of equals uses `tie_order`.
+    """All places, the best first: the rule for order and ties. Code that picks the first of equals uses `tie_order`.
 
     The higher score comes first; of equal scores the toolkit's own hypothesis, then the order of the file.
     """

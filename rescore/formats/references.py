@@ -92,7 +92,7 @@ class TextFile:
     """A file of texts that is read once: references, or a 1-best output."""
 
     def __init__(self, source: Source, format_name: str | None = None, output: bool = False) -> None:
-        """`output`: the file has 1-best texts, which are lines, whatever they look like."""
+        """`output`: the file has 1-best texts: each line is a text, even if it looks like JSON."""
         if source.is_folder:
             raise UserError(f"{source.name}: is a folder; give the file with the texts, usually {source.path / 'text'}")
         self.path, self.format = source.name, format_name

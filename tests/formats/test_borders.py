@@ -152,7 +152,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_texts_that_look_like_tables_are_measured(text: str, rescore: Run, tmp_path: Path) -> None:
-    """--format text says that a file is a 1-best text, whatever it looks like."""
+    """With --format text a file is read as 1-best texts, even if it looks like a table."""
     (tmp_path / "hyp.txt").write_text(text)
     (tmp_path / "ref.txt").write_text(text)
     done = rescore("eval", "hyp.txt", "--ref", "ref.txt", "--ref-format", "plain", "--format", "text")
