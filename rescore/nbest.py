@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from rescore.errors import UserError, counted
-from rescore.parts import EXPANSIONS
 
 
 class Origin(StrEnum):
@@ -228,10 +227,11 @@ class NbestList:
         try:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:
-            present = ", ".join(sorted({key for hypothesis in self.hypotheses for key in hypothesis.scores})) or "none"
-            added_by = [f"--{part}" for part in adding(name)]
-            how = "with " + (" or ".join(added_by) or "`rescore score`") + " --words FILE" * (name == LISTED)
-            raise UserError(f"utterance {self.id}: no score {name!r} (found: {present}); add it {how}") from None
+            from rescore.advice import missing
+
+            present = {key for hypothesis in self.hypotheses for key in hypothesis.scores}
+            models = {key: column.model for key, column in self.provenance.items()}
+            raise UserError(f"utterance {self.id}: {missing(name, present, models)}") from None
 
     def role(self, name: str) -> Role:
         """What a column is: as its record says, else as its name does."""
@@ -242,11 +242,6 @@ class NbestList:
         """The names of the columns of some roles, in the order of the file."""
         names = dict.fromkeys(name for hypothesis in self.hypotheses for name in hypothesis.scores)
         return [name for name in names if self.role(name) in roles]
-
-
-def adding(column: str) -> list[str]:
-    """The names of the expansions that add a column."""
-    return [name for name in EXPANSIONS if column in EXPANSIONS[name].adds]
 
 
 def check_scores(nbest: NbestList, place: str) -> None:

@@ -27,12 +27,10 @@ from rescore.lms import (
     is_pseudo,
     load_all,
     origin,
-    recommended_weight,
     with_own_columns,
 )
 from rescore.metrics import METRICS, Metric, choose_metric
 from rescore.nbest import (
-    FIRST_PASS,
     LISTED,
     TOKENS,
     WORDS,
@@ -151,6 +149,8 @@ def check(config: RunConfig) -> RunConfig:
     if config.boost is True and not config.tunes:
         raise UserError("--boost tune needs --dev lists to tune on; or give --boost NUMBER")
     if not config.tunes and config.lms:
+        from rescore.given import given_weights
+
         given_weights(config, each(config.lms))
     return config
 
@@ -198,8 +198,8 @@ class _Resolver:
         self, config: RunConfig, lists: Sequence[NbestList], dev: Sequence[NbestList] | None, weights: Weights | None
     ) -> None:
         self._config, self._lists, self._dev, self._tuned = config, lists, dev, weights
-        self._weighed = weights is not None and weights.weighs(LISTED)
         self._basis = dev if dev else lists  # what weights are tuned on
+        self._boosts = weights is not None and weights.boosts
         self._tunes = dev is not None or config.folds is not None
         self._heads = [known[0] for known in (lists, dev or ()) if known]
         self._reasons: list[Reason] = []
@@ -218,7 +218,7 @@ class _Resolver:
             self._boost = boost
             why = "--boost" if config.boost else "hypotheses have new words"
             self._decide("boost", "tuned" if boost is True else f"{boost:g}", why)
-        counts_listed = not measures or self._weighed or self._boost is not False
+        counts_listed = not measures or self._boosts or self._boost is not False
         expansions = tuple(part.made(options, config, self._dev) for _, part, options in _asked(config))
         for expansion in expansions if components else ():
             expansion.check_components(self._basis[0], components)
@@ -297,12 +297,13 @@ class _Resolver:
         elif tuned:
             why = "the weights were tuned for it"
         self._decide("metric", metric.name, why)
-        names = dict.fromkeys(map(METRICS.check, config.metrics[1:]))
+        names = dict.fromkeys(map(METRICS.check, config.metrics))
+        names.pop(metric.name.lower(), None)
         if not config.metrics and metric.companion:
             names = dict.fromkeys([metric.companion])
             self._decide("further metric", metric.companion, f"tuning for {metric.name} flatters {metric.name}")
         others = [choose_metric(other, self._lists or self._basis, measuring) for other in names]
-        if measuring.words and metric.words and (self._weighed or self._boosted()):
+        if measuring.words and metric.words and (self._boosts or self._boosted()):
             wanted = [name for name in ("bwer", "uwer") if name not in (metric.name.lower(), *names)]
             try:
                 others += [choose_metric(name, self._lists or self._basis, measuring) for name in wanted]
@@ -389,10 +390,12 @@ class _Resolver:
             return plan.model_columns
         if not self._basis:
             return []
-        columns = choose_columns(self._basis, self._config.columns)
-        nothing = not (columns or self._config.components or self._lists)  # `run` may tune bonuses alone
+        columns = [name for name in choose_columns(self._basis, self._config.columns) if name not in self._counts()]
+        nothing = not (columns or self._counts() or self._config.components or self._lists)  # `run` may tune bonuses
         if nothing and plan.decision.name == "best":
-            raise UserError(_no_columns(self._config.dev or "the lists", self._basis))
+            from rescore.given import no_columns
+
+            raise UserError(no_columns(self._config.dev or "the lists", self._basis))
         return columns
 
     def _tuning(self, plan: Plan, columns: Sequence[str]) -> TuningOptions:
@@ -402,7 +405,8 @@ class _Resolver:
         free = [name for name in columns if self._is_component(name)]
         for name in dict.fromkeys(free):
             self._decide(name, "a weight without bounds", "component")
-        bonuses = (*self._length_bonuses(plan, columns), *new, *([LISTED] if self._boost is True else []))
+        listed = [LISTED] if self._boost is True else []
+        bonuses = tuple(dict.fromkeys([*self._length_bonuses(plan, columns), *new, *listed, *self._counts()]))
         negative = tuple(dict.fromkeys([*config.negative, *free]))
         return TuningOptions(
             bonuses=bonuses,
@@ -413,6 +417,11 @@ class _Resolver:
             speaker=config.speaker,
             boost=0.0 if self._boost is True else float(self._boost),
         )
+
+    def _counts(self) -> list[str]:
+        """The counts and channels that --column names: the weight of a count is a bonus, without bounds."""
+        asked = self._config.columns if self._basis else ()
+        return [name for name in asked if self._basis[0].role(name) in (Role.COUNT, Role.CHANNEL)]
 
     def _is_component(self, name: str) -> bool:
         return self._config.components and bool(self._basis) and self._basis[0].role(name) is Role.COMPONENT
@@ -473,6 +482,8 @@ class _Resolver:
 
     def _given(self, plan: Plan) -> Weights:
         """The weights where nothing is tuned: as given, else the weight that the model's card recommends."""
+        from rescore.given import given_weights
+
         columns = plan.model_columns or (
             choose_columns(self._lists, self._config.columns) if self._config.weights else []
         )
@@ -514,33 +525,3 @@ def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decis
             raise UserError(f"--scale needs --decide {' or '.join(able)}")
         return Decision(name, config.scale)
     return weights.decision if name == weights.decision.name else Decision(name)
-
-
-def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
-    """The weights where nothing is tuned: as given, else the weight that the model's card recommends.
-
-    Raises:
-        UserError: there are more or fewer weights than models, a weight is out of range, or the card has none.
-    """
-    given = ((WORDS, config.word_bonus), (TOKENS, config.token_bonus), (LISTED, config.boost))
-    bonuses = {name: float(bonus or 0) for name, bonus in given}
-    if not (columns or config.weights):
-        return Weights.interpolation({}, "first pass", "given", bonuses)
-    numbers, source, tuned = list(config.weights), "given", "given"
-    if not numbers:
-        if len(columns) > 1:
-            raise UserError("several --lm need --dev lists to tune on, or one --weight per --lm")
-        if not config.lms:
-            raise UserError(f"{columns[0]}: neither dev lists nor a weight; give one of them")
-        numbers, source = [recommended_weight(config.lms[0])], "recommended by the model card"
-        tuned = "card"
-    if len(numbers) != len(columns):
-        raise UserError(f"{len(columns)} --lm, but {len(numbers)} --weight; give one --weight per --lm")
-    return Weights.interpolation(dict(zip(columns, numbers, strict=True)), source, tuned, bonuses)
-
-
-def _no_columns(name: str, lists: Sequence[NbestList]) -> str:
-    """What to do about lists without a language model's column: perhaps they have scores of the toolkit's own."""
-    there = [column for column in lists[0].hypotheses[0].scores if column not in (FIRST_PASS, TOKENS)]
-    own = f", or tune toolkit scores with --components, or --column {there[0]} ({', '.join(there)})" if there else ""
-    return f"{name}: no column of LM scores; add one with `rescore score`{own}"

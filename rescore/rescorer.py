@@ -9,18 +9,31 @@ The choice is the one that `rescore score` and `rescore rerank` make: the same p
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from rescore import border, parts, pipeline
+from rescore.advice import advice
 from rescore.config import RunConfig
 from rescore.decision.rules import combine
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, origin
-from rescore.nbest import FIRST_PASS, SUM, TOKENS, WORDS, Hypothesis, NbestList, adding, is_bonus, ranked_by_means
+from rescore.nbest import (
+    EMPTY,
+    FIRST_PASS,
+    LISTED,
+    SUM,
+    TOKENS,
+    VOTE,
+    WORDS,
+    Hypothesis,
+    NbestList,
+    is_bonus,
+    ranked_by_means,
+)
 from rescore.parts import CONFIDENCES
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
@@ -122,22 +135,11 @@ class Rescorer:
         columns = {lm.name: origin(lm, plan.norm) for lm in plan.models}
         for expansion in plan.expansions:
             columns |= expansion.columns
-        for name in plan.weights.weights:
-            if is_bonus(name, plan.weights.columns.get(name)) and plan.weights.weighs(name) and name not in columns:
-                option = " or ".join(f"--{expansion}" for expansion in adding(name))
-                raise UserError(
-                    f"these weights were tuned with the column {name} of {option}; give the {option} and --words that "
-                    f"they were tuned with, or tune weights without {option}"
-                )
         if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:
             raise UserError(fault)
-        for name, column in plan.weights.columns.items():
-            from_model = name not in (FIRST_PASS, WORDS, TOKENS) and not column.is_component
-            if from_model and name not in columns and plan.weights.weighs(name):
-                loaded = ", ".join(columns) or "none"
-                raise UserError(f"the weights need the column {name}; models give {loaded}; give its --lm as well")
-        if plan.weights.weighs(TOKENS) and TOKENS in plan.weights.columns and not plan.counted:
-            raise UserError("the weights need the column tokens, and no model counts tokens; give the --lm that does")
+        for name in plan.weights.weights:
+            if fault := _lacked(name, plan, columns):
+                raise UserError(fault)
 
     def _calibrate(self, dev: list[NbestList]) -> Any:
         plan = self._plan(dev)
@@ -190,3 +192,27 @@ class Rescorer:
 
 def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:
     return list(pipeline.score(plan, pipeline.expand(plan, lists)))
+
+
+def _lacked(name: str, plan: Plan, made: Collection[str]) -> str | None:
+    """The error about a column of a plan's weights that neither models and expansions give (`made`) nor a request can
+    bring: scores of the toolkit are its own, and columns without a record may be; None for other columns."""
+    column = plan.weights.columns.get(name)
+    if name == EMPTY or (column and column.model == VOTE):
+        return (
+            "these weights are votes of the systems of `rescore combine`, which single lists lack; use `rescore rerank`"
+        )
+    if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *made) or (column and column.is_component):
+        return None
+    if name == LISTED:
+        return None if plan.listed else f"the weights need the column {name}; {advice(name, {})}"
+    if name == TOKENS:
+        known = plan.counted or not column
+        return (
+            None if known else "the weights need the column tokens, and no model counts tokens; give its --lm as well"
+        )
+    if is_bonus(name, column):
+        return f"the weights need the column {name}; {advice(name, {})}"
+    if not column:
+        return None
+    return f"the weights need the column {name}; models give {', '.join(made) or 'none'}; give its --lm as well"

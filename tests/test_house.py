@@ -22,7 +22,7 @@ LAYERS = [
     ["pipeline"],
     ["border"],
     ["plan"],
-    ["expansion"],
+    ["expansion", "given"],
     ["config"],
     ["reports"],
     ["scoring"],  # scores are computed below, columns are added here
@@ -33,6 +33,7 @@ LAYERS = [
     ["formats"],
     ["signature"],
     ["nbest"],
+    ["advice"],
     ["styles"],
     ["options"],
     ["parts"],

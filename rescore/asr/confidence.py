@@ -161,7 +161,9 @@ class Calibration:
         return f"scale={self.scale:g}" + (f",isotonic={len(self.levels)}" if self.levels else "")
 
 
-UNCALIBRATED = Calibration()
+def uncalibrated(plan: Plan) -> Calibration:
+    """Posteriors as they are, with the scale of the plan's decision, where the decision has a scale."""
+    return Calibration(plan.decision_with(plan.weights).scale or 1.0)
 
 
 def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: Normaliser) -> Flags:
@@ -285,7 +287,7 @@ def calibrated(plan: Plan, dev: Sequence[NbestList]) -> Calibration:
 def words_of(plan: Plan, nbest: NbestList, text: str, calibration: Calibration | None = None) -> list[Word]:
     """The words of the text that was decided on, with their confidences."""
     (network,) = networks([nbest], [text], plan.weights.of, plan.metric.words or EXACT)
-    return (calibration or UNCALIBRATED).words(network)
+    return (calibration or uncalibrated(plan)).words(network)
 
 
 def confidences(plan: Plan, lists: Sequence[NbestList], dev: Sequence[NbestList] = ()) -> Confidences:
@@ -300,12 +302,13 @@ def confidences(plan: Plan, lists: Sequence[NbestList], dev: Sequence[NbestList]
     same = same_words(plan)
     if dev:
         warn_of_overlap(lists, dev)
-    calibration = calibrated(plan, dev) if dev else UNCALIBRATED
+    as_they_are = uncalibrated(plan)
+    calibration = calibrated(plan, dev) if dev else as_they_are
     decided = networks(lists, decided_texts(plan, lists), plan.weights.of, same)
     plain = after = None
     if all(nbest.references for nbest in lists):
         right = _flags(lists, decided, same)
-        plain = quality(_joined([UNCALIBRATED.confidences(network) for network in decided]), right)
+        plain = quality(_joined([as_they_are.confidences(network) for network in decided]), right)
         after = quality(_joined([calibration.confidences(network) for network in decided]), right) if dev else None
     return Confidences([calibration.words(network) for network in decided], calibration, plain, after)
 

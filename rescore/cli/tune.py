@@ -69,6 +69,8 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     )
     dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)
+    if own.curve and plan.decision.name != "best":
+        raise click.UsageError(f"--curve is the curve of --decide best; leave out --curve or --decide {config.decide}")
     lists, metric = list(pipeline.expand(plan, dev, dev=True)), plan.metric
     weights = pipeline.tune(lists, plan=plan)
     if own.output == "-":

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
 
 from rescore.metrics.base import Counts
-from rescore.metrics.normalise import paired_words
+from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
+from rescore.options import Declared
 
 
 class CharacterErrorRate(ErrorRate):
@@ -37,9 +37,14 @@ class MixedErrorRate(ErrorRate):
 
     name = "MER"
 
-    @classmethod
-    def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ErrorRate:
-        return cls(replace(options.normaliser, split_characters=False, split_mixed=True))
+    def __init__(self, normaliser: Normaliser | None = None) -> None:
+        super().__init__(normaliser)
+        self._given = self.words
+        self.words = replace(self.words, split_characters=False, split_mixed=True)
+
+    @property
+    def options(self) -> Declared:
+        return ErrorRate.Options(normaliser=self._given)  # the characters are MER's own: WER keeps its words
 
 
 def _characters(references: list[str], hypotheses: list[str]) -> Counts:

@@ -60,7 +60,7 @@ def matched_pairs(
     normaliser = normaliser or Normaliser()
     sentences = zip(references, first, second, strict=True)
     segments = [segment for sentence in sentences for segment in _segments(normaliser, *sentence)]
-    differences = np.array([of_first - of_second for of_first, of_second in segments], dtype=np.float64)
+    differences = np.sort([float(of_first - of_second) for of_first, of_second in segments])
     number = len(differences)
     mean = float(differences.mean()) if number else 0.0
     deviation = float(differences.std(ddof=1)) if number > 1 else 0.0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,8 @@ from rescore.metrics.base import Counts, Metric, Values
 from rescore.nbest import NbestList
 from rescore.parts import TESTS
 
+Item = TypeVar("Item")
+
 SEED = 12345
 """sacreBLEU has the same seed, so both draw the same samples."""
 SAMPLES = 1_000
@@ -21,6 +24,21 @@ SAMPLES = 1_000
 BY_SPEAKER = "by=speaker"
 """What signatures say where tests and intervals exchange or draw speakers."""
 _CELLS = 1 << 20  # of a matrix of samples: bounds memory
+
+
+def in_order(lists: Sequence[NbestList], items: Sequence[Item]) -> list[Item]:
+    """The items of lists in the order of ids, with numbers as numbers; lists of one id in the order of their content.
+
+    Samples are drawn by place, so the places must not depend on the order of a file.
+    """
+    several = len({nbest.id for nbest in lists}) < len(lists)
+
+    def place(number: int) -> tuple[object, ...]:
+        nbest = lists[number]
+        content = (nbest.references, sorted(one.text for one in nbest.hypotheses)) if several else ()
+        return re.sub(r"\d+", lambda digits: digits.group().zfill(20), nbest.id), nbest.id, *content
+
+    return [items[number] for number in sorted(range(len(lists)), key=place)]
 
 
 def paired_randomisation(
@@ -147,17 +165,17 @@ class PairedTest:
         Raises:
             UserError: the test does not apply to the metric, or ids have no speaker.
         """
-        if self.by_speaker:
-            first, second = (
-                [ScoredText("", counts) for counts in self.by_unit(lists, [chosen.counts for chosen in choice])]
-                for choice in (first, second)
-            )
-        return TESTS[self.name]().p_value(metric, lists, first, second)
+        test = TESTS[self.name]()
+        if test.by_units:
+            rows = (self.by_unit(lists, [chosen.counts for chosen in choice]) for choice in (first, second))
+            first, second = ([ScoredText("", counts) for counts in of_units] for of_units in rows)
+        return float(test.p_value(metric, lists, first, second))
 
     def by_unit(self, lists: Sequence[NbestList], rows: Sequence[Counts]) -> Sequence[Counts]:
-        """The statistics of each unit that is exchanged or drawn: a speaker, or an utterance."""
+        """The statistics of each unit that is exchanged or drawn, a speaker or an utterance, in the order of ids."""
+        rows = in_order(lists, rows)
         if not self.by_speaker:
             return rows
         from rescore.metrics.folds import by_group, speakers  # here: most runs have no speakers
 
-        return list(by_group(rows, speakers([nbest.id for nbest in lists], self.pattern)))
+        return list(by_group(rows, speakers([nbest.id for nbest in in_order(lists, lists)], self.pattern)))

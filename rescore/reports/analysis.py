@@ -143,7 +143,8 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
     first, chosen = figures.first, figures.of(weights.decision.texts(metric, lists, weights.of))
     before, after = figures.value(first), figures.value(chosen)
     direction = 1.0 if metric.higher_is_better else -1.0
-    ends = paired_interval(metric, [text.counts for text in first], [text.counts for text in chosen])
+    rows = (figures.test.by_unit(lists, [text.counts for text in choice]) for choice in (first, chosen))
+    ends = paired_interval(metric, *rows)
     low, high = sorted(direction * end + 0.0 for end in ends)  # + 0.0: never minus nothing
     result = Outlook(
         metric=metric.name,

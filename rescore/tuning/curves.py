@@ -59,7 +59,10 @@ def curves(
 
 
 def weight_curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[Step]:
-    """The metric's value on lists against the weight of each language model."""
+    """The metric's value on lists against the weight of each language model; empty for a decision by posteriors, whose
+    texts are not those with the best score."""
+    if weights.decision.name != "best":
+        return []
     bounded = [name for name in weights.language_models if 0 <= weights.weights[name] <= 1]
     return curves(metric, lists, bounded, weights.weights, weights.excluded)
 

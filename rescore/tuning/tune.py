@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,7 @@ from rescore.decision import Decision
 from rescore.decision.rules import ListWeights, Search, WeightsOf, candidates, combine, rule_of
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, text_statistics, text_value
+from rescore.metrics.significance import in_order
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
@@ -129,8 +129,7 @@ class Tuner:
         self.given = {LISTED: options.boost} if options.boost else {}
         self.named = [*columns, *options.bonuses, *self.given]
         self.tuned_on = f"{len(lists)}@{content_hash(lists)}"
-        # Samples are drawn by place, so the places must not depend on the order of the file.
-        self.lists = [without_copies(nbest) for nbest in sorted(lists, key=_place)]
+        self.lists = [without_copies(nbest) for nbest in in_order(lists, lists)]
         self.losses = options.decide.losses if options.decide.needs_scale else None
         self._own_scale = options.decide.takes_scale and self.losses is None
 
@@ -275,12 +274,6 @@ class Tuner:
     def _value(self, chosen: Counts) -> float:
         """The metric of choices (lists, k), in percent."""
         return float(self.metric.values(chosen.sum(axis=0)[None])[0])
-
-
-def _place(nbest: NbestList) -> tuple[object, ...]:
-    """The place of a list among others: by its id, with numbers as numbers, then by its content."""
-    number = re.sub(r"\d+", lambda digits: digits.group().zfill(20), nbest.id)
-    return number, nbest.id, nbest.references, sorted(hypothesis.text for hypothesis in nbest.hypotheses)
 
 
 def _raised(nbest: NbestList, given: Mapping[str, float], columns: Sequence[str]) -> NbestList:

@@ -165,6 +165,11 @@ class Weights:
         """Whether a column has a weight."""
         return bool(self.weights.get(name))
 
+    @property
+    def boosts(self) -> bool:
+        """Whether listed words have a bonus, or had none because their bonus has no significant gain."""
+        return self.weighs(LISTED) or bool(self.options and LISTED in self.options.bonuses)
+
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
         named = ", ".join(f"{name} {weight:.4g}" for name, weight in self.weights.items())
