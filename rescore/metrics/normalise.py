@@ -58,7 +58,7 @@ class Normaliser(Declared):
         if self.nfkc:
             text = unicodedata.normalize("NFKC", text)
         for name in filter(self.__getattribute__, PACKAGED):
-            text = _packaged(name).normaliser(name, getattr(self, name))(text)
+            text = " ".join(map(_packaged(name).normaliser(name, getattr(self, name)), text.split("\n")))  # by line
         if not self.case_sensitive:
             text = text.lower()
         if self.split_hyphens:

@@ -56,7 +56,7 @@ def version_of(name: str, language: str) -> str:
     digest = hashlib.sha256()
     for path in sorted(Path(_module("normalizer.data_utils").__file__ or "").parent.glob("*.py")):
         digest.update(path.name.encode() + sha256(path))
-    return f"{language}@{digest.hexdigest()[:12]},kaldialign {_module('kaldialign').__version__}"
+    return f"{language}-{digest.hexdigest()[:12]}-kaldialign-{_module('kaldialign').__version__}"
 
 
 def word_counts(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]], language: str) -> Counts:

@@ -68,7 +68,7 @@ def test_counts_of_the_leaderboard(rescore: Run, tmp_path: Path, leaderboard: No
     done = rescore("eval", "h.trn", "--ref", "r.trn", "--open-asr", "en", "--report", "-")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert "|open-asr:en@" in result["signature"] and "|align:kaldialign|" in result["signature"]
+    assert "|open-asr:en-" in result["signature"] and "|align:kaldialign|" in result["signature"]
     code: dict[str, object] = {}
     exec(CODE["data_utils.py"], code)
     sides = [[code["normalizer"](pair[side]).split() for pair in SENTENCES] for side in (0, 1)]  # type: ignore[operator]
