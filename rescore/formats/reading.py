@@ -131,7 +131,7 @@ def read_output(path: str, references: str | References | None = None, **options
     files = None if references is None else open_references(references, warnings)
     is_text = not source.is_folder and (options.get("format_name") or sniff(source)) in (None, "text")
     if files is not None and is_text:
-        lists = read_best(source, files)
+        lists = read_best(source, files, bool(options.get("allow_missing")))
     else:
         lists = read([path] if source.is_folder else [source], references=files, need_references=True, **options)
     warnings.report()
