@@ -221,6 +221,7 @@ class _Services:
     Azure     {"NBest": [{"Lexical": "a b", "Confidence": 0.9, "Words": [...]}, ...]}
     Google    {"results": [{"alternatives": [{"transcript": "a b", "confidence": 0.9, "words": [...]}, ...]}, ...]}
     AWS       {"results": {"segments": [{"alternatives": [{"transcript": "a b"}, ...]}, ...]}}
+              {"results": {"transcripts": [{"transcript": "a b"}], "items": [...]}}
     Vosk      {"alternatives": [{"text": "a b", "confidence": 231.4, "result": [...]}, ...]}
     """
 
@@ -261,13 +262,28 @@ def _phrases(value: Any, place: str) -> Iterator[tuple[str, list[Any]]]:
     """The alternatives of each phrase, with the place for errors."""
     results = value.get("results") if isinstance(value, dict) else None
     if isinstance(results, dict):  # AWS
-        results = results.get("segments")
+        results = results.get("segments", _transcript(results))
     if not isinstance(results, list):
         yield place, _alternatives(value, place)
         return
     for number, phrase in enumerate(results, 1):
         if alternatives := _alternatives(phrase, f"{place}, phrase {number}"):  # Google has phrases without speech
             yield f"{place}, phrase {number}", alternatives
+
+
+def _transcript(results: dict[str, Any]) -> list[Any] | None:
+    """AWS's results without alternatives as a phrase; a punctuation mark has no time and belongs to the word before."""
+    words: list[dict[str, Any]] = []
+    try:
+        for item in results["items"]:
+            content = str(item["alternatives"][0]["content"])
+            if "end_time" in item:
+                words.append({"word": content, "start": item.get("start_time"), "end": item["end_time"]})
+            elif words:
+                words[-1]["word"] += content
+        return [{"alternatives": [{"transcript": results["transcripts"][0]["transcript"], "words": words}]}]
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 def _alternatives(value: Any, place: str) -> list[Any]:

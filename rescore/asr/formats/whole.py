@@ -184,7 +184,7 @@ def _read_file(source: Source) -> _File:
         matches = [(line, match) for line in lines if (match := TRN.search(line))]
         by_id = [_Piece(match[1], line[: match.start()].split(), is_id=True) for line, match in matches]
         is_trn = len(lines) == len(by_id) and (len(lines) > 1 or ".trn" in source.path.name)
-        return _File(source.name, stem, by_id) if is_trn else _File(source.name, stem, texts, by_id)
+        return _File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
     by_id = [_Piece(name, text.split(), is_id=True) for name, text in map(split_id, lines)]
     if len({piece.name for piece in by_id}) < len(by_id) or any(re.fullmatch(r"\d+\W?", piece.name) for piece in by_id):
         by_id = []  # they are repeated, or number the lines
