@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from rescore.errors import UserError
 from rescore.formats.source import Source
-from rescore.formats.text import begin_with_ids, stem_of
-from rescore.formats.times import spread
+from rescore.formats.text import as_number, begin_with_ids, stem_of
+from rescore.formats.times import Span, spread
 
 KINDS = ("plain", "kaldi", "trn", "ctm", "srt")
 """Formats that can be read and written back."""
@@ -153,37 +153,36 @@ def _places(words: Sequence[str], changes: Sequence[Replacement]) -> list[tuple[
 
 def _ctm_parts(source: Source) -> Iterator[Part]:
     """One part for each stretch of words of a channel without a long silence; other lines stay as they are."""
-    waiting: list[list[str]] = []
-    end = 0.0
+    waiting: list[tuple[list[str], Span]] = []
     for number, line in enumerate(source.lines(), 1):
         fields = line.split()
         is_word = len(fields) >= 5 and not line.startswith(";;")
-        try:
-            start, duration, *_ = map(float, fields[2:4] + fields[5:6]) if is_word else (end, 0.0)
-        except ValueError:
-            expected = "`recording channel start duration word` and perhaps a confidence"
-            raise UserError(f"{source.name}: line {number}: expected {expected}") from None
-        goes_on = is_word and waiting and waiting[-1][:2] == fields[:2] and start - end <= PAUSE
+        place = f"{source.name}: line {number}"
+        span = Span.read(fields[2], fields[3], place, duration=True) if is_word else Span(0.0, 0.0)
+        if is_word and len(fields) > 5:
+            as_number(fields[5], place, "confidence")
+        last, end = waiting[-1] if waiting else ([], span)
+        goes_on = is_word and last[:2] == fields[:2] and span.start - end.end <= PAUSE
         if waiting and not (goes_on and len(waiting) < MOST_WORDS):
             yield _ctm_part(waiting)
             waiting = []
         if is_word:
-            waiting.append(fields)
-            end = start + duration
+            waiting.append((fields, span))
         else:
             yield _verbatim(f"{line}\n")
     if waiting:
         yield _ctm_part(waiting)
 
 
-def _ctm_part(rows: list[list[str]]) -> Part:
+def _ctm_part(timed: list[tuple[list[str], Span]]) -> Part:
+    rows, times = [row for row, _ in timed], [span for _, span in timed]
     words = [row[4] for row in rows]
 
     def render(changes: Sequence[Replacement]) -> str:
         lines, done = [], 0
         for first, last, new in _places(words, changes):
             lines += rows[done:first]
-            spans = [(float(row[2]), float(row[2]) + float(row[3])) for row in rows[first:last]]
+            spans: Sequence[tuple[float, float]] = times[first:last]
             if len(spans) != len(new):  # the new words share the time by letters
                 spans = spread(new, (spans[0][0], spans[-1][1]))
             confidence = min((row[5:6] for row in rows[first:last]), key=lambda cells: [*map(float, cells)])

@@ -12,13 +12,11 @@ from pathlib import Path
 from rescore import formats
 from rescore.errors import UserError
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import as_number, stem_of, undo_entities
-from rescore.formats.times import spread
+from rescore.formats.text import stem_of, undo_entities
+from rescore.formats.times import Span, spread
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
 log = logging.getLogger(__name__)
-
-Span = tuple[float, float]
 
 
 @dataclass(slots=True)
@@ -26,14 +24,14 @@ class Recording:
     """The words of one recording."""
 
     words: list[str] = field(default_factory=list)
-    times: list[Span] = field(default_factory=list)
+    times: list[tuple[float, float]] = field(default_factory=list)
     """Start and end of each word, in seconds; empty if the file has none."""
 
     @property
     def text(self) -> str:
         return " ".join(self.words)
 
-    def add(self, words: Sequence[str], times: Sequence[Span]) -> None:
+    def add(self, words: Sequence[str], times: Sequence[tuple[float, float]]) -> None:
         """Append words; from the first words without times on, the recording has none."""
         if len(self.times) == len(self.words) and len(times) == len(words):
             self.times += times
@@ -106,10 +104,8 @@ def _ctm(source: Source) -> dict[str, Recording]:
             continue
         if len(cells) not in (5, 6):
             raise UserError(f"{place}: not CTM: expected `recording channel start duration word [confidence]`")
-        start, duration = (as_number(cell, place, "time") for cell in cells[2:4])
-        if duration < 0:
-            raise UserError(f"{place}: a duration is 0 or more, in seconds")
-        channels.setdefault((cells[0], cells[1]), Recording()).add([cells[4]], [(start, start + duration)])
+        span = Span.read(cells[2], cells[3], place, duration=True)
+        channels.setdefault((cells[0], cells[1]), Recording()).add([cells[4]], [span])
     number = Counter(name for name, _ in channels)
     return {name if number[name] == 1 else f"{name}-{channel}": words for (name, channel), words in channels.items()}
 
@@ -119,17 +115,17 @@ _STM = re.compile(r"(\S+) \S+ \S+ (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?
 
 def _stm(source: Source) -> dict[str, Recording]:
     """The words of a segment share its time by letters; segments are sorted by their start."""
-    segments: list[tuple[float, float, str, list[str]]] = []
+    segments: list[tuple[Span, str, list[str]]] = []
     for place, line in source.filled():
         if line.startswith(";;"):
             continue
         match = _STM.fullmatch(" ".join(line.split()))
         if match is None:
             raise UserError(f"{place}: not stm: expected `file channel speaker start end text`")
-        segments.append((float(match[2]), float(match[3]), match[1], (match[4] or "").split()))
+        segments.append((Span.read(match[2], match[3], place), match[1], (match[4] or "").split()))
     named: dict[str, Recording] = {}
-    for start, end, name, words in sorted(segments, key=lambda segment: segment[0]):
-        named.setdefault(name, Recording()).add(words, spread(words, (start, end)))
+    for span, name, words in sorted(segments, key=lambda segment: segment[0].start):
+        named.setdefault(name, Recording()).add(words, spread(words, span))
     return named
 
 
@@ -143,7 +139,7 @@ def _subtitles(source: Source) -> dict[str, Recording]:
     span: Span | None = None
     for line in source.lines():
         if match := _CUE.match(line.strip()):
-            span = _seconds(match[1]), _seconds(match[2])
+            span = Span.read(match[1], match[2], f"{source.name}: subtitle at {match[1]}")
         elif not line.strip():
             span = None
         elif span is not None:
@@ -152,13 +148,6 @@ def _subtitles(source: Source) -> dict[str, Recording]:
     if not recording.words and "-->" not in source.head:
         raise UserError(f"{source.name}: no subtitle in it; expected lines `00:00:01.000 --> 00:00:02.500`")
     return {stem_of(source): recording}
-
-
-def _seconds(clock: str) -> float:
-    seconds = 0.0
-    for part in clock.replace(",", ".").split(":"):
-        seconds = 60 * seconds + float(part)
-    return seconds
 
 
 def _lists(lists: Iterator[NbestList]) -> dict[str, Recording]:
