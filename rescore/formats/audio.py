@@ -135,12 +135,16 @@ def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
         if not isinstance(value, dict) or not isinstance(value.get("audio_filepath"), str):
             raise UserError(f"{place}: expected an object with audio_filepath")
         name = identity_of(value["id"] if "id" in value else value["audio_filepath"])
-        span, duration = Span(0.0, LATEST), value.get("duration")
-        if value.get("offset") is not None:  # without an offset, the duration describes the whole file
-            span = Span.read(value["offset"], LATEST if duration is None else duration, place, duration is not None)
-        end = None if span.end == LATEST else span.end
-        path = _located(value["audio_filepath"], source.path.parent)
-        yield name, audio_part(Audio(path, span.start, end, name=name), place)
+        yield name, manifest_audio(value, name, source.path.parent, place)
+
+
+def manifest_audio(value: Mapping[str, Any], name: str, folder: Path, place: str) -> Audio:
+    """The recording that a line of a manifest names."""
+    span, duration = Span(0.0, LATEST), value.get("duration")
+    if value.get("offset") is not None:  # without an offset, the duration describes the whole file
+        span = Span.read(value["offset"], LATEST if duration is None else duration, place, duration is not None)
+    end = None if span.end == LATEST else span.end
+    return audio_part(Audio(_located(value["audio_filepath"], folder), span.start, end, name=name), place)
 
 
 def _located(path: str, folder: Path) -> str:
