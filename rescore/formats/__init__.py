@@ -13,7 +13,8 @@ from rescore.parts import FORMATS, resolve
 
 if TYPE_CHECKING:
     from rescore.formats.best import BestWriter, write_best
-    from rescore.formats.reading import Format, fairseq_logs, from_json, iterate, read, read_output, sniff
+    from rescore.formats.outputs import read_output
+    from rescore.formats.reading import Format, fairseq_logs, from_json, iterate, read, sniff
     from rescore.formats.references import References, read_references
     from rescore.formats.source import ReadOptions
     from rescore.formats.writing import BEST_ENDINGS, check_output, opened, write, written_formats
@@ -40,7 +41,8 @@ __all__ = [
 ]
 _LATER = {
     "best": ("BestWriter", "write_best"),
-    "reading": ("Format", "fairseq_logs", "from_json", "iterate", "read", "read_output", "sniff"),
+    "outputs": ("read_output",),
+    "reading": ("Format", "fairseq_logs", "from_json", "iterate", "read", "sniff"),
     "references": ("References", "read_references"),
     "source": ("ReadOptions",),
     "writing": ("BEST_ENDINGS", "check_output", "opened", "write", "written_formats"),

@@ -129,13 +129,17 @@ def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
         if not isinstance(value, dict) or not isinstance(value.get("audio_filepath"), str):
             raise UserError(f"{place}: expected an object with audio_filepath")
         name = identity_of(value["id"] if "id" in value else value["audio_filepath"])
-        start, end = 0.0, None
-        if value.get("offset") is not None:  # without an offset, the duration describes the whole file
-            start = json_number(value["offset"], place, "offset")
-            if value.get("duration") is not None:
-                end = start + json_number(value["duration"], place, "duration")
-        path = _located(value["audio_filepath"], source.path.parent)
-        yield name, audio_part(Audio(path, start, end, name=name), place)
+        yield name, manifest_audio(value, name, source.path.parent, place)
+
+
+def manifest_audio(value: Mapping[str, Any], name: str, folder: Path, place: str) -> Audio:
+    """The recording that a line of a manifest names."""
+    start, end = 0.0, None
+    if value.get("offset") is not None:  # without an offset, the duration describes the whole file
+        start = json_number(value["offset"], place, "offset")
+        if value.get("duration") is not None:
+            end = start + json_number(value["duration"], place, "duration")
+    return audio_part(Audio(_located(value["audio_filepath"], folder), start, end, name=name), place)
 
 
 def _located(path: str, folder: Path) -> str:

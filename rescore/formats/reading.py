@@ -64,16 +64,18 @@ def iterate(
     seen, warnings = set[str](), InputWarnings(strict)
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
-        for nbest in _format(source, format_name or _named(source, options)).read(source, options or ReadOptions()):
+        reader = _format(source, format_name or named_table(source, options))
+        for nbest in reader.read(source, options or ReadOptions()):
             place = f"{source.name}: utterance {nbest.id}"
             if nbest.id in seen:
                 raise UserError(f"{place}: is duplicated; give each utterance once")
             seen.add(nbest.id)
             check_scores(nbest, place)
             without_scores = not any(hypothesis.scores for hypothesis in nbest.hypotheses)
-            if without_scores and s2s != RANK:
+            alone = len(nbest.hypotheses) == 1 and FIRST_PASS not in nbest.hypotheses[0].scores
+            if without_scores and not alone and s2s != RANK:
                 warnings.add("list", NO_SCORES, place)
-            if without_scores or s2s == RANK:
+            if without_scores or s2s == RANK or (alone and s2s == FIRST_PASS):
                 _rank(nbest)
             elif s2s != FIRST_PASS:
                 _with_first_pass(nbest, s2s, place)
@@ -122,22 +124,6 @@ def read(
     return lists
 
 
-def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
-    """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
-    from rescore.formats.references import open_references, read_best
-
-    warnings = InputWarnings(bool(options.get("strict")))
-    source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
-    files = None if references is None else open_references(references, warnings)
-    is_text = not source.is_folder and (options.get("format_name") or sniff(source)) in (None, "text")
-    if files is not None and is_text:
-        lists = read_best(source, files)
-    else:
-        lists = read([path] if source.is_folder else [source], references=files, need_references=True, **options)
-    warnings.report()
-    return lists
-
-
 def from_json(value: Any, place: str) -> NbestList:
     """A list from JSON that is in memory, as a line of native JSON Lines has it: the border of requests and of Python,
     with the checks of files.
@@ -178,7 +164,7 @@ def sniff(source: Source) -> str | None:
     return next((name for name in FORMATS.names if FORMATS[name].sniff(source)), None)
 
 
-def _named(source: Source, options: ReadOptions | None) -> str | None:
+def named_table(source: Source, options: ReadOptions | None) -> str | None:
     """The kind of table whose first line has the name that --field text= gives."""
     text = options.values.get("fields", {}).get("text") if options else None
     first = source.head.partition("\n")[0].rstrip("\r") if text else ""

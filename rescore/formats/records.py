@@ -13,10 +13,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from rescore.errors import UserError, counted
 from rescore.files import loads
+from rescore.formats.audio import manifest_audio
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import grouped, identity_of, json_number, strip_markup
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
@@ -24,6 +26,8 @@ from rescore.options import Declared, option
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """Endings of keys that hold parts of a score, such as `am_score`."""
+PREDICTED = ("pred_text", "prediction", "predictions")
+"""Keys of hypotheses beside which `text` is the reference."""
 ROLES = ("id", "text", "score", "ref", "src")
 
 
@@ -71,7 +75,8 @@ class Records:
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """Records without an id are called after their place, from 1."""
         layout = self.with_fields(options.of(Fields).fields)
-        lists = (layout._list(value, number, place) for number, value, place in records_of(source))
+        folder = source.path.parent
+        lists = (layout._list(value, number, folder, place) for number, value, place in records_of(source))
         yield from grouped(lists, source.name)
 
     def with_fields(self, fields: Mapping[str, str]) -> Records:
@@ -82,7 +87,7 @@ class Records:
             known |= {"score": (fields["score"].removeprefix("-"),), "costs": fields["score"].startswith("-")}
         return replace(self, **known, columns=columns)
 
-    def _list(self, value: Any, number: int, place: str) -> tuple[str | None, NbestList]:
+    def _list(self, value: Any, number: int, folder: Path, place: str) -> tuple[str | None, NbestList]:
         """A record as a list, and its id if it is a single hypothesis, which further hypotheses may follow."""
         if isinstance(value, (str, list)):
             value = {self.text[0]: value}
@@ -105,6 +110,8 @@ class Records:
             self._source(value, place),
             provenance=self._provenance(hypotheses),
         )
+        if named != "audio_filepath" and isinstance(value.get("audio_filepath"), str):
+            nbest.audio = manifest_audio(value, identity, folder, place)
         return (identity if named and isinstance(value[key], str) else None), nbest
 
     def _entries(self, value: dict[str, Any], key: str, place: str) -> Iterator[tuple[Any, str]]:
@@ -167,7 +174,8 @@ class Records:
         return {name: Column.component(self.title) for name in sorted(names - self.columns.keys() - {FIRST_PASS})}
 
     def _references(self, value: dict[str, Any], text_key: str, place: str) -> tuple[str, ...]:
-        reference = next((value[name] for name in self.ref if name != text_key and value.get(name) is not None), None)
+        keys = (*self.ref, "text") if text_key in PREDICTED else self.ref
+        reference = next((value[name] for name in keys if name != text_key and value.get(name) is not None), None)
         texts = [] if reference is None else reference if isinstance(reference, list) else [reference]
         if any(not isinstance(text, str) for text in texts):
             raise UserError(f"{place}: the reference is {json.dumps(reference)[:40]}, not a text")
@@ -213,10 +221,10 @@ SOCKEYE = Records(
 )
 NEMO = Records(
     "NeMo manifest",
-    text=("beams", "pred_text"),
+    text=("beams", "pred_text", "prediction"),
     score=("score", "pred_score"),
-    id=("audio_filepath", "id"),
-    ref=("text",),
+    id=("id", "audio_filepath"),
+    ref=("text", "reference"),
     src=(),
     needs=("audio_filepath",),
 )
@@ -235,9 +243,8 @@ GENERIC = Records(
         "hypotheses",
         "hyp",
         "hypothesis",
+        *PREDICTED,
         "text",
-        "prediction",
-        "predictions",
         "transcript",
         "beams",
     ),

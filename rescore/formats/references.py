@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -129,6 +129,9 @@ class TextFile:
                 add_once(texts, name, (text,), f"{self.path}: line {number}")
         return texts
 
+    def numbered_texts(self) -> dict[str, tuple[str, ...]]:
+        return {str(number): (line,) for number, line in enumerate(self.lines, 1)}
+
     def of(self, ids: Sequence[str], escaped: bool = True) -> dict[str, tuple[str, ...]]:
         """The references of each utterance."""
         by_id = self.by_id
@@ -190,14 +193,14 @@ def _of_records(source: Source) -> dict[str, tuple[str, ...]]:
 
 
 def _of_manifest(source: Source) -> dict[str, tuple[str, ...]]:
-    """The texts of a NeMo manifest, as training reads it, by the names of their audio files."""
+    """The texts of a NeMo manifest, as training reads it, by their ids or the names of their audio files."""
     texts: dict[str, tuple[str, ...]] = {}
     for _, value, place in records_of(source):
         known = value if isinstance(value, dict) else {}
         audio, text = known.get("audio_filepath"), known.get("text")
         if not isinstance(audio, str) or not isinstance(text, str):
             raise UserError(f"{place}: expected an object with audio_filepath and text")
-        add_once(texts, identity_of(audio), (" ".join(text.split()),), place)
+        add_once(texts, identity_of(known.get("id", audio)), (" ".join(text.split()),), place)
     return texts
 
 
@@ -283,7 +286,7 @@ def read_best(source: Source, files: Sequence[TextFile]) -> list[NbestList]:
     Both are trn, or Kaldi text with the same ids, or plain with the same number of lines.
     """
     output = TextFile(source, output=True)
-    hypotheses = _with_ids(output, files[0]) or {str(place): (line,) for place, line in enumerate(output.lines, 1)}
+    hypotheses = _with_ids(output, files[0]) or output.numbered_texts()
     absent = [name for file in files for name in file.left_out(list(hypotheses))]
     if absent:
         raise UserError(
@@ -291,9 +294,14 @@ def read_best(source: Source, files: Sequence[TextFile]) -> list[NbestList]:
             "give an output of the whole set"
         )
     texts = read_references(files, list(hypotheses))
+    return [replace(nbest, references=texts[nbest.id]) for nbest in best_lists(hypotheses)]
+
+
+def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
+    """1-best texts by id as lists of one hypothesis."""
     return [
-        NbestList(name, [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})], texts[name])
-        for name, (text,) in hypotheses.items()
+        NbestList(name, [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})])
+        for name, (text,) in texts.items()
     ]
 
 

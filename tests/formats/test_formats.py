@@ -189,7 +189,10 @@ LINE = '{"id": "u", "hyps": [{"text": "a", "score": -1}]}'
         ('{"u": {"hyp_1": {"score": NaN, "text": "a"}}}', "utterance u, hypothesis 1: score s2s is nan"),
         ('{"u": {"hyp_1": {"score": Infinity, "text": "a"}}}', "score s2s is inf"),
         ('{"u": {"hyp_1": {"score": "-1", "text": "a"}}}', "utterance u, hyp_1: score: expected float, got str"),
-        ('{"u": {"hyp_1": {"text": "a", "scores": {"tta": -1}}}}', "hypothesis 1: no first-pass score"),
+        (
+            '{"u": {"hyp_1": {"text": "a", "scores": {"tta": -1}}, "hyp_2": {"text": "b", "scores": {"tta": -1}}}}',
+            "hypothesis 1: no first-pass score",
+        ),
         ('{"u": {"hyp_1": {"score": -1}}}', "hyp_1: object missing required field text"),
         ('{"u": {"ref": "a", "hyp_1": {"score": 0, "text": "a"}}, "u": {}}', "u is duplicated"),
         ('{"utts": {"u": {"output": [{"text": "A"}]}}}', 'no "rec_text"'),

@@ -1,0 +1,131 @@
+"""Outputs of several systems for the same utterances: lists of each system, and the match of their utterances."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from rescore import formats
+from rescore.errors import UserError, counted
+from rescore.formats.outputs import is_text
+from rescore.formats.references import TextFile, best_lists
+from rescore.formats.source import InputWarnings, ReadOptions, Source
+from rescore.formats.text import are_numbers, identity_of
+from rescore.nbest import FIRST_PASS, NbestList
+
+log = logging.getLogger(__name__)
+
+
+def read_system(
+    path: str,
+    *,
+    format_name: str | None = None,
+    s2s: str = FIRST_PASS,
+    strict: bool = False,
+    options: ReadOptions | None = None,
+) -> list[NbestList]:
+    """The output of one system: N-best lists of any format, or a 1-best text as lists of one hypothesis.
+
+    The arguments are those of `rescore.formats.read`. A text without ids gets the numbers of its lines as ids.
+    """
+    warnings = InputWarnings(strict)
+    source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
+    if is_text(source, format_name, options):
+        lists = _texts(source)
+    else:
+        sources = [path] if source.is_folder else [source]
+        lists = formats.read(sources, format_name=format_name, s2s=s2s, strict=strict, options=options)
+        if all(len(nbest.hypotheses) == 1 for nbest in lists):
+            lists = [_without_more(nbest) for nbest in lists]
+    warnings.report()
+    return lists
+
+
+def _without_more(nbest: NbestList) -> NbestList:
+    """A list of one hypothesis without numbers beside its score, such as a duration in a table."""
+    (text,) = nbest.hypotheses
+    kept = {name: score for name, score in text.scores.items() if name == FIRST_PASS or name in nbest.provenance}
+    return replace(nbest, hypotheses=[replace(text, scores=kept)])
+
+
+def _texts(source: Source) -> list[NbestList]:
+    """The lists of a 1-best text: trn, Kaldi text, or plain lines."""
+    file = TextFile(source, output=True)
+    if file.by_id is not None or file.has_ids:
+        return best_lists(file.by_id or file.kaldi_texts())
+    commas = {line.count(",") for line in file.lines}
+    if "\t" in file.lines[0] or (len(commas) == 1 and commas.pop() > 1):
+        raise UserError(
+            f"{source.name}: which column has the texts? Say it with --field text=NAME ({file.lines[0][:80]})"
+        )
+    return best_lists(file.numbered_texts())
+
+
+def align_systems(systems: Mapping[str, Sequence[NbestList]]) -> dict[str, list[NbestList]]:
+    """The lists of each system with the ids of the first system, in its order; a system may lack utterances.
+
+    Utterances are matched by id, else by audio file, else by order where the references of both systems are equal.
+    Lists that are only numbered are matched by number, with a warning where no references confirm the match.
+
+    Raises:
+        UserError: the utterances of a system do not match those of the first system.
+    """
+    (name, first), *others = systems.items()
+    aligned = {name: list(first)} | {other: _matched(name, first, other, lists) for other, lists in others}
+    ids = dict.fromkeys(nbest.id for lists in aligned.values() for nbest in lists)
+    for other, lists in aligned.items():
+        if absent := len(ids) - len(lists):
+            log.warning("%s: %d of %d utterances are missing; the other systems decide", other, absent, len(ids))
+    return aligned
+
+
+def _matched(name: str, first: Sequence[NbestList], other: str, lists: Sequence[NbestList]) -> list[NbestList]:
+    """The lists of another system with the ids of the first, in its order; then those that the first lacks."""
+    both = f"{name} and {other}"
+    mine, theirs = [nbest.id for nbest in first], [nbest.id for nbest in lists]
+    if are_numbers(mine) and are_numbers(theirs):
+        if mine == theirs and not all(nbest.references for nbest in (*first, *lists)):
+            log.warning("%s: their utterances have no ids; those with the same number were matched", both)
+            return list(lists)
+    else:
+        for key in (_id, _audio):
+            known = {key(nbest): nbest for nbest in first}
+            found = {key(nbest): nbest for nbest in lists}
+            shared = [place for place in known if place in found]
+            if shared and len(known) == len(first) and len(found) == len(lists):
+                _check_references([(known[place], found[place]) for place in shared], both)
+                left = [nbest for place, nbest in found.items() if place not in known]
+                return [*(replace(found[place], id=known[place].id) for place in shared), *left]
+    references = [nbest.references for nbest in first]
+    if all(references) and references == [nbest.references for nbest in lists]:
+        return [replace(nbest, id=name) for name, nbest in zip(mine, lists, strict=True)]
+    raise UserError(
+        f"{both}: their utterances do not match ({counted(len(mine), 'utterance')} such as {mine[0]}, and "
+        f"{len(theirs):,} such as {theirs[0]}): no common ids or audio files, and not the same references in the same "
+        "order; give each utterance an id"
+    )
+
+
+def _id(nbest: NbestList) -> object:
+    return nbest.id
+
+
+def _audio(nbest: NbestList) -> object:
+    """The name of the audio file and the start; a list without a recording is called after its audio file."""
+    return (identity_of(nbest.audio.path), nbest.audio.start) if nbest.audio else (nbest.id, 0.0)
+
+
+def _check_references(pairs: Sequence[tuple[NbestList, NbestList]], both: str) -> None:
+    """Check that most utterances with one name have the same reference, apart from case and punctuation."""
+    known = [(one, two) for one, two in pairs if one.references and two.references]
+    differ = [one.id for one, two in known if _letters(one.references[0]) != _letters(two.references[0])]
+    message = f"{both}: {len(differ):,} of {counted(len(known), 'reference')} differ (first: {', '.join(differ[:1])})"
+    if 2 * len(differ) > len(known):
+        raise UserError(f"{message}: the same id names different utterances; give outputs for the same set")
+    if differ:
+        log.warning("%s; the references of the first system count", message)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
