@@ -62,7 +62,7 @@ class Normaliser(Declared):
             if getattr(self, name):
                 from rescore.metrics.whisper import normaliser  # here: most runs have no such normaliser
 
-                text = normaliser(name)(text)
+                text = " ".join(map(normaliser(name), text.split("\n")))  # line by line
         if not self.case_sensitive:
             text = text.lower()
         if self.split_hyphens:

@@ -332,8 +332,8 @@ def test_whole_recordings_are_measured_as_one_utterance(tmp_path: Path, caplog: 
     lists = measured_recordings(str(tmp_path / "out"), str(tmp_path / "ref"))
     assert "no output for recording q" in caplog.text
     texts = {nbest.id: (nbest.hypotheses[0].text, nbest.references[0]) for nbest in lists}
-    assert texts == {"r": ("a b x d e", "a b c d f"), "q": ("", "z")}
-    (tmp_path / "other").write_text("p-00001 a\n", encoding="utf-8")
+    assert texts == {"r": ("a b x \nd e", "a b \nc d \nf"), "q": ("", "z")}
+    (tmp_path / "other").write_text("p-00001 a\np-00002 b\n", encoding="utf-8")
     with pytest.raises(UserError, match="no reference for recording p"):
         measured_recordings(str(tmp_path / "other"), str(tmp_path / "ref"))
 

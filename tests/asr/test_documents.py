@@ -96,5 +96,5 @@ def test_replaced() -> None:
 
 
 def test_a_ctm_without_times_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="line 1: expected `recording channel start duration word`"):
+    with pytest.raises(UserError, match="line 1: time is 'x', not a number"):
         list(parts(document(tmp_path, "a 1 x y word\n"), "ctm"))

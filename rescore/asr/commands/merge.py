@@ -85,13 +85,16 @@ def combine_command(own: Systems, config: RunConfig) -> None:
     """
     from rescore import formats
     from rescore.asr.combine import combine
-    from rescore.asr.formats.whole import read_recordings
+    from rescore.asr.formats.whole import Recording, closest_readings, read_systems
     from rescore.asr.merge import system_names
     from rescore.metrics.normalise import EXACT
     from rescore.plan import metrics_of
 
     names = system_names(own.systems, own.name, len(own.systems))
-    recordings = {key: read_recordings(path, own.strict) for key, path in zip(names, own.systems, strict=True)}
-    references = read_recordings(own.ref, own.strict) if own.ref else None
+    read = read_systems([*own.systems, *([own.ref] if own.ref else [])], own.strict)
+    recordings = dict(zip(names, read, strict=False))
+    expected = read[-1] if own.ref else {}
+    first = recordings[names[0]]
+    references = {name: closest_readings(one, first.get(name, Recording())) for name, one in expected.items()} or None
     normaliser = metrics_of(options.with_one_metric(options.configured(config)), [])[0].words or EXACT
     formats.write(combine(recordings, normaliser, references), own.output)

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from rescore.asr.formats import contents
+from rescore.asr.formats.contents import TRN, CtmWord, ctm_word, cues
 from rescore.errors import UserError
 from rescore.formats.source import Source
-from rescore.formats.text import begin_with_ids, stem_of
+from rescore.formats.text import as_number, stem_of
 from rescore.formats.times import spread
 
 KINDS = ("plain", "kaldi", "trn", "ctm", "srt")
 """Formats that can be read and written back."""
-PAUSE, MOST_WORDS = 1.0, 200
-"""In a CTM, a text ends at a silence of this many seconds, or at this number of words."""
 
 
 class Replacement(NamedTuple):
@@ -58,29 +58,14 @@ def replaced(text: str, replacements: Iterable[Replacement]) -> str:
 
 def kind_of(source: Source) -> str:
     """The format of a document, from its beginning."""
-    if source.is_folder:
-        raise UserError(f"{source.name}: is a folder; give a file with texts")
-    if source.peek.root:
+    kind = contents.kind_of(source)
+    if kind == "json":
         raise UserError(
             f"{source.name}: is JSON; correct its words as CTM: rescore rerank {source.name} --best words.ctm"
         )
-    lines = [line for line in source.head.split("\n") if line.strip() and not line.startswith(";;")]
-    if len(source.head) >= 1 << 15 and len(lines) > 1:
-        lines.pop()  # it may be cut
-    if source.head.startswith("WEBVTT") or any(_CUE.match(line) for line in lines[:3]):
-        return "srt"
-    if lines and all(_CTM.fullmatch(line.strip()) for line in lines):
-        return "ctm"
-    if lines and all(_TRN.search(line) for line in lines):
-        return "trn"
-    if begin_with_ids(lines) and (len(lines) > 1 or set(lines[0].split()[0]) & set("-_")):
-        return "kaldi"
-    return "plain"
+    return kind if kind in KINDS else "plain"
 
 
-_CUE = re.compile(r"\s*(?:\d+:)?\d\d:\d\d[.,]\d{3} --> ")
-_CTM = re.compile(r"\S+\s+\S+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s+\S+)*")
-_TRN = re.compile(r"\(([^\s()]+)\)\s*$")
 _ID = re.compile(r"\s*(\S+)\s*")
 
 
@@ -107,7 +92,7 @@ def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
     if not line.strip() or (kind == "trn" and line.startswith(";;")):
         return _verbatim(f"{line}\n")
     name, recording, begin, end = str(number), stem, 0, len(line)
-    match = {"trn": _TRN.search, "kaldi": _ID.match}[kind](line) if kind != "plain" else None
+    match = {"trn": TRN.search, "kaldi": _ID.match}[kind](line) if kind != "plain" else None
     if match:
         name, recording = match[1], recording_of(match[1])
         begin, end = (0, match.start()) if kind == "trn" else (match.end(), end)
@@ -117,25 +102,15 @@ def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
 
 def _subtitle_parts(source: Source) -> Iterator[Part]:
     """One part for each cue: its lines of text, as one text, up to the empty line."""
-    waiting: list[str] = []
-    number, inside = 0, False
+    number = 0
+    for span, lines in cues(source):
+        text = "\n".join(lines)
+        number += span is not None
+        yield _cue_part(str(number), stem_of(source), text) if span else _verbatim(f"{text}\n")
 
-    def cue() -> Part:
-        text = "\n".join(waiting)
-        return Part(Text(str(number), stem_of(source), text), lambda changes: replaced(text, changes) + "\n")
 
-    for line in source.lines():
-        if inside and line.strip():
-            waiting.append(line)
-            continue
-        if waiting:
-            yield cue()
-            waiting = []
-        inside = bool(_CUE.match(line))
-        number += inside
-        yield _verbatim(f"{line}\n")
-    if waiting:
-        yield cue()
+def _cue_part(name: str, recording: str, text: str) -> Part:
+    return Part(Text(name, recording, text), lambda changes: replaced(text, changes) + "\n")
 
 
 def _places(words: Sequence[str], changes: Sequence[Replacement]) -> list[tuple[int, int, list[str]]]:
@@ -153,44 +128,39 @@ def _places(words: Sequence[str], changes: Sequence[Replacement]) -> list[tuple[
 
 def _ctm_parts(source: Source) -> Iterator[Part]:
     """One part for each stretch of words of a channel without a long silence; other lines stay as they are."""
-    waiting: list[list[str]] = []
-    end = 0.0
+    waiting: list[CtmWord] = []
     for number, line in enumerate(source.lines(), 1):
-        fields = line.split()
-        is_word = len(fields) >= 5 and not line.startswith(";;")
-        try:
-            start, duration, *_ = map(float, fields[2:4] + fields[5:6]) if is_word else (end, 0.0)
-        except ValueError:
-            expected = "`recording channel start duration word` and perhaps a confidence"
-            raise UserError(f"{source.name}: line {number}: expected {expected}") from None
-        goes_on = is_word and waiting and waiting[-1][:2] == fields[:2] and start - end <= PAUSE
-        if waiting and not (goes_on and len(waiting) < MOST_WORDS):
+        place = f"{source.name}: line {number}"
+        if (word := ctm_word(line, place)) and len(word.cells) > 5:
+            as_number(word.cells[5], place, "confidence")
+        same = word and waiting and waiting[-1].cells[:2] == word.cells[:2]
+        if waiting and not (word and same and word.goes_on(waiting[-1].end, len(waiting))):
             yield _ctm_part(waiting)
             waiting = []
-        if is_word:
-            waiting.append(fields)
-            end = start + duration
+        if word:
+            waiting.append(word)
         else:
             yield _verbatim(f"{line}\n")
     if waiting:
         yield _ctm_part(waiting)
 
 
-def _ctm_part(rows: list[list[str]]) -> Part:
-    words = [row[4] for row in rows]
+def _ctm_part(words: list[CtmWord]) -> Part:
+    rows = [word.cells for word in words]
 
     def render(changes: Sequence[Replacement]) -> str:
         lines, done = [], 0
-        for first, last, new in _places(words, changes):
+        for first, last, new in _places([word.word for word in words], changes):
             lines += rows[done:first]
-            spans = [(float(row[2]), float(row[2]) + float(row[3])) for row in rows[first:last]]
+            spans = [(word.start, word.end) for word in words[first:last]]
             if len(spans) != len(new):  # the new words share the time by letters
                 spans = spread(new, (spans[0][0], spans[-1][1]))
             confidence = min((row[5:6] for row in rows[first:last]), key=lambda cells: [*map(float, cells)])
-            for word, (start, end) in zip(new, spans, strict=True):
-                lines.append([*rows[first][:2], f"{start:.2f}", f"{end - start:.2f}", word, *confidence])
+            for written, (start, end) in zip(new, spans, strict=True):
+                lines.append([*rows[first][:2], f"{start:.2f}", f"{end - start:.2f}", written, *confidence])
             done = last
         return "".join(" ".join(row) + "\n" for row in [*lines, *rows[done:]])
 
+    text = " ".join(word.word for word in words)
     recording = rows[0][0]
-    return Part(Text(f"{recording}-{rows[0][2]}", recording, " ".join(words)), render)
+    return Part(Text(f"{recording}-{rows[0][2]}", recording, text), render)

@@ -1,24 +1,33 @@
-"""Whole recordings as recognisers write them: CTM, STM, subtitles, plain text, or any format of N-best lists."""
+"""Whole recordings as recognisers write them: CTM, STM, subtitles, trn, Kaldi text, plain text, or N-best lists.
+
+A recording is made of pieces: segments, cues, lines, lists, or stretches of a CTM without a long silence. A piece names
+its recording, or has the id of an utterance; the names of the recordings in the other systems then tell the recording.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import NamedTuple
+
+from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
+from rescore.asr.formats.contents import TRN, CtmWord, Span, ctm_word, cue_words, cues, kind_of
 from rescore.errors import UserError
+from rescore.formats.references import readings
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import as_number, stem_of, undo_entities
+from rescore.formats.text import split_id, stem_of
 from rescore.formats.times import spread
+from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
 log = logging.getLogger(__name__)
-
-Span = tuple[float, float]
 
 
 @dataclass(slots=True)
@@ -28,143 +37,261 @@ class Recording:
     words: list[str] = field(default_factory=list)
     times: list[Span] = field(default_factory=list)
     """Start and end of each word, in seconds; empty if the file has none."""
+    ends: list[int] = field(default_factory=list)
+    """Number of words up to the end of each piece."""
+    unscored: list[Span] = field(default_factory=list)
+    """Segments of a reference that are not measured."""
+
+    @property
+    def pieces(self) -> list[tuple[int, int]]:
+        """The first and the last word (exclusive) of each piece."""
+        return [(first, last) for first, last in pairwise([0, *self.ends, len(self.words)]) if first < last]
 
     @property
     def text(self) -> str:
-        return " ".join(self.words)
+        """The words; each piece is a line, which is normalised by itself."""
+        # With a blank before the line end, sacreBLEU does not join a hyphen there with the next line.
+        return " \n".join(" ".join(self.words[slice(*piece)]) for piece in self.pieces)
 
     def add(self, words: Sequence[str], times: Sequence[Span]) -> None:
-        """Append words; from the first words without times on, the recording has none."""
+        """Append a piece; from the first words without times on, the recording has none."""
         if len(self.times) == len(self.words) and len(times) == len(words):
             self.times += times
         else:
             self.times.clear()
         self.words += words
+        self.ends.append(len(self.words))
+
+    def without(self, spans: Sequence[Span]) -> Recording:
+        """The recording without the words in some stretches of time."""
+        rest = Recording()
+        keep = [not any(first <= (start + end) / 2 < last for first, last in spans) for start, end in self.times]
+        for first, last in self.pieces:
+            kept = [place for place in range(first, last) if keep[place]]
+            rest.add([self.words[place] for place in kept], [self.times[place] for place in kept])
+        return rest
+
+
+class _Piece(NamedTuple):
+    name: str
+    """The recording, or the id of an utterance."""
+    words: list[str]
+    times: Sequence[Span] = ()
+    channel: str = ""
+    is_id: bool = False
+
+
+class _File(NamedTuple):
+    place: str
+    stem: str
+    pieces: list[_Piece]
+    by_id: Sequence[_Piece] = ()
+    """The pieces of a text, if the first words of its lines are ids. Other systems tell whether they are."""
+    has_ids: bool = False
+    """Whether these words look like ids."""
 
 
 def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recording]:
-    """The recordings of one system by name.
+    """The recordings of one system by name."""
+    return read_systems([path], strict)[0]
 
-    A folder has one file per recording. CTM, STM and N-best lists say which recording a line belongs to; any other file
-    is one recording, called after the file without its ending.
+
+def read_systems(paths: Sequence[str | Path], strict: bool = False) -> list[dict[str, Recording]]:
+    """The recordings of each system by name.
+
+    A folder has one file per recording. CTM, STM and N-best lists name the recording of a line; trn and Kaldi text have
+    ids; any other file is one recording, called after the file without its ending. If any system has two channels of a
+    recording, each channel is a recording in all systems.
     """
     warnings = InputWarnings(strict)
-    recordings: dict[str, Recording] = {}
-    for file in Source(path, warnings).files():
-        for name, recording in _read_file(file).items():
-            if name in recordings:
-                raise UserError(f"{file.name}: recording {name} is in another file, too; give each recording once")
-            recordings[name] = recording
+    systems = [[_read_file(file) for file in Source(path, warnings).files()] for path in paths]
     warnings.report()
-    if not recordings:
-        raise UserError(f"{path}: no recording in it; give a file or a folder with CTM, STM, SRT, VTT, JSON or text")
+    names = [{piece.name for file in files for piece in (*file.pieces, *file.by_id)} for files in systems]
+    others = [set().union(*names[:rank], *names[rank + 1 :]) for rank in range(len(names))]
+    systems = [
+        [file._replace(pieces=_pieces(file, known)) for file in files]
+        for files, known in zip(systems, others, strict=True)
+    ]
+    every = [[piece for file in files for piece in file.pieces] for files in systems]
+    known = {piece.name for pieces in every for piece in pieces if not piece.is_id}
+    channels = [{(piece.name, piece.channel) for piece in pieces if piece.channel} for pieces in every]
+    split = {name for pairs in channels for name, number in Counter(name for name, _ in pairs).items() if number > 1}
+    found = [_joined(files, known, split) for files in systems]
+    if empty := [path for path, recordings in zip(paths, found, strict=True) if not recordings]:
+        raise UserError(
+            f"{empty[0]}: no recording in it; give a file or a folder with CTM, STM, SRT, VTT, JSON, trn or text"
+        )
+    return found
+
+
+def _pieces(file: _File, others: Set[str]) -> list[_Piece]:
+    """The pieces of a file, by their ids if most ids are known by other systems, or if `rescore combine` wrote them."""
+    ids = [piece.name for piece in file.by_id]
+    known = sum(_recording_of(name, others) in others for name in ids)
+    if 2 * known > len(ids) and (file.has_ids or file.stem not in others):
+        return list(file.by_id)
+    numbers: Counter[str] = Counter()
+    for name, _, number in (name.rpartition("-") for name in ids):
+        numbers[name] += 1
+        if not name or number != f"{numbers[name]:05}":
+            return file.pieces
+    if len(ids) < 2:
+        return file.pieces
+    return [piece._replace(name=piece.name.rpartition("-")[0], is_id=False) for piece in file.by_id]
+
+
+def _recording_of(name: str, known: Set[str]) -> str:
+    """The known recording of an utterance: the longest beginning of its id; the id itself if none is known."""
+    beginnings = (name[: mark.start()] for mark in reversed([*re.finditer("[-_]", name)]))
+    return next((beginning for beginning in (name, *beginnings) if beginning in known), name)
+
+
+def _joined(files: Sequence[_File], known: Set[str], split: Set[str]) -> dict[str, Recording]:
+    """The recordings of a system.
+
+    Args:
+        known: the recordings that any system names. split: the recordings whose channels are recordings.
+    """
+    where: dict[str, str] = {}
+    recordings: dict[str, Recording] = {}
+    for file in files:
+        for piece in file.pieces:
+            name = _recording_of(piece.name, known) if piece.is_id else piece.name
+            of_channel = f"{name}-{piece.channel}"
+            if piece.channel and (name in split or of_channel in known):
+                name = of_channel
+            if where.setdefault(name, file.place) != file.place:
+                raise UserError(f"{file.place}: recording {name} is in another file, too; give each recording once")
+            recording = recordings.setdefault(name, Recording())
+            if [word.lower() for word in piece.words] == [_UNSCORED]:
+                recording.unscored += piece.times
+            else:
+                recording.add(piece.words, piece.times)
     return recordings
 
 
-def _read_file(source: Source) -> dict[str, Recording]:
-    ending = Path(source.name.removesuffix(".gz")).suffix.lower()
-    reader = {".ctm": _ctm, ".stm": _stm, ".srt": _subtitles, ".vtt": _subtitles}.get(ending)
-    if reader is not None:
-        return reader(source)
-    if source.peek.root:
-        return _lists(formats.iterate([source]))
-    lines = [line for _, line in source.filled()]
-    named: dict[str, Recording] = {}
-    pieces = [_PIECE.match(line) for line in lines]
-    for line, piece in zip(lines, pieces, strict=True):
-        name, text = (piece[1], line[piece.end() :]) if piece and all(pieces) else (stem_of(source), line)
-        named.setdefault(name, Recording()).add(text.split(), ())
-    return named or {stem_of(source): Recording()}
+_UNSCORED = "ignore_time_segment_in_scoring"
+"""The text of a segment of STM that sclite does not measure."""
 
 
-_PIECE = re.compile(r"(\S+)-\d{5,9}(?=\s|$)")
-"""The id of a piece of `rescore.asr.combine`, at the beginning of a line of Kaldi text."""
+def _read_file(source: Source) -> _File:
+    kind, stem = kind_of(source), stem_of(source)
+    if kind in _READERS:
+        return _File(source.name, stem, list(_READERS[kind](source)))
+    lines = [line for _, line in source.filled() if not (kind == "trn" and line.startswith(";;"))]
+    texts = [_Piece(stem, line.split()) for line in lines] or [_Piece(stem, [])]
+    if kind == "trn":
+        matches = [(line, match) for line in lines if (match := TRN.search(line))]
+        by_id = [_Piece(match[1], line[: match.start()].split(), is_id=True) for line, match in matches]
+        is_trn = len(lines) == len(by_id) and (len(lines) > 1 or ".trn" in source.path.name)
+        return _File(source.name, stem, by_id) if is_trn else _File(source.name, stem, texts, by_id)
+    by_id = [_Piece(name, text.split(), is_id=True) for name, text in map(split_id, lines)]
+    if len({piece.name for piece in by_id}) < len(by_id) or any(re.fullmatch(r"\d+\W?", piece.name) for piece in by_id):
+        by_id = []  # they are repeated, or number the lines
+    return _File(source.name, stem, texts, by_id, kind == "kaldi")
+
+
+def closest_readings(reference: Recording, heard: Recording) -> Recording:
+    """A reference with the alternatives (`{ a / b }`) that are closest to an output, which may differ in each piece."""
+    texts = [readings(" ".join(reference.words[slice(*piece)]), "reference") for piece in reference.pieces]
+    longest = [max(each, key=lambda text: len(text.split())).lower().split() for each in texts]
+    where: list[int] = []
+    output = [word.lower() for word in heard.words]
+    for change in Levenshtein.opcodes([word for words in longest for word in words], output):
+        replaced = list(range(change.dest_start, change.dest_end))
+        where += replaced if change.tag in ("equal", "replace") else []
+        where += [change.dest_start] * (change.src_end - change.src_start) if change.tag == "delete" else []
+    ends = [*where, len(output)]
+    places = [ends[end] for end in accumulate(map(len, longest), initial=0)]
+    result = Recording(unscored=reference.unscored)
+    for piece, choice, span in zip(reference.pieces, texts, pairwise(places), strict=True):
+        words = Normaliser().closest(choice, " ".join(output[slice(*span)])).split()
+        times = reference.times[slice(*piece)]
+        result.add(words, spread(words, (times[0][0], times[-1][1])) if times and len(choice) > 1 else times)
+    return result
 
 
 def measured_recordings(path: str, references: str, strict: bool = False) -> list[NbestList]:
     """Each recording of the references as a list with one hypothesis; empty, with a warning, if the output lacks it."""
-    outputs, expected = read_recordings(path, strict), read_recordings(references, strict)
+    outputs, expected = read_systems([path, references], strict)
     if unknown := sorted(outputs.keys() - expected.keys()):
         raise UserError(f"{references}: no reference for recording {unknown[0]} of {path}")
     if absent := sorted(expected.keys() - outputs.keys()):
         log.warning(
             "%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], len(absent)
         )
-    texts = {name: outputs[name].text if name in outputs else "" for name in expected}
-    return [
-        NbestList(name, [Hypothesis(texts[name], {FIRST_PASS: 0.0})], (whole.text,), recording=name)
-        for name, whole in expected.items()
-    ]
+    lists = []
+    for name, reference in expected.items():
+        heard = outputs.get(name, Recording())
+        if reference.unscored and heard.times:
+            heard = heard.without(reference.unscored)
+        elif reference.unscored and heard.words:
+            log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
+        texts = (closest_readings(reference, heard).text,)
+        lists.append(NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], texts, recording=name))
+    return lists
 
 
-def _ctm(source: Source) -> dict[str, Recording]:
-    """`recording channel start duration word [confidence]`; two channels of a recording are two recordings."""
-    channels: dict[tuple[str, str], Recording] = {}
+def _ctm(source: Source) -> Iterator[_Piece]:
+    """`recording channel start duration word [confidence]`."""
+    pieces: dict[tuple[str, str], list[CtmWord]] = {}
     for place, line in source.filled():
-        cells = line.split()
-        if cells[0].startswith(";;"):
+        word = ctm_word(line, place)
+        if word is None:
             continue
-        if len(cells) not in (5, 6):
-            raise UserError(f"{place}: not CTM: expected `recording channel start duration word [confidence]`")
-        start, duration = (as_number(cell, place, "time") for cell in cells[2:4])
-        if duration < 0:
-            raise UserError(f"{place}: a duration is 0 or more, in seconds")
-        channels.setdefault((cells[0], cells[1]), Recording()).add([cells[4]], [(start, start + duration)])
-    number = Counter(name for name, _ in channels)
-    return {name if number[name] == 1 else f"{name}-{channel}": words for (name, channel), words in channels.items()}
+        key = word.cells[0], word.cells[1]
+        waiting = pieces.setdefault(key, [])
+        if waiting and not word.goes_on(waiting[-1].end, len(waiting)):
+            yield _ctm_piece(waiting)
+            waiting.clear()
+        waiting.append(word)
+    yield from map(_ctm_piece, pieces.values())
 
 
-_STM = re.compile(r"(\S+) \S+ \S+ (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
+def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
+    name, channel = words[0].cells[:2]
+    return _Piece(name, [word.word for word in words], [(word.start, word.end) for word in words], channel)
 
 
-def _stm(source: Source) -> dict[str, Recording]:
+_STM = re.compile(r"(\S+) (\S+) \S+ (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
+
+
+def _stm(source: Source) -> list[_Piece]:
     """The words of a segment share its time by letters; segments are sorted by their start."""
-    segments: list[tuple[float, float, str, list[str]]] = []
+    segments: list[tuple[float, _Piece]] = []
     for place, line in source.filled():
         if line.startswith(";;"):
             continue
         match = _STM.fullmatch(" ".join(line.split()))
         if match is None:
             raise UserError(f"{place}: not stm: expected `file channel speaker start end text`")
-        segments.append((float(match[2]), float(match[3]), match[1], (match[4] or "").split()))
-    named: dict[str, Recording] = {}
-    for start, end, name, words in sorted(segments, key=lambda segment: segment[0]):
-        named.setdefault(name, Recording()).add(words, spread(words, (start, end)))
-    return named
+        words, start = (match[5] or "").split(), float(match[3])
+        segments.append((start, _Piece(match[1], words, spread(words, (start, float(match[4]))), match[2])))
+    return [piece for _, piece in sorted(segments, key=lambda segment: segment[0])]
 
 
-_CUE = re.compile(r"((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")
-_TAG = re.compile(r"<[^<>]*>")
-
-
-def _subtitles(source: Source) -> dict[str, Recording]:
-    """The words of a cue share its time by letters; tags are left out."""
-    recording = Recording()
-    span: Span | None = None
-    for line in source.lines():
-        if match := _CUE.match(line.strip()):
-            span = _seconds(match[1]), _seconds(match[2])
-        elif not line.strip():
-            span = None
-        elif span is not None:
-            words = undo_entities(_TAG.sub("", line)).split()
-            recording.add(words, spread(words, span))
-    if not recording.words and "-->" not in source.head:
+def _subtitles(source: Source) -> list[_Piece]:
+    """The words of a cue share its time by letters."""
+    timed = [(cue_words(lines), span) for span, lines in cues(source) if span]
+    if not timed and "-->" not in source.head:
         raise UserError(f"{source.name}: no subtitle in it; expected lines `00:00:01.000 --> 00:00:02.500`")
-    return {stem_of(source): recording}
+    return [_Piece(stem_of(source), words, spread(words, span)) for words, span in timed] or [
+        _Piece(stem_of(source), [])
+    ]
 
 
-def _seconds(clock: str) -> float:
-    seconds = 0.0
-    for part in clock.replace(",", ".").split(":"):
-        seconds = 60 * seconds + float(part)
-    return seconds
-
-
-def _lists(lists: Iterator[NbestList]) -> dict[str, Recording]:
-    """The best hypothesis of each list, joined in the order of the file."""
-    named: dict[str, Recording] = {}
-    for nbest in lists:
+def _lists(source: Source) -> Iterator[_Piece]:
+    """The best hypothesis of each list, in the order of the file."""
+    for nbest in formats.iterate([source]):
         best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
-        named.setdefault(nbest.recording or nbest.id, Recording()).add(best.text.split(), best.times)
-    return named
+        is_id = nbest.recording is None and nbest.id != stem_of(source)
+        yield _Piece(nbest.recording or nbest.id, best.text.split(), best.times, is_id=is_id)
+
+
+_READERS: Mapping[str, Callable[[Source], Iterable[_Piece]]] = {
+    "json": _lists,
+    "ctm": _ctm,
+    "stm": _stm,
+    "srt": _subtitles,
+}
+"""Readers of the files that name their recordings, by the format."""

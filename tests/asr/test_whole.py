@@ -1,0 +1,184 @@
+"""Files of whole recordings: the format by the contents, and the recordings, channels and pieces in them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rescore.asr.combine import combine
+from rescore.asr.formats.whole import closest_readings, measured_recordings, read_recordings, read_systems
+from rescore.metrics.base import text_value
+from rescore.metrics.normalise import Normaliser
+from rescore.metrics.wer import ErrorRate
+
+STM = ";; a comment\ntalk A s1 0.00 1.00 hello there\ntalk A s2 1.00 2.00 <o,f0,male> good bye\n"
+CTM = "talk 1 0.00 0.30 hello\ntalk 1 0.40 0.30 there\ntalk 1 1.10 0.30 good\ntalk 1 1.50 0.30 bye\n"
+
+
+def files(folder: Path, **texts: str) -> list[Path]:
+    """Files in a folder; `__` stands for the dot in a name."""
+    paths = [folder / name.replace("__", ".") for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_text(text, encoding="utf-8")
+    return paths
+
+
+def wer(output: Path, reference: Path, normaliser: Normaliser | None = None) -> float:
+    lists = measured_recordings(str(output), str(reference))
+    return text_value(ErrorRate(normaliser), lists, [nbest.hypotheses[0].text for nbest in lists])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "talk-1 hello there\ntalk-2 good bye\n",
+        "hello there (talk-1)\ngood bye (talk-2)\n",
+        "talk-00001 hello there\ntalk-00002 good bye\n",
+        "talk hello there good bye\n",
+        "hello there good bye (talk)\n",
+        '{"id": "talk-1", "hyps": [{"text": "hello there", "score": 0}]}\n'
+        '{"id": "talk-2", "hyps": [{"text": "good bye", "score": 0}]}\n',
+        CTM,
+    ],
+)
+def test_ids_tell_the_recordings_of_the_reference(text: str, tmp_path: Path) -> None:
+    output, reference = files(tmp_path, hyp=text, ref=STM)
+    assert wer(output, reference) == 0.0
+
+
+@pytest.mark.parametrize("form", ["{} {}\n", "{1} ({0})\n"])
+def test_a_recording_on_each_line(form: str, tmp_path: Path) -> None:
+    """The ids are no words."""
+    spoken = {"call-a": "one two three four", "call-b": "five six seven eight"}
+    heard = spoken | {"call-b": "five six seven nine"}
+    output, reference = (
+        files(tmp_path, **{name: "".join(form.format(*each) for each in texts.items())})[0]
+        for name, texts in (("x__trn", heard), ("y__trn", spoken))
+    )
+    if form.startswith("{} "):
+        output, reference = output.rename(tmp_path / "x"), reference.rename(tmp_path / "y")
+    assert read_systems([output, reference])[0].keys() == spoken.keys()
+    assert wer(output, reference) == 12.5
+
+
+@pytest.mark.parametrize(
+    "text", ["ISO-27001 is a norm\n", "thank you (applause)\n", "talk is cheap\n", "1. go\n2. come\n", "ISO-00001 x\n"]
+)
+def test_words_at_the_edge_of_lines_are_no_ids(text: str, tmp_path: Path) -> None:
+    """Also beside another system with the same words."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        files(tmp_path / folder, talk__txt=text)
+    for recordings in read_systems([tmp_path / "a", tmp_path / "b"]):
+        assert {name: recording.words for name, recording in recordings.items()} == {"talk": text.split()}
+
+
+@pytest.mark.parametrize("name", ["talk.ctm.filt", "ctm", "talk.ctm", "x.txt"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("text", [CTM, STM, "talk A 2830 0.00 1.00 hello there\ntalk A 174 1.00 2.00 good bye\n"])
+def test_contents_tell_the_format(name: str, pack: Callable[[bytes], bytes], text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(pack(text.encode()))
+    recordings = read_recordings(tmp_path / name)
+    assert recordings.keys() == {"talk"}
+    assert recordings["talk"].words == ["hello", "there", "good", "bye"] and len(recordings["talk"].times) == 4
+
+
+def test_numbers_as_words_or_speakers(tmp_path: Path) -> None:
+    ctm, stm = files(tmp_path, a="f 1 0.10 0.30 7 0.9\nf 1 0.50 0.30 8 0.9\n", b="f 1 12 0.0 0.5 7\nf 1 12 0.5 1.0 8\n")
+    for path in (ctm, stm):
+        assert read_recordings(path)["f"].words == ["7", "8"]
+
+
+def test_marks_of_stm_mean_what_they_mean_in_sclite(tmp_path: Path) -> None:
+    """Alternatives that the output has are right, and segments that sclite ignores are not measured."""
+    stm = (
+        "talk A s 0.00 1.00 so { good / nice } day\n"
+        "talk A s 1.00 2.00 IGNORE_TIME_SEGMENT_IN_SCORING\n"
+        "talk A s 2.00 3.00 { uh / @ } see { you / them all }\n"
+    )
+    spoken = [("so", 0.1), ("nice", 0.4), ("day", 0.7), ("noise", 1.4), ("see", 2.1), ("them", 2.5), ("all", 2.7)]
+    ctm = "".join(f"talk A {start} 0.2 {word}\n" for word, start in spoken)
+    output, reference = files(tmp_path, out=ctm, ref=stm)
+    assert wer(output, reference) == 0.0
+    first, system = read_systems([reference, output])
+    resolved = closest_readings(first["talk"], system["talk"].without([(1.0, 2.0)]))
+    assert resolved.words == ["so", "nice", "day", "see", "them", "all"] and len(resolved.times) == 6
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_alternatives_of_long_recordings(seed: int, tmp_path: Path) -> None:
+    """An output with any of the alternatives is right; there are too many combinations to try them all."""
+    places = range(40)
+    choices = [("a", f"b{place} c", "@")[(place * 7 + seed * place // 3 + seed) % 3] for place in places]
+    lines = [f"w{place} {{ a / b{place} c / @ }} v{place}" for place in places]
+    heard = [f"w{place} {choice.replace('@', '')} v{place}" for place, choice in zip(places, choices, strict=True)]
+    output, reference = files(tmp_path, talk__txt="\n".join(heard), ref="talk A s 0.0 1.0 " + "\n".join(
+        (line if place == 0 else f"talk A s {place}.0 {place + 1}.0 {line}") for place, line in enumerate(lines)
+    ))  # fmt: skip
+    assert wer(output, reference) == 0.0
+
+
+def test_channels_that_a_single_system_has(tmp_path: Path) -> None:
+    """A system that heard one channel is combined with the channel of a system that heard both."""
+    both = "talk A 0.0 0.5 hello\ntalk A 0.5 0.5 there\ntalk B 1.0 0.5 hi\n"
+    paths = files(tmp_path, a=both, b="talk A 0.0 0.5 hello\ntalk A 0.5 0.5 there\n", talk__B__txt="hi\n")
+    systems = read_systems(paths[:2])
+    assert [list(system) for system in systems] == [["talk-A", "talk-B"], ["talk-A"]]
+    lists = list(combine(dict(zip("ab", systems, strict=True)), Normaliser()))
+    assert [len(nbest.hypotheses) for nbest in lists] == [2, 1]
+    paths[2] = paths[2].rename(tmp_path / "talk-A.txt")
+    assert [list(system) for system in read_systems(paths[1:])] == [["talk-A"], ["talk-A"]]
+    assert list(read_recordings(paths[1])) == ["talk"]
+
+
+def test_the_lines_of_a_cue_share_its_time(tmp_path: Path) -> None:
+    (path,) = files(tmp_path, talk__srt="1\n00:00:00,000 --> 00:00:04,000\naa bb\ncc dd\n\n")
+    recording = read_recordings(path)["talk"]
+    assert recording.words == ["aa", "bb", "cc", "dd"]
+    assert recording.times == [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("a < b and c > d", "a < b and c > d"),
+        ("<i>so</i> <font color='#ff0000'>it</font> <b>is</b>", "so it is"),
+        ("<v.loud Mary Ann>so <c.red.big>it</c> <00:00:00.500>is</v>", "so it is"),
+        ("{\\an8}so <lang en>it</lang> is <unk>", "so it is <unk>"),
+        ("<ruby>so<rt>it</rt></ruby> <B>is</B>", "soit is"),
+        ("I <love> it &amp; you", "I <love> it & you"),
+    ],
+)
+def test_tags_of_subtitles(line: str, words: str, tmp_path: Path) -> None:
+    (path,) = files(tmp_path, talk=f"WEBVTT\n\n00:00.000 --> 00:04.000\n{line}\n")
+    assert read_recordings(path)["talk"].words == words.split()
+
+
+@pytest.mark.parametrize("ending", ["txt", "stm", "srt", "ctm", "jsonl"])
+def test_brackets_in_two_pieces_do_not_remove_the_words_between(ending: str, tmp_path: Path) -> None:
+    """Whisper's normaliser removes words in brackets; each piece is normalised by itself."""
+    lines = ["so [ we begin", *["ten words " * 5] * 12, "and we end ] now"]
+    texts = {
+        "txt": "\n".join(lines),
+        "stm": "".join(f"talk 1 s {at}.0 {at + 1}.0 {line}\n" for at, line in enumerate(lines)),
+        "srt": "".join(f"{at}\n00:00:{at:02},000 --> 00:00:{at:02},900\n{line}\n\n" for at, line in enumerate(lines)),
+        "ctm": "".join(
+            f"talk 1 {3 * at + place / 20:.2f} 0.05 {word}\n"
+            for at, line in enumerate(lines)
+            for place, word in enumerate(line.split())
+        ),
+        "jsonl": "".join(
+            json.dumps({"id": f"talk-{at}", "recording": "talk", "hyps": [{"text": line, "score": 0}]}) + "\n"
+            for at, line in enumerate(lines)
+        ),
+    }
+    output, reference = files(tmp_path, **{f"talk__{ending}": texts[ending], "ref": texts["stm"]})
+    lists = measured_recordings(str(output), str(reference))
+    words = Normaliser(whisper_english=True)(lists[0].hypotheses[0].text)
+    assert words.count("10") + words.count("ten") >= 60
+    assert wer(output, reference, Normaliser(whisper_english=True)) == 0.0
