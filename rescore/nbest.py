@@ -180,6 +180,8 @@ class Audio:
     """The file itself, where a list brought it."""
     name: str = field(default="", compare=False)
     """The id of the utterance, for messages."""
+    optional: bool = field(default=False, compare=False)
+    """Whether a warning is enough if models cannot hear it (--allow-missing)."""
 
 
 NO_AUDIO = Audio("")

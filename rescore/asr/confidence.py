@@ -365,6 +365,8 @@ def write(
             if nbest.id not in segments:
                 raise UserError(f"utterance {nbest.id}: not in the segments; they need a line for each utterance")
             segment = segments[nbest.id]
+            if segment.end is None:
+                raise UserError(f"utterance {nbest.id}: its segment has no end; give the end in seconds instead of -1")
             times = spread([word.text for word in decided], (segment.start, segment.end))
             for word, (start, end) in zip(decided, times, strict=True):
                 place = f"{segment.recording} 1 {start:.2f} {end - start:.2f}"

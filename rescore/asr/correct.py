@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -84,6 +85,13 @@ class Heard:
     """The terms that the text has: first word, word behind the last, number of the term."""
     spans: list[Span]
 
+    @cached_property
+    def case(self) -> str:
+        """upper, lower, or mixed."""
+        if self.text == self.text.lower():
+            return "lower"
+        return "upper" if self.text == self.text.upper() else "mixed"
+
 
 @dataclass(frozen=True, slots=True)
 class Trees:
@@ -136,22 +144,24 @@ class Finder:
         self._costs: dict[tuple[int, str], float] = {}
 
     def share(self, span: Span) -> float:
-        return span.distance / max(len(span.sound), len(self._terms[span.term].sound))
+        return span.distance / max(len(span.sound), len(self._terms[span.term].sound), 1)
 
     def __call__(self, text: str) -> Heard:
         """The candidates of a text."""
         words = split(text)
-        present = list(self.index.occurrences(words))
-        taken: list[int] = [-1] * len(words)
-        for number, (first, last, _) in enumerate(present):
-            taken[first:last] = [number] * (last - first)
-        spans = []
-        for span in self.index.spans(text, words, self._limit(words)):
-            inside = {number for number in taken[span.first : span.last] if number >= 0}
-            if any(not self._contains(span, present[number]) for number in inside):
-                continue
-            spans.append(span)
-        return Heard(text, words, present, self._nearest(spans))
+        listed = {place: term for term in self.index.occurrences(words) for place in range(*term[:2])}
+        ordered = [span for span in self.index.ordered(text, words) if not _inside(span, listed.get(span.first))]
+        taken = {place for span in ordered for place in range(span.first, span.last)}
+        present = [term for term in dict.fromkeys(listed.values()) if taken.isdisjoint(range(*term[:2]))]
+        spans = [
+            span
+            for span in self.index.spans(text, words, self._limit(words))
+            for places in [range(span.first, span.last)]
+            if taken.isdisjoint(places)
+            and all(self._contains(span, listed[place]) for place in places if place in listed)
+        ]
+        every = sorted([*ordered, *self._nearest(spans)], key=lambda span: span.first)
+        return Heard(text, words, present, every)
 
     def _limit(self, words: Sequence[Word]) -> Callable[[int, int, int], float]:
         """The share of sounds in which a span of a text may differ from a term: more if it has a rare word."""
@@ -172,18 +182,10 @@ class Finder:
 
     def _nearest(self, spans: list[Span]) -> list[Span]:
         """The spans without those that overlap with a span nearer to the same term."""
-        by_term: defaultdict[int, list[tuple[float, Span]]] = defaultdict(list)
-        for span in spans:
-            by_term[span.term].append((self.share(span), span))
         return [
             span
-            for span in spans
-            for own in [self.share(span)]
-            if span.ordered
-            or not any(
-                share < own and other.first < span.last and span.first < other.last
-                for share, other in by_term[span.term]
-            )
+            for span, others in zip(spans, neighbours(spans), strict=True)
+            if all(other.term != span.term or self.share(other) >= self.share(span) for other in others)
         ]
 
     def _contains(self, span: Span, there: tuple[int, int, int]) -> bool:
@@ -209,27 +211,25 @@ class Finder:
         if not spans:
             return table
         self.weigh(spans)
-        shares = [self.share(span) for span in spans]
         letters = [word.text for word in words]
         mixed = any(text[:1].isupper() for text in letters) and any(text.islower() for text in letters)
         rarity = [self.rarity(word.key) for word in words]
-        for row, (span, share) in enumerate(zip(spans, shares, strict=True)):
+        for row, (span, overlapping) in enumerate(zip(spans, neighbours(spans), strict=True)):
             term = self._terms[span.term].words
             keys = [word.key for word in words[span.first : span.last]]
             rare = rarity[span.first : span.last]
             sound, channel = self._terms[span.term].sound, self._costs[span.term, span.sound]
-            others = same = 0.5
-            for other, other_share in zip(spans, shares, strict=True):
-                if other.first < span.last and span.first < other.last and other is not span:
-                    if other.term == span.term:
-                        same = min(same, other_share)
-                    else:
-                        others = min(others, other_share)
+            share, others, same = self.share(span), 0.5, 0.5
+            for other in overlapping:
+                if other.term != span.term:
+                    others = min(others, self.share(other))
+                elif other is not span:
+                    same = min(same, self.share(other))
             rarest, rarity_of_term = max(term, key=self.rarity), [self.rarity(word) for word in term]
             table[row] = (
                 share,
                 channel,
-                channel / len(sound),
+                channel / max(len(sound), 1),
                 Levenshtein.normalized_similarity("".join(keys), "".join(term)),
                 len(sound),
                 len(keys),
@@ -263,6 +263,20 @@ class Finder:
         )
         values = self._channel.log_probs([self._terms[term].sound for term, _ in new], [heard for _, heard in new])
         self._costs |= dict(zip(new, values.tolist(), strict=True))
+
+
+def neighbours(spans: Sequence[Span]) -> Iterator[list[Span]]:
+    """For each span of a text, those that overlap with it, and itself; spans are in the order of their first words."""
+    firsts = [span.first for span in spans]
+    longest = max((span.last - span.first for span in spans), default=0)
+    for span in spans:
+        low, high = bisect_left(firsts, span.first - longest), bisect_left(firsts, span.last)
+        yield [other for other in spans[low:high] if span.first < other.last]
+
+
+def _inside(span: Span, term: tuple[int, int, int] | None) -> bool:
+    """Whether a span is a part of a longer term that the text has."""
+    return term is not None and span.last <= term[1] and span.last - span.first < term[1] - term[0]
 
 
 class Change(NamedTuple):
@@ -332,7 +346,7 @@ class Corrector:
         """
         if not isinstance(words, WordList):
             words = WordList(tuple(words), "words")
-        self._terms = read_terms(words)
+        self._terms, self._listed = read_terms(words), words
         folder = shipped_models() / "terms"
         lexicon = Lexicon.load(shipped_models() / "tta" / NAME)
         self._channel = Channel.load(folder)
@@ -355,6 +369,11 @@ class Corrector:
 
     def candidates(self, texts: Sequence[Text]) -> list[list[Candidate]]:
         """What may be corrected in each text; neighbouring texts of a recording are looked at together."""
+        names = self._listed.names
+        if name := next((text.id for text in texts if text.id in names and not text.id.isdecimal()), None):
+            raise UserError(
+                f"{self._listed.path}: a line begins with the utterance {name}; terms need one list for all utterances"
+            )
         recordings = groupby(texts, key=lambda text: text.recording)
         return [candidates for _, group in recordings for candidates in self._together(list(group))]
 
@@ -376,18 +395,22 @@ class Corrector:
 
     def _change(self, text: Text, heard: Heard, span: Span, score: float) -> Change:
         start, end = heard.words[span.first].start, heard.words[span.last - 1].end
-        score = ORDERED if span.ordered else score
         term = self._terms[span.term].text + ("'s" if span.possessive else "")
+        tail = "." if term.endswith(".") else ""
+        if span.form:
+            head, tail, score = span.form.head, span.form.tail or tail, ORDERED
+            start -= len(head) if text.text.endswith(head, 0, start) else 0
+        end += len(tail) if text.text.startswith(tail, end) else 0
         written = text.text[start:end]
-        return Change(text.id, start, end, written, self._cased(term, text.text), score)
+        return Change(text.id, start, end, written, self._cased(term, heard), score)
 
-    def _cased(self, term: str, text: str) -> str:
+    def _cased(self, term: str, heard: Heard) -> str:
         """A term as the list has it; in capitals in a text in capitals; of a list in capitals in the text's case."""
-        if text == text.upper() and text != text.lower():
+        if heard.case == "upper":
             return term.upper()
         if not self._listed_in_capitals:
             return term
-        if text == text.lower():
+        if heard.case == "lower":
             return term.lower()
         words = term.split(" ")
         return " ".join(word if len(word) <= ACRONYM else word.capitalize() for word in words)
@@ -414,15 +437,24 @@ ACRONYM = 3
 
 def choose(candidates: Sequence[Candidate], threshold: float) -> list[Change]:
     """The corrections of a text, in order, that do not overlap and gain the most above the threshold together."""
-    size = max((candidate.last for candidate in candidates), default=0)
-    best: list[tuple[float, tuple[Change, ...]]] = [(0.0, ())] * (size + 1)
-    for end in range(1, size + 1):
-        best[end] = best[end - 1]
-        for first, last, change in candidates:
-            gain = min(change.log_odds, ORDERED) - max(threshold, -ORDERED)
-            if last == end and best[first][0] + gain > best[end][0]:
-                best[end] = (best[first][0] + gain, (*best[first][1], change))
-    return list(best[size][1])
+    by_end: defaultdict[int, list[Candidate]] = defaultdict(list)
+    for candidate in candidates:
+        by_end[candidate.last].append(candidate)
+    gains: list[float] = [0.0]
+    taken: list[Candidate | None] = [None]
+    for end in range(1, max(by_end, default=0) + 1):
+        gains.append(gains[-1])
+        taken.append(None)
+        for candidate in by_end[end]:
+            odds = min(candidate.change.log_odds, ORDERED)
+            if (gain := gains[candidate.first] + odds - max(threshold, -ORDERED)) > gains[end]:
+                gains[end], taken[end] = gain, candidate
+    changes, end = [], len(taken) - 1
+    while end:
+        last = taken[end]
+        changes += [last.change] if last else []
+        end = last.first if last else end - 1
+    return changes[::-1]
 
 
 def correct(texts: Iterable[str], words: str | Path | Sequence[str], threshold: float | None = None) -> list[Corrected]:

@@ -21,15 +21,16 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.channel import Channel, collect, learn
 from rescore.asr.correct import Candidate as Correction
 from rescore.asr.correct import Corrector
-from rescore.asr.formats.documents import Replacement, Text, recording_of, replaced
+from rescore.asr.formats.documents import Replacement, Text, replaced
 from rescore.asr.merge import refuse_scored
 from rescore.config import RunConfig
 from rescore.errors import UserError, counted
 from rescore.expansion import Expansion
 from rescore.lms import parse, shipped_models
 from rescore.lms.lexicon import NAME, Lexicon, spelled
+from rescore.lms.neighbours import recording_of
 from rescore.metrics.folds import split
-from rescore.metrics.listed import WordList
+from rescore.metrics.listed import OR, WordList
 from rescore.nbest import (
     CHANNEL,
     EDITS,
@@ -263,7 +264,7 @@ class TermRespeller:
         Raises:
             UserError: a list has scores of models, which the new hypotheses would lack.
         """
-        for recording, group in groupby(lists, key=lambda nbest: recording_of(nbest.id)):
+        for recording, group in groupby(lists, key=recording_of):
             for window in windows(group, TOGETHER):
                 ranks = [ranked(nbest)[:LOOKED_AT] for nbest in window]
                 texts = [
@@ -365,6 +366,8 @@ class Respelling(Expansion):
         """
         self._number, self._lexicon, self._dev = number, lexicon, dev
         self._terms = TermRespeller(words, number) if words and not words.by_utterance else None
+        if words and words.by_utterance:
+            log.warning("%s: lines begin with utterances, so --respell looks for no term%s", words.path, OR)
         self._name = channel or ("dev" if dev is not None and len(dev) >= LEARNABLE else "shipped")
         if channel is None:
             where = "without dev lists" if dev is None else "for these dev lists"

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
-from rescore.metrics.listed import WordList
+from rescore.metrics.listed import OR, WordList, form_and_term
 from rescore.metrics.normalise import UNSPACED
 
 RULES = (
@@ -101,9 +101,8 @@ def joined(words: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _of_spoken(word: str) -> str:
-    if UNSPACED.search(word):
-        return joined(map(_of_spoken, _pinyin(word).split()))
-    return _RUNS.sub(r"\1", "".join(map(_of_match, _RULES.finditer(word))))
+    parts = _pinyin(word).split() if _CHINESE.search(word) else [word]
+    return joined(_RUNS.sub(r"\1", "".join(map(_of_match, _RULES.finditer(part)))) for part in parts)
 
 
 def _of_match(match: re.Match[str]) -> str:
@@ -112,6 +111,7 @@ def _of_match(match: re.Match[str]) -> str:
 
 
 _RUNS = re.compile(r"(.)\1+", re.DOTALL)
+_CHINESE = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -129,7 +129,7 @@ def spoken(text: str) -> str:
             letters.append(_SIGNS[letter])
         elif letter.isascii() and letter.isdecimal():
             letters.append(f" {_DIGITS[int(letter)]} ")
-        elif category[0] in "LN":
+        elif category[0] in "LN" or (category[0] == "M" and UNSPACED.match(letter)):  # Thai vowels, voiced kana
             letters.append(letter)
         elif category[0] != "M" and letter not in "'\u2019.":
             letters.append(" ")
@@ -151,8 +151,10 @@ PER_SPAN = 4
 """Terms that are weighed for each span."""
 CUTOFF, MOST_EDITS = 0.42, 6
 """Sounds in which a span may differ from a term: at most this share of the longer of both, and this number."""
+_MARKS = "[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u3099\u309a\uff9e\uff9f]"
+"""Thai and Japanese marks that belong to the letter before them."""
 _WORD = re.compile(
-    rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})[^\W_])+(?:['\u2019&+.@/](?:(?!{UNSPACED.pattern})[^\W_])+)*[+#]*"
+    rf"{UNSPACED.pattern}{_MARKS}*|(?:(?!{UNSPACED.pattern})[^\W_])+(?:['\u2019&+.@/](?:(?!{UNSPACED.pattern})[^\W_])+)*[+#]*"
 )
 _POSSESSIVE = re.compile("['\u2019]s$", re.IGNORECASE)
 
@@ -164,7 +166,7 @@ class Term:
     text: str
     """As it is written into a text."""
     heard: frozenset[str] = frozenset()
-    """Forms, as `spoken` has them, that are always corrected to the term."""
+    """Forms, in lower case, that are always corrected to the term."""
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -205,30 +207,65 @@ class Span(NamedTuple):
     """Of the heard words."""
     possessive: bool
     """Whether the heard words end in 's and the term does not."""
-    ordered: bool = False
-    """Whether the list says that these words are always the term."""
+    form: Form | None = None
+    """The form of the list that these words are; they are always the term."""
+
+
+class Form(NamedTuple):
+    """A heard form of a term."""
+
+    term: int
+    """The number of the term."""
+    head: str
+    tail: str
+    """The punctuation before its first word and behind its last."""
+    inner: frozenset[str]
+    """The punctuation marks between its words."""
 
 
 def split(text: str) -> list[Word]:
     """The words of a text with their places; each character of Chinese, Japanese and Thai is a word."""
-    return [Word(match.start(), match.end(), match[0], spoken(match[0])) for match in _WORD.finditer(text)]
+    words = (Word(match.start(), match.end(), match[0], spoken(match[0])) for match in _WORD.finditer(text))
+    return [word for word in words if word.key]
+
+
+def key_of(words: Iterable[Word]) -> str:
+    """Words as they are compared; "401k" and "401 k" have the same key."""
+    return " ".join(word.key for word in words)
+
+
+def _stops(text: str, words: Sequence[Word]) -> list[str]:
+    """The punctuation between each word of a text and the next."""
+    return ["".join(text[word.end : after.start].replace("-", " ").split()) for word, after in pairwise(words)]
 
 
 def read_terms(words: WordList) -> list[Term]:
-    """The terms of a word list; a line is `term` or `heard => term`.
+    """The terms of a word list.
 
     Raises:
-        UserError: a side of `=>` has no word, or words are listed by utterance.
+        UserError: a line is not valid, two lines have the same heard form for different terms, or words are listed by
+            utterance.
     """
     if words.by_utterance:
-        raise UserError(f"{words.path}: words by utterance; terms need one list for all utterances, a term per line")
+        raise UserError(f"{words.path}: lines begin with utterances; terms need one list for all utterances{OR}")
     heard: defaultdict[str, set[str]] = defaultdict(set)
+    orders: dict[str, tuple[str, str]] = {}
     for line in words.lines:
-        left, arrow, right = line.rpartition("=>")
-        if not split(right) or (arrow and not split(left)):
+        form, term = form_and_term(line)
+        if not split(term) or (form is not None and not split(form)):
             raise UserError(f"{words.path}: {line.strip()!r} has no word; expected `term` or `heard => term`")
-        heard[right.strip()] |= {spoken(left)} if arrow else set()
-    return [Term(text, frozenset(forms)) for text, forms in heard.items()]
+        if "=>" in (form or "") or "\t" in line:
+            what = "a tab" if "\t" in line else "two arrows"
+            raise UserError(f"{words.path}: {line.strip()!r} has {what}; expected `term` or `heard => term`")
+        heard[term] |= {form.casefold()} if form else set()
+        if form:
+            other, first = orders.setdefault(key_of(split(form)), (term, line))
+            if other != term:
+                raise UserError(
+                    f"{words.path}: {first.strip()!r} and {line.strip()!r} have the same words on the left; keep one "
+                    "of these lines"
+                )
+    return [Term(text, frozenset(forms)) for text, forms in sorted(heard.items())]
 
 
 def longest_matches(words: Sequence[str], terms: Container[tuple[str, ...]], longest: int) -> Iterator[tuple[int, int]]:
@@ -260,7 +297,15 @@ class TermIndex:
         self._near: dict[tuple[str, int], list[tuple[int, int]]] = {}
         self.exact = {term.words: number for number, term in reversed(own)}
         self._longest_exact = max(map(len, self.exact), default=0)
-        self.heard = {form: number for number, term in own for form in term.heard}
+        self.heard = {
+            key_of(words): Form(
+                number, form[: words[0].start], form[words[-1].end :], frozenset("".join(_stops(form, words)))
+            )
+            for number, term in own
+            for form in sorted(term.heard)
+            for words in [split(form)]
+        }
+        self._longest_heard = max((len(key.split()) for key in self.heard), default=0)
         unspaced = (len(term.words) for term in terms if UNSPACED.search(term.text))
         self._longest_span = max([LONGEST_SPAN, *unspaced])
 
@@ -270,6 +315,27 @@ class TermIndex:
         keys = [word.key for word in words]
         for first, last in longest_matches(keys, self.exact, self._longest_exact):
             yield first, last, self.exact[tuple(keys[first:last])]
+
+    def ordered(self, text: str, words: Sequence[Word]) -> Iterator[Span]:
+        """The heard forms of the list in a text; the longest first at each place, without overlap. A form may end in
+        's in the text, and has all punctuation that the text has between its words."""
+        place = 0
+        while place < len(words):
+            ends = range(min(len(words), place + self._longest_heard), place, -1)
+            span = next((span for end in ends if (span := self._ordered(text, words, place, end))), None)
+            if span:
+                yield span
+            place = span.last if span else place + 1
+
+    def _ordered(self, text: str, words: Sequence[Word], first: int, last: int) -> Span | None:
+        """The heard form that words of a text are, if they are one."""
+        own = words[first:last]
+        stem = own[-1].text[: -len("'s")] if _POSSESSIVE.search(own[-1].text) else ""
+        for possessive, keys in enumerate([key_of(own), f"{key_of(own[:-1])} {spoken(stem)}".strip() if stem else ""]):
+            form = self.heard.get(keys)
+            if form and form.inner.issuperset("".join(_stops(text, own))):
+                return Span(first, last, form.term, 0, self.terms[form.term].sound, bool(possessive), form)
+        return None
 
     def spans(
         self, text: str, words: Sequence[Word], limit: Callable[[int, int, int], float] = lambda *span: CUTOFF
@@ -284,10 +350,6 @@ class TermIndex:
         self.look_up(questions)
         for first, last, possessive, question in questions:
             keys = tuple(word.key for word in words[first:last])
-            if (number := self.heard.get(" ".join(keys))) is not None:
-                if not possessive:
-                    yield Span(first, last, number, 0, self.terms[number].sound, False, True)
-                continue
             for number, distance in self._near[question]:
                 listed = self.terms[number].words
                 if possessive and (listed[-1].endswith("s") or (*keys[:-1], keys[-1][:-1]) == listed):
@@ -302,9 +364,7 @@ class TermIndex:
         differ, of all spans of a text."""
         heard: list[tuple[int, int, bool, tuple[str, int]]] = []
         parts = [sounds(word.key) for word in words]
-        stops = {
-            place for place in range(1, len(words)) if text[words[place - 1].end : words[place].start].strip(" -\t\n")
-        }
+        stops = {place for place, stop in enumerate(_stops(text, words), 1) if stop}
         for first in range(len(words)):
             for last in range(first + 1, min(len(words), first + self._longest_span) + 1):
                 ending = _POSSESSIVE.search(words[last - 1].text)
@@ -319,7 +379,7 @@ class TermIndex:
 
     def look_up(self, questions: Iterable[tuple[int, int, bool, tuple[str, int]]]) -> None:
         """Find the nearest terms of all sounds that were not looked up before; many together cost less."""
-        new = {question for *_, question in questions} - self._near.keys()
+        new = {question for *_, question in questions if question not in self._near}
         self._near |= {question: [] for question in new}
         for length, group in groupby(sorted(new, key=lambda item: len(item[0])), key=lambda item: len(item[0])):
             same = list(group)

@@ -87,8 +87,8 @@ class InputOptions(Declared):
     """The options of the formats."""
     recordings: str | None = option(
         None,
-        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for context=N.  [default: each "
-        "id up to its last - _ . / or :]",
+        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for context=N and --respell.  "
+        "[default: each id up to its last - _ . / or :]",
         metavar="FILE",
         reads=True,
     )

@@ -10,7 +10,6 @@ import base64
 import hashlib
 import io
 import logging
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -25,7 +24,8 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import Source
-from rescore.formats.text import add_once, identity_of, json_number, split_id, table
+from rescore.formats.text import add_once, identity_of, split_id, table
+from rescore.formats.times import LATEST, Span
 from rescore.nbest import NO_AUDIO, Audio, NbestList
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,10 @@ Samples = npt.NDArray[np.float32]
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3")
 LONGEST, SHORTEST = 600.0, 0.025
 """Seconds of an utterance."""
+MOST_SAMPLES, BLOCK = 1 << 28, 1 << 20
+"""Samples of all channels of an utterance, at most; and of those that are in memory."""
+UNKNOWN_SIZE = 0x7FFFF000
+"""From this size on, the header of a WAV means that its writer did not know the size."""
 
 
 def recordings(paths: Sequence[str]) -> Mapping[str, Audio]:
@@ -65,18 +69,20 @@ class RecordingSegment:
 
     recording: str
     start: float
-    end: float
+    end: float | None
+    """None for the end of the recording."""
 
 
 def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
     """Kaldi's `segments`: `utterance recording start end`, in seconds."""
     segments: dict[str, RecordingSegment] = {}
     for name, value in table(Path(path)).items():
-        try:
-            recording, start, end = value.split()[:3]
-            segments[name] = RecordingSegment(recording, float(start), float(end))
-        except ValueError:
-            raise UserError(f"{path}: utterance {name}: expected `utterance recording start end`") from None
+        place, cells = f"{path}: utterance {name}", value.split()
+        if len(cells) < 3:
+            raise UserError(f"{place}: expected `utterance recording start end`")
+        is_open = cells[2] in ("-1", "-1.0")  # Kaldi's mark
+        span = Span.read(cells[1], LATEST if is_open else cells[2], place)
+        segments[name] = RecordingSegment(cells[0], span.start, None if is_open else span.end)
     return segments
 
 
@@ -118,8 +124,8 @@ def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
         place = f"{segments}: utterance {name}"
         if segment.recording not in files:
             raise UserError(f"{place}: recording {segment.recording} is not in {source.name}")
-        end = None if segment.end == -1 else segment.end
-        yield name, audio_part(replace(files[segment.recording], start=segment.start, end=end, name=name), place)
+        audio = replace(files[segment.recording], start=segment.start, end=segment.end, name=name)
+        yield name, audio_part(audio, place)
 
 
 def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
@@ -134,24 +140,25 @@ def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
 
 def manifest_audio(value: Mapping[str, Any], name: str, folder: Path, place: str) -> Audio:
     """The recording that a line of a manifest names."""
-    start, end = 0.0, None
+    span, duration = Span(0.0, LATEST), value.get("duration")
     if value.get("offset") is not None:  # without an offset, the duration describes the whole file
-        start = json_number(value["offset"], place, "offset")
-        if value.get("duration") is not None:
-            end = start + json_number(value["duration"], place, "duration")
-    return audio_part(Audio(_located(value["audio_filepath"], folder), start, end, name=name), place)
+        span = Span.read(value["offset"], LATEST if duration is None else duration, place, duration is not None)
+    end = None if span.end == LATEST else span.end
+    return audio_part(Audio(_located(value["audio_filepath"], folder), span.start, end, name=name), place)
 
 
 def _located(path: str, folder: Path) -> str:
     """A path as it is; a relative path that is not there, from the folder of the file that names it."""
-    return path if Path(path).is_absolute() or Path(path).exists() else str(folder / path)
+    return path if Path(path).is_absolute() or _is_file(path) else str(folder / path)
 
 
 def audio_part(audio: Audio, place: str) -> Audio:
-    """The same, if its start and end are a part of a recording."""
-    end = math.inf if audio.end is None else audio.end
-    if not (0 <= audio.start < end and math.isfinite(audio.start)):
-        raise UserError(f"{place}: the part from {audio.start:g} s to {end:g} s is empty; give a start before its end")
+    """The same, if its path can be a path, and its start and end are a part of a recording."""
+    span = Span.read(audio.start, LATEST if audio.end is None else audio.end, place)
+    if span.start == span.end:
+        raise UserError(f"{place}: the part from {span.start:g} s to {span.end:g} s is empty")
+    if "\0" in audio.path:
+        raise UserError(f"{place}: the path of a recording has a NUL character")
     return audio
 
 
@@ -195,17 +202,50 @@ def with_audio(lists: Iterable[NbestList], paths: Sequence[str], allow_missing: 
     known = recordings(paths)
     for nbest in lists:
         audio = known.get(nbest.id, nbest.audio)
-        try:
-            if audio is None:
-                raise UserError(f"utterance {nbest.id}: no recording in {', '.join(paths)}")
-            audio = replace(audio, name=nbest.id)
-            digest(audio)
-        except UserError as error:
-            if not allow_missing:
-                raise UserError(f"{error}; --allow-missing goes on without it") from None
-            log.warning("%s", error)
-            audio = NO_AUDIO
-        yield replace(nbest, audio=audio)
+        audio = replace(audio or NO_AUDIO, name=nbest.id, optional=allow_missing)
+        yield replace(nbest, audio=_usable(audio, f"no recording in {', '.join(paths)}"))
+
+
+def heard(lists: Iterable[NbestList], longest: float, name: str) -> list[NbestList]:
+    """The lists for models that listen. All recordings are checked before anything is scored.
+
+    Args:
+        longest: seconds of a recording that all models hear. name: of the model that hears no longer recordings.
+
+    Raises:
+        UserError: a recording that is not optional is missing, damaged or too long.
+    """
+    checked = []
+    for nbest in lists:
+        if nbest.audio is None:
+            raise UserError(f"utterance {nbest.id}: no recording, which {name} listens to; give --audio")
+        audio = replace(nbest.audio, name=nbest.id)
+        checked.append(replace(nbest, audio=audio if audio == NO_AUDIO else _usable(audio, "", name, longest)))
+    return checked
+
+
+def _usable(audio: Audio, absent: str, name: str = "", longest: float = LONGEST) -> Audio:
+    """The recording; `NO_AUDIO`, with a warning, for an optional recording that cannot be used."""
+    try:
+        if audio == NO_AUDIO:
+            raise UserError(f"utterance {audio.name}: {absent}")
+        check_length(audio, name, longest)
+        return audio
+    except UserError as error:
+        if not audio.optional:
+            raise UserError(f"{error}; --allow-missing goes on without it") from None
+        log.warning("%s", error)
+        return NO_AUDIO
+
+
+def check_length(audio: Audio, name: str, longest: float) -> None:
+    """Read a recording, and check that the model of this name can hear it whole."""
+    _, seconds = _measured(audio)
+    if seconds > longest:
+        raise UserError(
+            f"utterance {audio.name}: {audio.path}: {seconds:.1f} s, but {name} hears {longest:g} s; cut it into "
+            "shorter utterances with `segments` beside wav.scp"
+        )
 
 
 def confined(audio: Audio, folder: Path | None) -> Audio:
@@ -222,70 +262,114 @@ def confined(audio: Audio, folder: Path | None) -> Audio:
 
 def samples(audio: Audio, rate: int) -> Samples:
     """The samples of a recording, in [-1, 1], (samples,), at `rate` a second; several channels are averaged."""
-    heard, own_rate = _read(audio)
-    if own_rate == rate:
-        return heard
-    import soxr
+    with _opened(audio) as (own_rate, _, blocks):
+        import soxr
 
-    return np.asarray(soxr.resample(heard, own_rate, rate), dtype=np.float32)
+        stream = None if own_rate == rate else soxr.ResampleStream(own_rate, rate, 1, dtype="float32")
+        parts = [stream.resample_chunk(block) if stream else block for block in blocks]
+        if stream:
+            parts.append(stream.resample_chunk(np.zeros(0, np.float32), last=True))
+        return np.concatenate(parts)
 
 
 def digest(audio: Audio) -> str:
     """The hash of a recording's samples and their rate, in hexadecimal; the file's name does not count. Empty for
     `NO_AUDIO`.
     """
-    if audio == NO_AUDIO:
-        return ""
-    path = Path(audio.path)
-    state = path.stat() if audio.content is None and path.is_file() else None
-    return _digest(audio, state and (state.st_mtime_ns, state.st_size))
+    return "" if audio == NO_AUDIO else _measured(audio)[0]
+
+
+def _measured(audio: Audio) -> tuple[str, float]:
+    """The hash and the length of a recording, in seconds."""
+    state = Path(audio.path).stat() if audio.content is None and _is_file(audio.path) else None
+    return _read_through(audio, state and (state.st_mtime_ns, state.st_size))
 
 
 @lru_cache(maxsize=1 << 16)
-def _digest(audio: Audio, state: tuple[int, int] | None) -> str:
+def _read_through(audio: Audio, state: tuple[int, int] | None) -> tuple[str, float]:
     """`state` of the file: a file that changes is read again."""
-    heard, rate = _read(audio)
-    return hashlib.blake2b(heard.tobytes() + str(rate).encode(), digest_size=16).hexdigest()
-
-
-def _read(audio: Audio) -> tuple[Samples, int]:
-    """The samples at the file's own rate, and this rate."""
-    place = f"utterance {audio.name}: {'its audio' if audio.content is not None else audio.path}"
-    with _opened(audio, place) as file:
-        rate = file.samplerate
-        first = round(audio.start * rate)
-        last = file.frames if audio.end is None else min(file.frames, round(audio.end * rate))
-        seconds = (last - first) / rate
-        if seconds < SHORTEST:
-            raise UserError(
-                f"{place}: {max(0, last - first)} samples from {audio.start:g} s on ({file.frames / rate:.2f} s in the "
-                "file), too short for speech"
-            )
-        if seconds > LONGEST:
-            raise UserError(
-                f"{place}: {seconds:,.0f} s, more than {LONGEST:g} s; cut it into utterances with `segments` beside "
-                "wav.scp"
-            )
-        file.seek(first)
-        heard = file.read(last - first, dtype="float32", always_2d=True)
-    if len(heard) < last - first - rate * SHORTEST:
-        raise UserError(f"{place}: damaged: {len(heard) / rate:.2f} s of {seconds:.2f} s can be read")
-    return heard[:, 0] if heard.shape[1] == 1 else heard.mean(axis=1), rate
+    sums = hashlib.blake2b(digest_size=16)
+    with _opened(audio) as (rate, number, blocks):
+        for block in blocks:
+            sums.update(block.tobytes())
+    sums.update(str(rate).encode())
+    return sums.hexdigest(), number / rate
 
 
 @contextmanager
-def _opened(audio: Audio, place: str) -> Iterator[Any]:
-    """The file as soundfile opens it; its errors become `UserError`."""
+def _opened(audio: Audio) -> Iterator[tuple[int, int, Iterator[Samples]]]:
+    """The rate of a recording, the number of its samples, and the samples in blocks, the channels averaged.
+
+    Errors of soundfile become `UserError`.
+    """
+    place = f"utterance {audio.name}: {'its audio' if audio.content is not None else audio.path}"
     try:
         import soundfile
         import soxr  # noqa: F401 (missing packages are told together)
     except (ImportError, OSError):
         raise UserError("recordings need soundfile and soxr; install them with: pip install 'rescore[audio]'") from None
+    audio_part(audio, place)
     try:
-        if audio.content is None and not Path(audio.path).is_file():
+        if audio.content is None and not _is_file(audio.path):
             raise UserError(f"{place}: no such file")
         with soundfile.SoundFile(audio.path if audio.content is None else io.BytesIO(audio.content)) as file:
-            yield file
+            first, last = _part(audio, file, _frames(audio, file.frames), place)
+            yield file.samplerate, last - first, _blocks(file, first, last, place)
     except (soundfile.SoundFileError, OSError, TypeError, ValueError, MemoryError) as error:
         reason = " ".join(str(error).rpartition(": ")[2].split())[:100]
         raise UserError(f"{place}: cannot be read as audio ({reason}); convert it to WAV or FLAC") from None
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return Path(path).is_file()
+    except (OSError, ValueError):  # a name that is too long, or has a NUL
+        return False
+
+
+def _frames(audio: Audio, present: int) -> int:
+    """The samples of a channel. `present` can be read; a WAV that is cut has more, by the size in its header."""
+    if audio.content is None:
+        with open(audio.path, "rb") as file:
+            head, size = file.read(8), Path(audio.path).stat().st_size
+    else:
+        head, size = audio.content[:8], len(audio.content)
+    whole = int.from_bytes(head[4:], "little") + 8 if head[:4] == b"RIFF" else 0
+    return present * whole // size if size < whole < UNKNOWN_SIZE else present
+
+
+def _part(audio: Audio, file: Any, frames: int, place: str) -> tuple[int, int]:
+    """The first and the last sample (exclusive) of the recording in its file."""
+    rate = file.samplerate
+    first = round(audio.start * rate)
+    last = frames if audio.end is None else min(frames, round(audio.end * rate))
+    seconds = (last - first) / rate
+    if seconds < SHORTEST:
+        raise UserError(
+            f"{place}: {max(0, last - first)} samples from {audio.start:g} s on ({frames / rate:.2f} s in the file), "
+            "too short for speech"
+        )
+    if seconds > LONGEST:
+        raise UserError(
+            f"{place}: {seconds:,.0f} s, more than {LONGEST:g} s; cut it into utterances with `segments` beside wav.scp"
+        )
+    if (last - first) * file.channels > MOST_SAMPLES:
+        raise UserError(
+            f"{place}: {last - first:,} samples in each of {file.channels} channels, more than {MOST_SAMPLES:,} in "
+            "all; give a single channel, or a lower rate"
+        )
+    return first, last
+
+
+def _blocks(file: Any, first: int, last: int, place: str) -> Iterator[Samples]:
+    rate, read = file.samplerate, 0
+    file.seek(min(first, file.frames))
+    while read < last - first:
+        size = min(last - first - read, max(1, BLOCK // file.channels))
+        block = file.read(size, dtype="float32", always_2d=True)
+        if not len(block):
+            break
+        read += len(block)
+        yield block[:, 0] if block.shape[1] == 1 else block.mean(axis=1)
+    if read < last - first - rate * SHORTEST:
+        raise UserError(f"{place}: damaged: {read / rate:.2f} s of {(last - first) / rate:.2f} s can be read")

@@ -113,17 +113,11 @@ def from_json(value: Any, place: str) -> NbestList:
 
 
 def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
-    times: tuple[tuple[float, float], ...] = ()
-    if entry.times:
-        from rescore.formats.times import piece_times, timed_pieces
+    times = entry.times
+    if times:
+        from rescore.formats.times import checked_times
 
-        words = entry.text.split()
-        whole = words if len(entry.times) == len(words) else timed_pieces(entry.text)
-        if len(whole) == len(entry.times):
-            spans = [(word, start, end) for word, (start, end) in zip(whole, entry.times, strict=True)]
-            times = piece_times(entry.text, spans)
-        if not times:
-            raise UserError(f"{place}: times are not a start and an end, in seconds, for each word of the text")
+        times = checked_times(entry.text, times, place)
     scores = entry.scores
     if entry.score is not msgspec.UNSET:
         if FIRST_PASS in scores and scores[FIRST_PASS] != entry.score:

@@ -21,7 +21,7 @@ def read_output(path: str, references: str | References | None = None, **options
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     files = None if references is None else open_references(references, warnings)
     if files is not None and is_text(source, options.get("format_name"), options.get("options")):
-        lists = read_best(source, files)
+        lists = read_best(source, files, bool(options.get("allow_missing")))
     else:
         lists = read([path] if source.is_folder else [source], references=files, need_references=True, **options)
     warnings.report()

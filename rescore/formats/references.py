@@ -79,13 +79,19 @@ def with_references(
     # Readers undo the tokeniser's entities; if hypotheses still have entities, both sides are left as they are.
     escaped = not any(has_entities(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
     texts = read_references(files, ids, escaped)
+    _check_left_out(files, ids, "list", "lists", allow_missing)
+    return [replace(nbest, references=texts[nbest.id]) for nbest in lists]
+
+
+def _check_left_out(files: Sequence[TextFile], ids: Sequence[str], what: str, wanted: str, allowed: bool) -> None:
+    """Report the utterances of the files that are not among `ids`: an error if that is not allowed."""
     for file in files:
         if absent := file.left_out(ids):
-            message = f"{file.path}: no list for {len(absent):,} of its {counted(len(absent) + len(ids), 'utterance')}"
-            if not allow_missing:
-                raise UserError(f"{message}, first {absent[0]}; give lists of the whole set, or --allow-missing")
+            count = counted(len(absent) + len(ids), "utterance")
+            message = f"{file.path}: no {what} for {len(absent):,} of its {count}"
+            if not allowed:
+                raise UserError(f"{message}, first {absent[0]}; give {wanted} of the whole set, or --allow-missing")
             log.warning("%s (first: %s); these utterances are not measured", message, absent[0])
-    return [replace(nbest, references=texts[nbest.id]) for nbest in lists]
 
 
 class TextFile:
@@ -97,7 +103,7 @@ class TextFile:
             raise UserError(f"{source.name}: is a folder; give the file with the texts, usually {source.path / 'text'}")
         self.path, self.format = source.name, format_name
         self._of_lists = format_name is None and not output and bool(source.peek.root)
-        self.lines = [] if self._of_lists else _all_lines(source)
+        self.lines = [] if self._of_lists else _all_lines(source, blank=output)
         self.by_id = _of_records(source) if self._of_lists else None
         """The texts of a file that surely has ids: of lists and of trn."""
         if format_name in (None, "trn") and not self._of_lists:
@@ -134,7 +140,7 @@ class TextFile:
 
     def of(self, ids: Sequence[str], escaped: bool = True) -> dict[str, tuple[str, ...]]:
         """The references of each utterance."""
-        by_id = self.by_id
+        by_id = self._named(ids)
         if by_id is None and self._is_kaldi(ids):
             by_id = self.kaldi_texts()
         values = [(line,) for line in self.lines] if by_id is None else list(by_id.values())
@@ -154,13 +160,22 @@ class TextFile:
             )
         return {name: by_id[name] if self._of_lists else self._readings(name, by_id[name][0], escaped) for name in ids}
 
+    def _named(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
+        """The texts of a file with certain ids. Case does not count in the ids of trn, as in sclite."""
+        if self._of_lists or self.by_id is None:
+            return self.by_id
+        known, folded = set(ids), {name.lower(): name for name in ids}
+        names = {name: name if name in known else folded.get(name.lower(), name) for name in self.by_id}
+        unique = len(set(names.values())) == len(names)
+        return {names[name] if unique else name: texts for name, texts in self.by_id.items()}
+
     def _readings(self, name: str, text: str, escaped: bool) -> tuple[str, ...]:
         text = undo_marks(undo_entities(text) if escaped else text)
         return (text,) if self.by_id is None else readings(text, f"{self.path}: utterance {name}")
 
     def left_out(self, ids: Sequence[str]) -> list[str]:
         """The utterances of the file, in its order, that are not among `ids`; empty if it has no ids."""
-        names = self.first if self.by_id is None and self._is_kaldi(ids) else list(self.by_id or ())
+        names = self.first if self.by_id is None and self._is_kaldi(ids) else list(self._named(ids) or ())
         known = set(ids)
         return [] if are_numbers(ids) and not known & set(names) else [name for name in names if name not in known]
 
@@ -204,15 +219,16 @@ def _of_manifest(source: Source) -> dict[str, tuple[str, ...]]:
     return texts
 
 
-def _all_lines(source: Source) -> list[str]:
+def _all_lines(source: Source, blank: bool) -> list[str]:
+    """`blank`: whether all lines may be empty, as in an output of empty texts."""
     lines = list(source.lines())
-    if not any(line.strip() for line in lines):
+    if not lines or not (blank or any(line.strip() for line in lines)):
         raise UserError(f"{source.name}: is empty")
     return lines
 
 
 def _trn_texts(lines: Sequence[str], path: str) -> dict[str, tuple[str, ...]] | None:
-    """Texts by id; `;;` begins a comment. None if a line does not end in an id in brackets."""
+    """Texts by id; `;;` begins a comment. None if a line does not end in an id in brackets, or without texts."""
     texts: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(lines, 1):
         line = line.strip()
@@ -222,7 +238,7 @@ def _trn_texts(lines: Sequence[str], path: str) -> dict[str, tuple[str, ...]] | 
         if match is None:
             return None
         add_once(texts, match[2], (match[1].strip(),), f"{path}: line {number}")
-    return texts
+    return texts or None
 
 
 _TRN = re.compile(r"(|.*\s)\(([^() \t]+)\)")
@@ -236,16 +252,17 @@ def is_stm(lines: Sequence[str]) -> bool:
 
 
 MOST_READINGS = 1024
-_ALTERNATIVES = re.compile(r"(?<!\S)\{ ([^{}]*) \}(?!\S)")
+_ALTERNATIVES = re.compile(r"(?<![^\s{/])\{\s*([^{}\s][^{}]*)\}")
+"""Alternatives without further alternatives in them. As in sclite, only the opening bracket needs a blank before it."""
 
 
 def readings(text: str, place: str) -> tuple[str, ...]:
-    """All texts that a reference of sclite such as `the { cat / cats } sat { @ / down }` stands for; @ is no word.
+    """All texts that a text of sclite such as `the { cat / cats } sat {@/down}` stands for; @ is no word.
 
     Brackets that are not closed are words.
 
     Example:
-        >>> readings("a { b / @ } c", "ref.trn")
+        >>> readings("a { b /@ } c", "ref.trn")
         ('a b c', 'a c')
     """
     texts = [text]
@@ -262,7 +279,7 @@ def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str
     if match is None:
         yield text
         return
-    for alternative in f" {match[1]} ".split(" / "):
+    for alternative in match[1].split("/"):
         words = [word for word in alternative.split() if word != "@"]
         yield " ".join([*text[: match.start()].split(), *words, *text[match.end() :].split()])
 
@@ -280,19 +297,14 @@ class _Text:
 BEST = _Text()
 
 
-def read_best(source: Source, files: Sequence[TextFile]) -> list[NbestList]:
+def read_best(source: Source, files: Sequence[TextFile], allow_missing: bool = False) -> list[NbestList]:
     """A 1-best text with its references, as lists of one hypothesis.
 
     Both are trn, or Kaldi text with the same ids, or plain with the same number of lines.
     """
     output = TextFile(source, output=True)
     hypotheses = _with_ids(output, files[0]) or output.numbered_texts()
-    absent = [name for file in files for name in file.left_out(list(hypotheses))]
-    if absent:
-        raise UserError(
-            f"{output.path}: no text for utterance {absent[0]} of {files[0].path} ({len(absent)} missing); "
-            "give an output of the whole set"
-        )
+    _check_left_out(files, list(hypotheses), f"text in {output.path}", "an output", allow_missing)
     texts = read_references(files, list(hypotheses))
     return [replace(nbest, references=texts[nbest.id]) for nbest in best_lists(hypotheses)]
 
@@ -305,6 +317,10 @@ def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
     ]
 
 
+_MARKED = re.compile(r"[\w.][-_]\w|\d")
+"""A mark of ids, which ordinary words lack: a hyphen or underscore between letters, or a digit."""
+
+
 def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ...]] | None:
     """The texts of an output by their ids; None if neither output nor references have ids."""
     if references.format == "plain":
@@ -312,9 +328,17 @@ def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ..
     if output.by_id is not None:
         return output.by_id
     ids, names = set(references.ids), set(output.first)
-    alike = len(names) == len(output.first) and 2 * len(names.intersection(references.first)) > len(names)
-    if references.format == "kaldi" or alike or ids & names:
+    if references.format == "kaldi" or ids & names:
         return output.kaldi_texts()
+    shared = names.intersection(references.first)
+    if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
+        words = {word for file in (output, references) for line in file.lines for word in split_id(line)[1].split()}
+        if all(_MARKED.search(name) for name in names) and not names & words:
+            return output.kaldi_texts()
+        raise UserError(
+            f"{output.path}: its lines and those of {references.path} begin with the same words ({output.first[0]}), "
+            "which may be ids or words; give --ref-format kaldi if they are ids, --ref-format plain if they are words"
+        )
     if output.has_ids and not all(map(str.isdecimal, output.first)):
         raise UserError(
             f"{references.path}: no reference for utterance {output.first[0]} of {output.path}, whose lines begin with "

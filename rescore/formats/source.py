@@ -117,8 +117,8 @@ LARGEST_DOCUMENT = 1 << 28
 """Limits in characters, of packed files, too. Only damaged files, or files made to fill the memory, exceed them."""
 
 
-_JSON = re.compile(r"""\{(?:\S|\s*(?:["}]|$))|\[\s*(?:["\[{\]\d-]|$)""")
-"""The beginning of JSON, unlike texts of sclite with alternatives such as `{ uh / @ }` or a `[noise]`."""
+_JSON = re.compile(r"""\{\s*(?:["}]|$)|\[\s*(?:["\[{\]\d-]|$)""")
+"""The beginning of JSON, unlike texts of sclite with alternatives such as `{uh / @}` or a `[noise]`."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],"]', re.DOTALL)
 """A string or a mark of JSON; a quotation mark alone is a string that is cut."""
 

@@ -133,11 +133,11 @@ def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
 
 
 def _features(text: str, place: str) -> dict[str, float]:
-    """`LM0= -1 -2`; a value may also stand behind its name without a blank."""
+    """`LM0= -1 -2`, or `lm: -1` in older files; a value may also stand behind its name without a blank."""
     values: dict[str, list[float]] = {}
     name = "feature"
     for word in text.split():
-        before, equals, number = word.rpartition("=")
+        before, equals, number = (word[:-1], ":", "") if word.endswith(":") else word.rpartition("=")
         if equals and before:
             name = before
         if number or not equals:

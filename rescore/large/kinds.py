@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -79,7 +80,7 @@ class Seq2SeqKind(HubKind):
 class SpeechKind(HubKind):
     """log p of the hypothesis given its recording, of a sequence-to-sequence model."""
 
-    capabilities = Capabilities(audio=True)
+    capabilities = Capabilities(audio=math.inf)
     options = ("language=", "task=")
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> SpeechModel:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.formats.audio import samples
+from rescore.formats.audio import LONGEST, check_length, samples
 from rescore.large.hub import LOGITS, load_model
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Streamed, TokenScores
 from rescore.lms.devices import DTYPES, choose_device, choose_precision
@@ -47,8 +47,6 @@ class _Prompted:
 class SpeechModel(Streamed):
     """log p of each token of a text, and of its end, given a recording, as a sequence-to-sequence model has it."""
 
-    capabilities = Capabilities(audio=True)
-
     def __init__(
         self, name: str, folder: Path, computing: ComputeOptions, language: str | None, task: str | None
     ) -> None:
@@ -69,6 +67,8 @@ class SpeechModel(Streamed):
         )
         self._features = _features(folder)
         self.rate = int(self._features.sampling_rate)
+        window = getattr(self._features, "n_samples", None)
+        self.capabilities = Capabilities(audio=LONGEST if window is None else window / self.rate)
         self._model.to(self._device, DTYPES[self.precision])
         self._case = _case(self._tokenizer)
         config = self._model.generation_config
@@ -156,13 +156,8 @@ class SpeechModel(Streamed):
 
     def inputs(self, audio: Audio) -> dict[str, Tensor]:
         """The features of a recording as the model takes them."""
-        heard, window = samples(audio, self.rate), getattr(self._features, "n_samples", None)
-        if window is not None and len(heard) > window:
-            raise UserError(
-                f"utterance {audio.name}: {audio.path}: {len(heard) / self.rate:.1f} s, but {self.name} hears "
-                f"{window / self.rate:g} s; cut it into shorter utterances with `segments` beside wav.scp"
-            )
-        features = self._features(heard, sampling_rate=self.rate, return_tensors="pt")
+        check_length(audio, self.name, self.capabilities.audio)
+        features = self._features(samples(audio, self.rate), sampling_rate=self.rate, return_tensors="pt")
         device, dtype = self._device, DTYPES[self.precision]
         return {
             key: value.to(device, dtype) if value.is_floating_point() else value.to(device)

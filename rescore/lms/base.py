@@ -141,8 +141,8 @@ class Capabilities:
     """Scores are pseudo-log-likelihoods."""
     source: bool = False
     """It reads the source of a translation beside the text."""
-    audio: bool = False
-    """It listens to the recording of the utterance."""
+    audio: float = 0.0
+    """Seconds of the longest recording that it hears; 0 if it does not listen."""
     context: tuple[int, int] = (0, 0)
     """The number of neighbours that it reads before and after the text (`rescore.lms.context` gives it these)."""
     vectors: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rescore.errors import UserError
 from rescore.lms.base import LanguageModel, Question, WithNeighbours, capabilities_of
@@ -16,15 +16,17 @@ def ask(lm: LanguageModel, placed: WithNeighbours, texts: Iterable[str]) -> list
     source = nbest.source if capabilities.source else None
     if source is None and capabilities.source:
         raise UserError(f"utterance {nbest.id}: no source text, which {lm.name} reads; give lists that have it")
-    if nbest.audio is None and capabilities.audio:
-        raise UserError(f"utterance {nbest.id}: no recording, which {lm.name} listens to; give --audio")
     audio = nbest.audio if capabilities.audio else None
     before_text, after_text = placed.before[len(placed.before) - before :] if before else (), placed.after[:after]
     return [Question(text, source, before_text, after_text, audio) for text in texts]
 
 
-def in_place(lms: Iterable[LanguageModel], lists: Iterable[NbestList]) -> Iterator[WithNeighbours]:
-    """The lists with as many neighbours as one of the models reads, as a stream."""
+def in_place(lms: Sequence[LanguageModel], lists: Iterable[NbestList]) -> Iterator[WithNeighbours]:
+    """The lists with as many neighbours as one of the models reads, as a stream; models that listen can hear all."""
+    if longest := [(capabilities_of(lm).audio, lm.name) for lm in lms if capabilities_of(lm).audio]:
+        from rescore.formats.audio import heard
+
+        lists = heard(lists, *min(longest))
     sizes = [capabilities_of(lm).context for lm in lms]
     before, after = (max(numbers) for numbers in zip((0, 0), *sizes, strict=True))
     if not before and not after:

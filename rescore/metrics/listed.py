@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.formats.text import begin_with_ids, read_lines
+from rescore.formats.text import begin_with_ids, first_words, read_lines
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import Normaliser
@@ -34,8 +34,8 @@ class WordList:
     def load(cls, path: str | Path) -> WordList:
         """Read a file of words.
 
-        If all lines begin with different ids that contain a digit, and some ids are followed by words, each utterance
-        has its own list.
+        If all lines begin with different ids that contain a digit, some ids are followed by words, and no line has an
+        arrow, each utterance has its own list.
 
         Raises:
             UserError: the file cannot be read, is not UTF-8, or has no word; or most lines begin with ids, but not all
@@ -46,10 +46,13 @@ class WordList:
         if not lines:
             raise UserError(f"{path}: no word in it; expected one per line")
         several = [line for line in lines if len(line.split()) > 1]
-        by_utterance = bool(several) and begin_with_ids(lines)
+        arrows = any("=>" in line for line in lines)
+        by_utterance = bool(several) and not arrows and begin_with_ids(lines)
         with_ids = [line for line in several if set(line.split()[0]) & set("0123456789")]
-        if not by_utterance and 2 * len(with_ids) > len(lines):
-            raise UserError(f"{path}: most lines begin with an utterance; give each line another utterance, or none")
+        if not by_utterance and not arrows and 2 * len(with_ids) > len(lines):
+            raise UserError(
+                f"{path}: most lines begin with an utterance; give each line another utterance, or none{OR}"
+            )
         if not by_utterance and (line := next((line for line in lines if "\t" in line), None)):
             raise UserError(f"{path}: line {numbers[line]}: has a tab; expected `term` or `heard => term`")
         return cls(lines, str(path), by_utterance)
@@ -58,6 +61,11 @@ class WordList:
     def digest(self) -> str:
         """Of the words, in any order."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()[:12]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The first words of the lines, if they can be ids."""
+        return frozenset(first_words(self.lines)) if begin_with_ids(self.lines) else frozenset()
 
     @property
     def reads(self) -> str:
@@ -73,7 +81,7 @@ class WordList:
     @property
     def entries(self) -> list[str]:
         """The words of all lines, without utterances."""
-        return list(self.lists.values()) if self.by_utterance else list(map(meant, self.lines))
+        return list(self.lists.values()) if self.by_utterance else [form_and_term(line)[1] for line in self.lines]
 
     @property
     def lower(self) -> dict[str, frozenset[str]]:
@@ -103,9 +111,14 @@ def with_listed(lists: Iterable[NbestList], words: WordList) -> Iterator[NbestLi
         yield replace(nbest, hypotheses=hypotheses, provenance=columns)
 
 
-def meant(line: str) -> str:
-    """The term of a line of a word list: `term`, or `heard => term`."""
-    return line.rpartition("=>")[2].strip()
+OR = "; if the lines are terms, write one of them as `term => term`"
+"""The end of a message about a list that may be one by utterance."""
+
+
+def form_and_term(line: str) -> tuple[str | None, str]:
+    """The heard form, if the line has an arrow, and the term of a line of a word list: `term`, or `heard => term`."""
+    form, arrow, term = line.rpartition("=>")
+    return form.strip() if arrow else None, term.strip()
 
 
 class ListedErrorRate(ErrorRate):

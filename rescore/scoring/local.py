@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Protocol, cast
 
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin, without_context
+from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin
 from rescore.lms.base import WithNeighbours, as_scored
 from rescore.lms.context import ask
 from rescore.nbest import TOKENS, Column, NbestList, Role
@@ -89,7 +89,7 @@ CASE_TEXTS = 5
 def _warn_of_case(lm: LanguageModel, window: Scored) -> None:
     """Say that a model of any kind knows the texts better in lower case: by more than a nat for each word."""
     texts = {
-        hypothesis.text: score.sum
+        hypothesis.text: (placed, score.sum)
         for placed, scores in window
         for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True)
         if hypothesis.text.isupper()
@@ -98,8 +98,8 @@ def _warn_of_case(lm: LanguageModel, window: Scored) -> None:
     if not texts or capabilities.source or any(not text.isupper() for text in texts):
         return
     chosen = dict(list(texts.items())[:CASE_TEXTS])
-    lower = sum(score.sum for score in lm.score(without_context([text.lower() for text in chosen])))
-    gain = lower - sum(chosen.values())
+    questions = [question for text, (placed, _) in chosen.items() for question in ask(lm, placed, [text.lower()])]
+    gain = sum(score.sum for score in lm.score(questions)) - sum(score for _, score in chosen.values())
     if gain > sum(len(text.split()) for text in chosen):
         log.warning(
             "%s: the lists are in upper case, which the model knows less well than lower case (%.1f nats a word); give "

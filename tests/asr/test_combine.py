@@ -295,7 +295,7 @@ def test_phrases_of_a_service_are_joined(tmp_path: Path) -> None:
     [
         ({"r.ctm": CTM, "r.txt": "hello"}, "r.txt: recording r is in another file"),
         ({"r.ctm": "r A 0.0 hello\n"}, "line 1: not CTM"),
-        ({"r.ctm": "r A 0.0 -1 hello\n"}, "a duration is 0 or more"),
+        ({"r.ctm": "r A 0.0 -1 hello\n"}, "line 1: from 0 s to -1 s"),
         ({"r.ctm": "r A x 1 hello\n"}, "line 1"),
         ({"r.srt": "hello\n"}, "no subtitle in it"),
         ({}, "no recording in it"),

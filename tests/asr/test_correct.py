@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import rescore
-from rescore.asr.correct import FEATURES, Candidate, Change, Corrector, Trees, choose, log_odds
+from rescore.asr.correct import FEATURES, Candidate, Change, Corrector, Finder, Trees, choose, log_odds
 from rescore.asr.formats.documents import Text
+from rescore.errors import UserError
 from tests.conftest import ROOT
 
 DATA = ROOT / "tests" / "data"
@@ -36,7 +37,63 @@ def test_ordinary_sentences_stay() -> None:
 
 
 def test_what_is_ordered_is_always_corrected() -> None:
-    assert corrected("eva came, and eva's dog", "eva => Aoife", threshold=0.99) == "Aoife came, and eva's dog"
+    assert corrected("eva came, and eva's dog", "eva => Aoife", threshold=0.99) == "Aoife came, and Aoife's dog"
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "expected"),
+    [
+        ("dr. pepper => Dr Pepper", "a dr. pepper now", "a Dr Pepper now"),
+        ("dr. pepper => Dr Pepper", "a dr pepper now", "a Dr Pepper now"),
+        ("u.s. bank => US Bank", "the u.s. bank.", "the US Bank."),
+        ("a b c d e f => Abcdef", "x a b c d e f y", "x Abcdef y"),
+        ("eefa => Aoife", "ask eefa's dog", "ask Aoife's dog"),
+        ("eefa's => Aoife's", "ask eefa's dog", "ask Aoife's dog"),
+        ("wi fi => Wi-Fi", "a wi fi, wi-fi", "a Wi-Fi, Wi-Fi"),
+        ("401 k => 401(k)", "my 401 k.", "my 401(k)."),
+        ("401(k) => 401k", "my 401(k).", "my 401k."),
+        ("inc. => Inc.", "acme inc. rose", "acme Inc. rose"),
+        ("dr => Dr.", "dr. pepper", "Dr. pepper"),
+        (".net => .NET", "use .net 8", "use .NET 8"),
+        ("aitch => H", "an aitch", "an H"),
+        ("zhang wei => 张伟", "ask zhang wei", "ask 张伟"),
+        ("かすたま => カスタマー", "あかすたまい", "あカスタマーい"),
+    ],
+)
+def test_forms_are_found_by_their_words(line: str, text: str, expected: str) -> None:
+    if "张" in line:
+        pytest.importorskip("pypinyin")
+    assert corrected(text, line, "York", threshold=0.99) == expected
+
+
+def test_forms_come_before_shorter_terms_and_sounds() -> None:
+    terms = ["new york => Nyc", "York", "New York Times"]
+    assert corrected("new york, the new york times, york", *terms) == "Nyc, the new york times, york"
+    assert corrected("in new. york is", *terms) == "in new. york is"
+    assert corrected("ask gold man sacks", "gold man => Goldman", "Goldman Sachs") == "ask Goldman sacks"
+
+
+def test_a_list_by_utterance_is_no_list_of_terms() -> None:
+    with pytest.raises(UserError, match="a line begins with the utterance talk-1; terms need one list"):
+        Corrector(["talk-1 eefa => Aoife"])([Text("talk-1", "talk", "eefa came")])
+    assert (
+        corrected("our b2b at 7-eleven stor", "b2b => Business", "7-Eleven store") == "our Business at 7-Eleven store"
+    )
+
+
+def test_work_is_linear_in_the_length_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans are compared with their neighbours only, and gains are looked at once for each candidate."""
+    compared = []
+    share = Finder.share
+    monkeypatch.setattr(Finder, "share", lambda self, span: compared.append(1) or share(self, span))
+    numbers = []
+    for times in (20, 40):
+        compared.clear()
+        text = "ask gold man sacks about the monroe inks call and eefa " * times
+        (row,) = rescore.correct([text], ["Goldman Sachs", "Monro Inc", "eefa => Aoife"])
+        assert len(row.changes) >= 2 * times
+        numbers.append(len(compared))
+    assert numbers[1] <= 2.2 * numbers[0]
 
 
 def test_right_words_stay() -> None:

@@ -16,7 +16,7 @@ import pytest
 from rescore import formats, pipeline
 from rescore.asr import respell
 from rescore.asr.channel import Channel, collect, learn
-from rescore.asr.respell import SELECTION, Respelling, unsuited
+from rescore.asr.respell import SELECTION, Respelling, TermRespeller, unsuited
 from rescore.errors import UserError
 from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
@@ -246,6 +246,38 @@ def test_terms_of_several_words_in_texts_without_scores(caplog: pytest.LogCaptur
         (Origin.FIRST_PASS, 0.0), (Origin.RESPELLED, 1.0),
     ]  # fmt: skip
     assert all(one.scores[CHANNEL] < 0 for one in chosen[0][1:])
+
+
+def test_the_recording_of_a_list_is_what_models_with_neighbours_read(rescore: Run, tmp_path: Path) -> None:
+    """The file, else the key, else the id: evidence from the same recording changes the odds of a correction."""
+    texts = "our monroe forwards plan", "the monro forward plan and the monro forward goal"
+    terms = TermRespeller(WordList(("Monro Forward",), "terms"), 5)
+
+    def channel(ids: tuple[str, str], recordings: tuple[str | None, str | None] = (None, None)) -> float:
+        hypotheses = [[Hypothesis(text, {"s2s": 0.0})] for text in texts]
+        lists = map(NbestList, ids, hypotheses, ((), ()), (None, None), ({}, {}), recordings)
+        return next(one.scores[CHANNEL] for one in next(terms(lists)).hypotheses if one.origin is Origin.RESPELLED)
+
+    alone, together = channel(("a-1", "b-1")), channel(("call-0", "call-1"))
+    assert together > alone
+    assert channel(("a-1", "b-1"), ("talk", "talk")) == channel(("1", "2")) == channel(("talk.1", "talk.2")) == together
+    assert channel(("call-0", "call-1"), ("a", "b")) == alone
+    (tmp_path / "terms.txt").write_text("Monro Forward\n")
+    lists = [NbestList(f"{name}-1", [Hypothesis(text, {"s2s": 0.0})]) for name, text in zip("ab", texts, strict=True)]
+    formats.write(lists, str(tmp_path / "l.jsonl"))
+    (tmp_path / "utt2spk").write_text("a-1 talk\nb-1 talk\n")
+    (tmp_path / "words").write_text("a-1 monro\nb-1 monro\n")
+    columns = []
+    for more in ([], ["--recordings", "utt2spk"]):
+        done = rescore(
+            "score", "l.jsonl", "--lm", "tta-small", "--respell", "5", "--words", "terms.txt", "-o", "o.jsonl", *more
+        )
+        assert done.returncode == 0, done.stderr
+        nbest = formats.read([tmp_path / "o.jsonl"])[0]
+        columns.append(next(one.scores[CHANNEL] for one in nbest.hypotheses if one.origin is Origin.RESPELLED))
+    assert columns[0] < columns[1]
+    done = rescore("score", "l.jsonl", "--lm", "tta-small", "--respell", "5", "--words", "words", "-o", "o.jsonl")
+    assert "words: lines begin with utterances, so --respell looks for no term" in done.stderr
 
 
 def test_other_languages_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:

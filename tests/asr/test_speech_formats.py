@@ -51,7 +51,7 @@ def test_whisper_cpp(tmp_path: Path) -> None:
     assert first[0] == 0.0 and last == (1.5, 2.0)
     for wrong, message in (
         ([{"offsets": {}}], 'talk.json: segment 1: the key "text" is missing'),
-        ([{"text": "a", "offsets": {"from": "x", "to": 1}}], 'segment 1: offsets from is "x", not a number'),
+        ([{"text": "a", "offsets": {"from": "x", "to": 1}}], "segment 1: time is 'x', not a number"),
     ):
         with pytest.raises(UserError, match=message):
             read(tmp_path, "talk.json", json.dumps({"transcription": wrong}))

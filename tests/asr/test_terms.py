@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,10 @@ def test_lists(tmp_path: Path) -> None:
 def test_lines_that_are_wrong(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no word"):
         read_terms(WordList(("a => ,",), "terms.txt"))
-    with pytest.raises(UserError, match="terms need one list for all utterances"):
+    for line, what in (("a => b => c", "two arrows"), ("mp3\t1.5", "a tab")):
+        with pytest.raises(UserError, match=f"has {what}; expected"):
+            read_terms(WordList((line,), "terms.txt"))
+    with pytest.raises(UserError, match="one list for all utterances; if the lines are terms, write one of them as"):
         read_terms(WordList(("a-1 Aoife", "a-2 Postgres"), "terms.txt", by_utterance=True))
     (tmp_path / "terms.txt").write_text("kubectl\nAoife\t1.5\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"terms\.txt: line 2: has a tab; expected `term` or `heard => term`"):
@@ -85,3 +89,41 @@ def test_chinese_names_are_heard_by_pinyin_without_blanks() -> None:
     names = (ROOT / "tests/data/names.zh.txt").read_text(encoding="utf-8").split()
     assert len(names) == 50
     assert ("章维", "张伟", 0) in spans("请章维明天来", names)
+
+
+@pytest.mark.parametrize("text", ["カスタマーのがっこう", "ガス", "ฉันใช้กิน", "あ kubectl"])
+def test_kana_and_thai_have_sounds(text: str) -> None:
+    assert sounds(text)
+    assert list(TermIndex([Term(text)]).occurrences(split(f"a {text}")))
+
+
+def test_marks_belong_to_their_letters() -> None:
+    """Thai vowels and voiced kana tell words apart, also where they are written as marks of their own."""
+    assert sounds("กิน") != sounds("กัน") and sounds("ガス") == sounds("カ\u3099ス") != sounds("カス")
+    assert [word.text for word in split("กิน ガス")] == ["กิ", "น", "ガ", "ス"]
+
+
+def test_forms_that_contradict_each_other() -> None:
+    for lines in (("eefa => Ifa", "Eefa. => Aoife"), ("wi-fi => Wifi", "wi fi => WLAN")):
+        with pytest.raises(UserError, match=rf"{lines[0]}' and '{lines[1]}' have the same words on the left"):
+            read_terms(WordList(lines, "terms.txt"))
+    (term,) = read_terms(WordList(("eefa => Aoife", "EEFA => Aoife", "Aoife"), "terms.txt"))
+    assert term.heard == {"eefa"}
+
+
+def test_a_list_has_no_order() -> None:
+    lines = ("york", "Monro", "eefa => Aoife", "Goldman Sachs", "Eva => Aoife")
+    assert read_terms(WordList(lines, "x")) == read_terms(WordList(lines[::-1], "x"))
+
+
+def test_one_function_reads_a_line() -> None:
+    """The arrow of a list stands in one function of the package; one other place only asks whether there is one."""
+    places = [
+        (path.name, function.name)
+        for path in (ROOT / "rescore").rglob("*.py")
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Constant) and node.value == "=>"
+    ]
+    assert set(places) == {("listed.py", "form_and_term"), ("listed.py", "load"), ("terms.py", "read_terms")}

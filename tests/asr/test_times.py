@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rescore as package
 from rescore import formats
 from rescore.asr.merge import merge
+from rescore.errors import UserError
 from rescore.formats.best import word_times
-from rescore.formats.times import timed_pieces
+from rescore.formats.times import BackwardsError, Span, timed_pieces
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 
@@ -93,7 +97,56 @@ def test_subtitles_are_of_one_recording_and_of_one_list_each(rescore: Run, tmp_p
 @pytest.mark.parametrize("times", ["[[0, 1]]", "[[0, 1], [1, NaN]]", "[[0, 1], [2, 1]]"])
 def test_times_that_are_not_those_of_the_words(times: str, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text(f'{{"id": "u", "hyps": [{{"text": "a b", "score": -1, "times": {times}}}]}}\n')
-    assert_one_line_error(rescore("convert", "l.jsonl"), "hypothesis 1: times are not a start and an end")
+    said = {"[[0, 1]]": "times are not a start and an end", "[[0, 1], [1, NaN]]": "time is nan"}
+    message = said.get(times, "from 2 s to 1 s")
+    assert_one_line_error(rescore("convert", "l.jsonl"), f"hypothesis 1: {message}")
+
+
+@pytest.mark.parametrize("time", ["nan", "inf", "1e400", "1e308", "x", "-1"])
+def test_times_are_finite_numbers(time: str, rescore: Run, tmp_path: Path) -> None:
+    """In every file that has times, one line names the place."""
+    (tmp_path / "b.txt").write_text("hello there\n")
+    (tmp_path / "t.txt").write_text("Aoife\n")
+    for cells in (f"{time} 0.3", f"0.0 {time}"):
+        (tmp_path / "a.ctm").write_text(f"talk 1 {cells} hello\ntalk 1 0.50 0.30 there\n")
+        assert_one_line_error(rescore("combine", "a.ctm", "b.txt"), "a.ctm: line 1: ")
+        done = rescore("correct", "a.ctm", "--format", "ctm", "--words", "t.txt")
+        assert_one_line_error(done, "a.ctm: line 1: ")
+    if time[:1] != "-":  # a word whose end is before its start has no times
+        (tmp_path / "call.json").write_text(json.dumps({"segments": [{"text": "a", "words": [
+            {"word": "a", "start": 0, "end": time}]}]}))  # fmt: skip
+        assert_one_line_error(rescore("convert", "call.json"), "call.json: segment 1: time is")
+
+
+def test_a_time_becomes_a_number_in_one_place() -> None:
+    """Readers of times call `Span.read`: no other code makes a number of a time."""
+    house = Path(package.__file__).parent
+    files = [*(house / "formats").glob("*.py"), *(house / "asr").rglob("*.py"), *(house / "service").glob("*.py")]
+    wrong = []
+    for path in files:
+        for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
+            name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+            arguments = list(map(ast.unparse, [*call.args, *(keyword.value for keyword in call.keywords)]))
+            numbers = name in ("float", "as_number", "json_number") or (name == "map" and arguments[0] == "float")
+            if numbers and re.search(TIME, " ".join(arguments), re.IGNORECASE) and path.name != "times.py":
+                wrong.append(f"{path.name}:{call.lineno}: {ast.unparse(call)}")
+    assert not wrong
+
+
+TIME = r"time|clock|begins|ends?\b|duration|offset|seconds|ticks|\b(match|row|cells|fields|line)\[[23]|\[2:"
+"""What the arguments of a call have in them that reads a time."""
+
+
+def test_spans() -> None:
+    assert Span.read("1.300s", 2, "p") == (1.3, 2.0)
+    assert Span.read("00:01:02,500", "01:02.75", "p") == (62.5, 62.75)
+    assert Span.read(5_000_000, 5_000_000, "p", True, 1e-7) == (0.5, 1.0)
+    for start, end in ((2, 1), (-1, 1)):
+        with pytest.raises(BackwardsError, match=r"p: from .* s to 1 s"):
+            Span.read(start, end, "p")
+    for time in (None, True, "x", "", "nan", "inf", float("nan"), 10**400, 10**9 + 1, [], {"a": 1}):
+        with pytest.raises(UserError, match="p: time is"):
+            Span.read(0, time, "p")
 
 
 def test_texts_that_are_rewritten_keep_their_times(rescore: Run, tmp_path: Path) -> None:

@@ -6,15 +6,21 @@ import gzip
 import json
 import lzma
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from rescore import formats
 from rescore.asr.combine import combine
 from rescore.asr.formats.whole import closest_readings, measured_recordings, read_recordings, read_systems
+from rescore.errors import UserError
+from rescore.formats.times import timed_pieces
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 STM = ";; a comment\ntalk A s1 0.00 1.00 hello there\ntalk A s2 1.00 2.00 <o,f0,male> good bye\n"
 CTM = "talk 1 0.00 0.30 hello\ntalk 1 0.40 0.30 there\ntalk 1 1.10 0.30 good\ntalk 1 1.50 0.30 bye\n"
@@ -182,3 +188,55 @@ def test_brackets_in_two_pieces_do_not_remove_the_words_between(ending: str, tmp
     words = Normaliser(whisper_english=True)(lists[0].hypotheses[0].text)
     assert words.count("10") + words.count("ten") >= 60
     assert wer(output, reference, Normaliser(whisper_english=True)) == 0.0
+
+
+def test_the_default_json_of_aws(tmp_path: Path) -> None:
+    item = {"type": "pronunciation", "start_time": "0.04", "end_time": "0.5", "alternatives": [{"content": "Hello"}]}
+    items = [
+        item,
+        {"type": "punctuation", "alternatives": [{"confidence": "0.0", "content": ","}]},
+        item | {"start_time": "0.6", "end_time": "1.1", "alternatives": [{"confidence": "0.9", "content": "there"}]},
+    ]
+    results = {"transcripts": [{"transcript": "Hello, there"}], "items": items}
+    (path,) = files(tmp_path, talk__json=json.dumps({"jobName": "j", "results": results, "status": "COMPLETED"}))
+    recording = read_recordings(path)["talk"]
+    assert recording.words == ["Hello,", "there"] and recording.times == [(0.04, 0.5), (0.6, 1.1)]
+    (path,) = files(tmp_path, x__json=json.dumps({"results": {"transcripts": [{"transcript": "a"}], "items": [1]}}))
+    with pytest.raises(UserError, match="no alternatives in it"):
+        read_recordings(path)
+
+
+WORDS = ["Hello", "there,", "R&D", "it's", "a", "<", "b", "naïve", "你好", "1,000", "&amp", "well-known"]
+TIMES = [(round(0.5 * place, 2), round(0.5 * place + 0.4, 2)) for place in range(len(WORDS))]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
+@pytest.mark.parametrize("crlf", [False, True])
+@pytest.mark.parametrize("ending", [".ctm", ".srt", ".vtt", ".trn", "", ".txt", ".jsonl", ".json"])
+def test_all_written_formats_are_read_back(
+    ending: str, crlf: bool, pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    """The same words, with times within a millisecond or none, also packed, renamed and with Windows' line ends."""
+    lists = [
+        NbestList("talk", [Hypothesis(word, {FIRST_PASS: 0.0}, times=(span,) * len(timed_pieces(word)))])
+        for word, span in zip(WORDS, TIMES, strict=True)
+    ]
+    lists = [
+        replace(nbest, id=f"talk-{number:05}", recording="talk") for number, nbest in enumerate(lists, 1)
+    ]  # as pieces of `rescore combine`
+    path = tmp_path / f"talk{ending}"
+    if ending.startswith(".json"):
+        formats.write(lists, str(path))
+    else:
+        with formats.opened(str(path)) as file:
+            formats.write_best(str(path), [(nbest, nbest.hypotheses[0].text) for nbest in lists], file)
+    text = path.read_bytes().replace(b"\n", b"\r\n" if crlf else b"\n")
+    for name in (f"talk{ending}", f"talk{ending}.old", "other"):
+        (tmp_path / "new").mkdir(exist_ok=True)
+        (tmp_path / "new" / name).write_bytes(pack(text))
+        ((_, recording),) = read_recordings(tmp_path / "new" / name).items()
+        assert recording.words == WORDS or (ending == ".ctm" and "".join(recording.words) == "".join(WORDS))
+        if recording.times and len(recording.times) == len(TIMES):
+            assert np.allclose(recording.times, TIMES, atol=1e-3)
+        else:
+            assert ending not in (".srt", ".vtt")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +86,66 @@ def test_kaldi(tmp_path: Path) -> None:
     assert found["call-2"] == Audio(str(tmp_path / "call.wav"), 0.8, None) and found["call-2"].name == "call-2"
     for segments, message in (
         ("x other 0 1\n", "recording other is not in"),
-        ("x call 2 1\n", "from 2 s to 1 s is empty"),
-        ("x call nan 1\n", "is empty"),
-        ("x call -1 1\n", "is empty"),
+        ("x call 2 1\n", "utterance x: from 2 s to 1 s; give a start of 0 or more before its end"),
+        ("x call 1 1\n", "from 1 s to 1 s is empty"),
+        ("x call -1 1\n", "from -1 s to 1 s"),
+        *((f"x call {time} 1\n", "utterance x: time is .* seconds") for time in ("nan", "inf", "1e400", "1e308", "x")),
     ):
         (tmp_path / "segments").write_text(segments)
         with pytest.raises(UserError, match=message):
             recordings([str(tmp_path)])
+
+
+def test_times_of_manifests_and_lists_are_finite(rescore: Run, tmp_path: Path) -> None:
+    for offset, duration in ((1e308, 1), (0, 1e308), ("nan", 1), (0, float("inf")), (True, 1)):
+        (tmp_path / "m.json").write_text(
+            json.dumps({"audio_filepath": "a.wav", "offset": offset, "duration": duration})
+        )
+        with pytest.raises(UserError, match="line 1: time is"):
+            recordings([str(tmp_path / "m.json")])
+    hyps = [{"text": "a", "score": -1}]
+    for audio in '{"path": "a", "start": 1e308}', '{"path": "a", "end": 1e400}', '"a\\u0000b"':
+        (tmp_path / "l.jsonl").write_text(f'{{"id": "u", "hyps": {json.dumps(hyps)}, "audio": {audio}}}\n')
+        assert_one_line_error(rescore("convert", "l.jsonl"), "l.jsonl: line 1: ")
+    (tmp_path / "l.jsonl").write_text(json.dumps({"id": "u", "hyps": [hyps[0] | {"times": [[0, 1]]}]}) + "\n")
+    for end in ("inf", "nan", "1e400", "0"):
+        (tmp_path / "segments").write_text(f"u r 1 {end}\n")
+        done = rescore("rerank", "l.jsonl", "--best", "b.ctm", "--segments", "segments")
+        assert_one_line_error(done, "segments: utterance u: ")
+
+
+def test_a_file_that_is_cut(tmp_path: Path) -> None:
+    """The header of a WAV says more than is left; a writer to a pipe cannot know the size."""
+    whole = sound(tmp_path / "a.wav", 1.5).read_bytes()
+    half = whole[: len(whole) // 2]
+    for content in half, whole[:-2000]:
+        with pytest.raises(UserError, match=r"damaged: [\d.]+ s of 1.50 s can be read"):
+            digest(Audio("", content=content))
+    assert digest(Audio("", 0.0, 0.5, half)) == digest(Audio("", 0.0, 0.5, whole))
+    with pytest.raises(UserError, match="damaged"):
+        digest(Audio("", 0.9, 1.2, half))
+    for size in (0xFFFFFFFF, 0x7FFFF024, 0):
+        piped = half[:4] + size.to_bytes(4, "little") + half[8:]
+        assert len(samples(Audio("", content=piped), 16_000)) > 11_000
+
+
+def test_sound_is_read_in_blocks(tmp_path: Path) -> None:
+    """Many channels at a high rate need little memory; too many samples are refused."""
+    rate, wave = 96_000, np.tile(np.float32(tone(96_000, 20))[:, None], (1, 8))
+    soundfile.write(tmp_path / "a.flac", wave, rate)
+    wide = Audio(str(tmp_path / "a.flac"))
+    soundfile.write(tmp_path / "b.flac", wave[:, 0], rate)
+    tracemalloc.start()
+    try:
+        heard, key = samples(wide, 16_000), digest(wide)
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20  # all of it would take 61 MB
+    finally:
+        tracemalloc.stop()
+    assert np.array_equal(heard, samples(Audio(str(tmp_path / "b.flac")), 16_000))
+    assert key == digest(Audio(str(tmp_path / "b.flac")))
+    soundfile.write(tmp_path / "c.flac", np.zeros((390 * 88_200, 8), np.int16), 88_200)
+    with pytest.raises(UserError, match="34,398,000 samples in each of 8 channels, more than 268,435,456 in all"):
+        digest(Audio(str(tmp_path / "c.flac")))
 
 
 def test_commands_are_not_run(tmp_path: Path) -> None:

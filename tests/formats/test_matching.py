@@ -114,6 +114,10 @@ def test_entities_of_references_as_of_hypotheses(rescore: Run, tmp_path: Path) -
         ("a { b / c } d { @ / e }", ["a b d", "a b d e", "a c d", "a c d e"]),
         ("{ a / { b / c } d }", ["a", "b d", "c d"]),
         ("{ @ / uh }", ["", "uh"]),
+        ("a { fi /@ } b", ["a b", "a fi b"]),
+        ("{a b/c}d e", ["a b d e", "c d e"]),
+        ("{a/{b/c}d}", ["a", "b d", "c d"]),
+        ("g ih} w/o {}", ["g ih} w/o {}"]),
         ("a { b / c", ["a { b / c"]),
         ("a } b {", ["a } b {"]),
         ("a / b @", ["a / b @"]),
@@ -135,3 +139,41 @@ def test_trn_of_sclite(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "ref.trn").write_text(";; made by hand\nthe { cat / cats } sat { @ / down } (u-1)\n;; end\nyes (u-2)\n")
     (tmp_path / "out.trn").write_text("the cats sat (u-1)\nyes (u-2)\n;; end\n")
     assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.trn").stdout
+
+
+def test_ids_of_trn_differ_in_case(rescore: Run, tmp_path: Path) -> None:
+    """Case does not count in ids, as in sclite; ids that differ in case only stay different."""
+    (tmp_path / "ref.trn").write_text("a b (SPK-1)\nc (Spk-2)\n")
+    (tmp_path / "out.trn").write_text("a b (spk-1)\nc (spk-2)\n")
+    assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.trn").stdout
+    (tmp_path / "ref.trn").write_text("a (u-a)\nb (u-A)\n")
+    (tmp_path / "out.trn").write_text("b (u-A)\na (u-a)\n")
+    assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.trn").stdout
+
+
+def test_trn_that_begins_with_an_alternative(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "ref.trn").write_text("{uh/@} a (u-1)\nb (u-2)\n")
+    (tmp_path / "out.trn").write_text("a (u-1)\nb (u-2)\n")
+    assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.trn").stdout
+
+
+WORDS = "the cat sits\nwe saw the dog\nhello you\n", "the cat sat\nwe saw a dog\nhello there\n"
+
+
+def test_first_words_that_may_be_ids(rescore: Run, tmp_path: Path) -> None:
+    """First words that all differ and match are ids only if they look like ids; else the user has to say."""
+    (tmp_path / "ref").write_text(WORDS[0])
+    (tmp_path / "out").write_text(WORDS[1])
+    assert_one_line_error(rescore("eval", "out", "--ref", "ref"), "--ref-format kaldi", "--ref-format plain")
+    assert " 33.33 " in rescore("eval", "out", "--ref", "ref", "--ref-format", "plain").stdout
+    assert " 50.00 " in rescore("eval", "out", "--ref", "ref", "--ref-format", "kaldi").stdout
+    (tmp_path / "ref").write_text("anna_x the cat\nbob_y a dog\n")
+    (tmp_path / "out").write_text("bob_y a dog\nanna_x the cat\n")
+    assert " 0.00 " in rescore("eval", "out", "--ref", "ref").stdout
+
+
+def test_an_output_of_empty_texts(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "ref").write_text("a b\nc d\n")
+    (tmp_path / "out").write_text("\n\n")
+    assert " 100.00 " in rescore("eval", "out", "--ref", "ref", "--metric", "ter").stdout
+    assert " 0.00 " in rescore("eval", "out", "--ref", "ref", "--metric", "bleu").stdout

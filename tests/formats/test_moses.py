@@ -46,3 +46,10 @@ def test_an_id_comes_back(tmp_path: Path) -> None:
     (tmp_path / "n.best").write_text("0 ||| a ||| F= 1 ||| -1\n1 ||| a ||| F= 1 ||| -1\n0 ||| b ||| F= 1 ||| -1\n")
     with pytest.raises(UserError, match="utterance 0: is duplicated"):
         formats.read([tmp_path / "n.best"])
+
+
+def test_older_features(tmp_path: Path) -> None:
+    """Older Moses has a colon behind the name of a feature."""
+    (tmp_path / "n.best").write_text("0 ||| a test ||| d: 0 lm: -3 tm: -1 -2 w: -2 ||| -3.5\n", encoding="utf-8")
+    (nbest,) = formats.read([tmp_path / "n.best"])
+    assert nbest.hypotheses[0].scores == {"s2s": -3.5, "d": 0, "lm": -3, "tm.1": -1, "tm.2": -2, "w": -2}

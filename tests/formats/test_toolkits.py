@@ -191,3 +191,17 @@ def test_detokenize(rescore: Run, tmp_path: Path) -> None:
     one = json.loads(rescore("convert", "l.jsonl", "--detokenize", "en").stdout)
     assert one["hyps"][0]["text"] == "he said, no." and one["ref"] == "it's, a"
     assert rescore("rerank", "l.jsonl", "--detokenize", "en").stdout == "u he said, no.\n"
+
+
+def test_srilm_with_an_empty_first_hypothesis(tmp_path: Path) -> None:
+    (tmp_path / "u1").write_text("-10.5 -3.2 0\n-11 -4 2 a b\n")
+    (nbest,) = formats.read([tmp_path / "u1"])
+    assert [hypothesis.text for hypothesis in nbest.hypotheses] == ["", "a b"]
+
+
+def test_nemo_beams_with_one_hypothesis_per_utterance(rescore: Run, tmp_path: Path) -> None:
+    """The score is no word of the text; the size of the lists is asked for."""
+    (tmp_path / "beams.tsv").write_text("the cat\t-1.5\na dog\t-2.5\n")
+    (tmp_path / "ref").write_text("the cat\na dog\n")
+    assert_one_line_error(rescore("eval", "beams.tsv", "--ref", "ref"), "--nbest-size")
+    assert " 0.00 " in rescore("eval", "beams.tsv", "--ref", "ref", "--nbest-size", "1").stdout

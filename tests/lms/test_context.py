@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import random
 from dataclasses import replace
@@ -18,7 +19,7 @@ from rescore.lms.neighbours import recording, with_neighbours
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
 from tests import stages
-from tests.conftest import SENTENCES, Run, assert_one_line_error
+from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error
 
 SHORT = [" ".join(text.split()[:5]) for text in SENTENCES][:12]
 SUM = RunConfig(norm="sum", count_tokens=False)
@@ -281,3 +282,14 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     assert_one_line_error(
         rescore("score", lists, "--lm", f"ngram:context=1:{tmp_path}"), "context=1 is not an option of ngram"
     )
+
+
+def test_one_function_knows_the_recording_of_a_list() -> None:
+    """No other function takes an id apart or prefers the key of a list."""
+    definitions = [
+        f"{path.name}:{node.name}"
+        for path in (ROOT / "rescore").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.name in ("recording", "recording_of")
+    ]
+    assert sorted(definitions) == ["neighbours.py:recording", "neighbours.py:recording_of"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import io
 import json
 import random
 import re
@@ -24,18 +25,29 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import soundfile
 from click import ClickException
 
-from rescore import formats
+from rescore import Rescorer, formats
+from rescore.asr.combine import combine
+from rescore.asr.correct import Corrector
+from rescore.asr.formats.documents import kind_of, parts
+from rescore.asr.formats.whole import measured_recordings, read_recordings
 from rescore.cli.main import cli
 from rescore.errors import UserError
 from rescore.formats import read_references
+from rescore.formats.audio import recordings, samples
+from rescore.formats.source import Source
 from rescore.lms.base import length_power
 from rescore.lms.config import NetworkConfig
 from rescore.lms.folders import card_value
+from rescore.metrics.normalise import Normaliser
+from rescore.nbest import Audio
 from rescore.reports import files
 from rescore.reports.check import parse
 from rescore.reports.results import SCHEMA
+from rescore.service.app import answer_of, lists_of
 from rescore.tuning import Weights
 from tests.formats.samples import SAMPLES
 from tests.reliability.limits import INPUT, Spent
@@ -70,6 +82,15 @@ RESULTS = {
     "schema": SCHEMA, **RUN,
     "metrics": [{**FIGURES, "sentence_errors": SENTENCES, "signature": SIGNATURE}],
 }  # fmt: skip
+TIMED: dict[str, str] = {
+    "a.ctm": "r 1 0.00 0.30 hello 0.9\nr 1 0.50 0.30 there\n",
+    "a.stm": "r 1 s 0.0 1.5 <o> hello there\nr 1 s 1.5 2.5 b\n",
+    "a.srt": "1\n00:00:00,500 --> 00:00:02,000\na <i>b</i>\n\n2\n00:00:02,000 --> 00:00:03,000\nc\n",
+    "a.vtt": "WEBVTT\n\n00:00.500 --> 00:02.000\na b\n",
+    "a.trn": "a b (r-1)\nc (r-2)\n",
+    "a.txt": "r-00001 a b\nr-00002 c\n",
+}
+REQUEST = {"id": "u", "hyps": [{"text": "a b", "score": -1, "times": [[0, 0.5], [0.5, 1]]}], "recording": "r"}
 LINES = {
     "jsonl": json.dumps({"id": "u1", "ref": "a b", "columns": {"tta": COLUMN}, "hyps": [
         {"text": "a c", "score": -1, "scores": {"tta": -3}}]}) + "\n",
@@ -246,6 +267,54 @@ def cases() -> list[Case]:
         (folder / "README.md").write_bytes(mutated(b"---\nrecommended_weight: 0.3\n---\n# x\n", draw))
         return card_value(folder, "recommended_weight")
 
+    def recording(folder: Path, draw: random.Random) -> object:
+        """A recording of a system beside another system, and the same corrected."""
+        name = draw.choice(list(TIMED))
+        path, other = folder / name, folder / "b.ctm"
+        path.write_bytes(mutated(TIMED[name].encode(), draw))
+        other.write_text(TIMED["a.ctm"])
+        systems = {"a": read_recordings(path), "b": read_recordings(other)}
+        return [[*combine(systems, Normaliser())], measured_recordings(str(path), str(path))]
+
+    corrector = Corrector(["Aoife", "gold man => Goldman"])
+
+    def corrected(folder: Path, draw: random.Random) -> object:
+        name = draw.choice(list(TIMED))
+        (folder / name).write_bytes(mutated(TIMED[name].encode(), draw))
+        source = Source(folder / name)
+        return [*corrector.document(parts(source, draw.choice([kind_of(source), "ctm", "srt"])))]
+
+    wave = io.BytesIO()
+    soundfile.write(wave, np.full(2_000, 0.1), 8_000, format="WAV")
+    flac = io.BytesIO()
+    soundfile.write(flac, np.full((2_000, 2), 0.1), 8_000, format="FLAC")
+
+    def sound(folder: Path, draw: random.Random) -> object:
+        content = mutated(draw.choice([wave, flac]).getvalue(), draw)
+        return len(samples(Audio("", draw.choice([0.0, 0.1]), draw.choice([None, 0.2]), content), 16_000))
+
+    def segments(folder: Path, draw: random.Random) -> object:
+        (folder / "wav.scp").write_bytes(mutated(b"r r.wav\n", draw))
+        (folder / "segments").write_bytes(mutated(b"u1 r 0.0 0.8\nu2 r 0.8 -1\n", draw))
+        return recordings([str(folder)])
+
+    manifest = {"audio_filepath": "a.wav", "offset": 0.5, "duration": 1.5}
+    rescorer = Rescorer([], {"s2s": 1.0})
+
+    def answered(path: Path) -> object:
+        """A request, as the service answers it; it raises what becomes the status 500."""
+        lists, _ = lists_of(path.read_bytes(), path.parent)
+        answers = [answer_of(rescorer, choice) for choice in rescorer.decide(rescorer.score([lists])[0])]
+        return json.dumps(answers, allow_nan=False)
+
+    found += [("recording", recording), ("corrected", corrected)] * 4
+    found += [("sound", sound), ("segments", segments)] * 3
+    found += [
+        ("manifest", of_json(manifest, lambda path: recordings([str(path)]))),
+        ("request", of_text(json.dumps(REQUEST), answered)),
+        ("request values", of_json(REQUEST, answered)),
+        ("request audio", of_json({**REQUEST, "audio": {"path": "a.wav", "start": 0.5, "end": 1.0}}, answered)),
+    ] * 3
     return [*found, ("card", card)]
 
 

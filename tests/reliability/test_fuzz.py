@@ -13,7 +13,7 @@ from tests.reliability.fuzz import cases, fuzz, grown
 
 
 def test_mutated_inputs(tmp_path: Path) -> None:
-    number = 60 * len(cases())
+    number = 12 * len(cases())
     outcomes, wrong = fuzz(number, seed=7, folder=tmp_path)
     assert not wrong, "\n".join(wrong[:5])
     assert outcomes.total() == number and outcomes["read"] > number / 20 and outcomes["error"] > number / 4
@@ -27,16 +27,15 @@ def test_hostile_values(tmp_path: Path) -> None:
 
 def test_limits_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time and memory of a reader that takes too much of either are reported."""
-    monkeypatch.setattr(limits, "BYTES", 50 << 20)
+    now = {"VmRSS": 900 << 20, "VmHWM": 900 << 20, "seconds": 7.0}
+    monkeypatch.setattr(limits, "memory", lambda which: now[which])
+    monkeypatch.setattr(time, "process_time", lambda: now["seconds"])
     spent = limits.Spent()
     assert not spent.too_much()
-    _ = b"x" * (60 << 20)  # and gone again
-    assert spent.too_much().endswith(" MiB")
-    monkeypatch.setattr(limits, "SECONDS", 0.1)
-    until = time.process_time() + 0.15
-    while time.process_time() < until:
-        pass
-    assert spent.too_much().endswith(" s")
+    now |= {"VmHWM": (901 << 20) + limits.BYTES, "seconds": 7.0 + limits.SECONDS}
+    assert spent.too_much() == f"{(limits.BYTES >> 20) + 1} MiB"
+    now["seconds"] += 1
+    assert spent.too_much() == f"{limits.SECONDS + 1} s"
 
 
 def test_grown_inputs_have_the_size_of_the_limits() -> None:

@@ -141,10 +141,11 @@ def test_keys_that_come_twice(rescore: Run, tmp_path: Path) -> None:
 def test_an_output_has_to_be_whole(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "ref.trn").write_text("a (u1)\nb (u2)\n")
     (tmp_path / "hyp.trn").write_text("a (u1)\n")
-    assert_one_line_error(rescore("eval", "hyp.trn", "--ref", "ref.trn"), "hyp.trn: no text for utterance u2")
+    assert_one_line_error(rescore("eval", "hyp.trn", "--ref", "ref.trn"), "no text in hyp.trn", "first u2")
     (tmp_path / "ref").write_text("u1 a\nu2 b\nu3 c\n")
     (tmp_path / "hyp").write_text("u1 a\nu3 c\n")
-    assert_one_line_error(rescore("eval", "hyp", "--ref", "ref"), "hyp: no text for utterance u2")
+    assert_one_line_error(rescore("eval", "hyp", "--ref", "ref"), "no text in hyp", "first u2")
+    assert " 0.00 " in rescore("eval", "hyp", "--ref", "ref", "--allow-missing").stdout
 
 
 def test_plain_texts_stay_plain(rescore: Run, tmp_path: Path) -> None:

@@ -104,6 +104,19 @@ def client(rescorer: Rescorer) -> Iterator[Client]:
         yield client
 
 
+def test_times_and_paths_that_cannot_be(rescorer: Rescorer, tmp_path: Path) -> None:
+    """Each is answered with 400 and the reason."""
+    hyp = '{"text": "a b", "score": -1, "times": [[0, 1], [1, %s]]}'
+    hyps = '[{"text": "a", "score": -1}]'
+    bodies = [f'{{"hyps": [{hyp % time}]}}' for time in ("1e400", "NaN", "1e308", "0", "1" + "0" * 400)]
+    bodies += [f'{{"hyps": {hyps}, "audio": {{"path": "a", "start": {time}}}}}' for time in ("1e400", "1e308", "-1")]
+    bodies += [f'{{"hyps": {hyps}, "audio": {json.dumps(path)}}}' for path in ("a\0b", "\0", "../x", "/x")]
+    with serving(rescorer, audio=tmp_path) as client:
+        for body in bodies:
+            status, answer = client.rescore(body)
+            assert status == 400 and answer["error"].startswith(("request", "utterance 1")), (body, answer)
+
+
 class Gate:
     """A language model that waits until it may score."""
 

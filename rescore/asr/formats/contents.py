@@ -12,9 +12,10 @@ from typing import NamedTuple
 from rescore.errors import UserError
 from rescore.formats.references import is_stm
 from rescore.formats.source import HEAD, Source
-from rescore.formats.text import as_number, begin_with_ids, undo_entities
+from rescore.formats.text import begin_with_ids, undo_entities
+from rescore.formats.times import Span
 
-Span = tuple[float, float]
+Times = tuple[float, float]
 """Start and end, in seconds."""
 
 PAUSE, MOST_WORDS = 1.0, 200
@@ -82,10 +83,7 @@ def ctm_word(line: str, place: str) -> CtmWord | None:
         return None
     if len(cells) < 5:
         raise UserError(f"{place}: not CTM: expected `recording channel start duration word [confidence]`")
-    start, duration = (as_number(cell, place, "time") for cell in cells[2:4])
-    if duration < 0:
-        raise UserError(f"{place}: a duration is 0 or more, in seconds")
-    return CtmWord(cells, start, start + duration)
+    return CtmWord(cells, *Span.read(cells[2], cells[3], place, duration=True))
 
 
 _CUE = re.compile(r"\s*((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")
@@ -97,9 +95,9 @@ _TAG = re.compile(
 """A tag of SubRip or WebVTT, a time within a cue, or a position; other text in angle brackets is words."""
 
 
-def cues(source: Source) -> Iterator[tuple[Span | None, list[str]]]:
+def cues(source: Source) -> Iterator[tuple[Times | None, list[str]]]:
     """The lines of subtitles: the lines of each cue with its time, and lines between cues one by one with None."""
-    span: Span | None = None
+    span: Times | None = None
     waiting: list[str] = []
     for line in source.lines():
         if span and line.strip():
@@ -109,7 +107,7 @@ def cues(source: Source) -> Iterator[tuple[Span | None, list[str]]]:
             yield span, waiting
             waiting = []
         match = _CUE.match(line)
-        span = (_seconds(match[1]), _seconds(match[2])) if match else None
+        span = Span.read(match[1], match[2], f"{source.name}: subtitle at {match[1]}") if match else None
         yield None, [line]
     if span and waiting:
         yield span, waiting
@@ -118,10 +116,3 @@ def cues(source: Source) -> Iterator[tuple[Span | None, list[str]]]:
 def cue_words(lines: Sequence[str]) -> list[str]:
     """The words of a cue, without tags."""
     return undo_entities(_TAG.sub("", " ".join(lines))).split()
-
-
-def _seconds(clock: str) -> float:
-    seconds = 0.0
-    for part in clock.replace(",", ".").split(":"):
-        seconds = 60 * seconds + float(part)
-    return seconds

@@ -16,6 +16,7 @@ from rescore.errors import UserError
 from rescore.formats.source import Source
 from rescore.formats.text import as_number, stem_of
 from rescore.formats.times import spread
+from rescore.lms.neighbours import recording
 
 KINDS = ("plain", "kaldi", "trn", "ctm", "srt")
 """Formats that can be read and written back."""
@@ -82,22 +83,17 @@ def _verbatim(text: str) -> Part:
     return Part(None, lambda changes: text)
 
 
-def recording_of(utterance: str) -> str:
-    """The recording of an utterance: its id without the last part."""
-    return re.sub(r"[-_][^-_]*$", "", utterance)
-
-
 def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
     """A line of trn or Kaldi text, or a plain line."""
     if not line.strip() or (kind == "trn" and line.startswith(";;")):
         return _verbatim(f"{line}\n")
-    name, recording, begin, end = str(number), stem, 0, len(line)
+    name, of, begin, end = str(number), stem, 0, len(line)
     match = {"trn": TRN.search, "kaldi": _ID.match}[kind](line) if kind != "plain" else None
     if match:
-        name, recording = match[1], recording_of(match[1])
+        name, of = match[1], recording(match[1])
         begin, end = (0, match.start()) if kind == "trn" else (match.end(), end)
     text = line[begin:end]
-    return Part(Text(name, recording, text), lambda changes: f"{line[:begin]}{replaced(text, changes)}{line[end:]}\n")
+    return Part(Text(name, of, text), lambda changes: f"{line[:begin]}{replaced(text, changes)}{line[end:]}\n")
 
 
 def _subtitle_parts(source: Source) -> Iterator[Part]:
@@ -162,5 +158,4 @@ def _ctm_part(words: list[CtmWord]) -> Part:
         return "".join(" ".join(row) + "\n" for row in [*lines, *rows[done:]])
 
     text = " ".join(word.word for word in words)
-    recording = rows[0][0]
-    return Part(Text(f"{recording}-{rows[0][2]}", recording, text), render)
+    return Part(Text(f"{rows[0][0]}-{rows[0][2]}", rows[0][0], text), render)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from rescore.formats.text import (
     strip_markup,
     utterance_of,
 )
-from rescore.formats.times import piece_times, spread
+from rescore.formats.times import BackwardsError, Span, piece_times, spread
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 _Word = tuple[str, float, float]
@@ -107,18 +108,20 @@ LAST_TOKEN = 0.2
 def _numbers(values: Any, place: str) -> list[float]:
     """The value of each token."""
     if not isinstance(values, list):
-        raise UserError(f"{place}: log-probabilities and times of tokens are lists of numbers")
+        raise UserError(f"{place}: log-probabilities of tokens are a list of numbers")
     return [json_number(value, place, "the value of a token") for value in values]
 
 
 def _timed_tokens(result: Mapping[str, Any], place: str) -> list[_Word]:
     """sherpa's tokens: each ends where the next one starts."""
-    tokens, starts = result.get("tokens", []), _numbers(result.get("timestamps", []), place)
-    if not isinstance(tokens, list) or len(tokens) != len(starts):
+    tokens, starts = result.get("tokens", []), result.get("timestamps", [])
+    if not isinstance(tokens, list) or not isinstance(starts, list) or len(tokens) != len(starts):
         return []
-    ends = [*starts[1:], *(start + LAST_TOKEN for start in starts[-1:])]
+    times = [(*pair, False) for pair in pairwise(starts)] + [(start, LAST_TOKEN, True) for start in starts[-1:]]
     texts = [str(token).replace("\u2581", "") for token in tokens]
-    return list(zip(texts, starts, ends, strict=True))
+    return _in_order(
+        (text, *Span.read(start, end, place, lasts)) for text, (start, end, lasts) in zip(texts, times, strict=True)
+    )
 
 
 class _Wenet:
@@ -221,8 +224,13 @@ def _cpp_words(segment: Mapping[str, Any], place: str) -> list[_Word]:
     offsets, words = segment.get("offsets"), segment["text"].split()
     if not isinstance(offsets, dict):
         return []
-    start, end = (json_number(offsets.get(key), place, f"offsets {key}") / 1000 for key in ("from", "to"))
-    return [(word, *span) for word, span in zip(words, spread(words, (start, end)), strict=True)]
+    if not offsets.keys() >= {"from", "to"}:
+        raise UserError(f'{place}: offsets: "from" and "to" are missing')
+    try:
+        span = Span.read(offsets["from"], offsets["to"], place, unit=1e-3)
+    except BackwardsError:
+        return []
+    return [(word, *times) for word, times in zip(words, spread(words, span), strict=True)]
 
 
 class _Parakeet:
@@ -302,6 +310,7 @@ class _Services:
     Azure     {"NBest": [{"Lexical": "a b", "Confidence": 0.9, "Words": [...]}, ...]}
     Google    {"results": [{"alternatives": [{"transcript": "a b", "confidence": 0.9, "words": [...]}, ...]}, ...]}
     AWS       {"results": {"segments": [{"alternatives": [{"transcript": "a b"}, ...]}, ...]}}
+              {"results": {"transcripts": [{"transcript": "a b"}], "items": [...]}}
     Vosk      {"alternatives": [{"text": "a b", "confidence": 231.4, "result": [...]}, ...]}
     """
 
@@ -342,13 +351,28 @@ def _phrases(value: Any, place: str) -> Iterator[tuple[str, list[Any]]]:
     """The alternatives of each phrase, with the place for errors."""
     results = value.get("results") if isinstance(value, dict) else None
     if isinstance(results, dict):  # AWS
-        results = results.get("segments")
+        results = results.get("segments", _transcript(results))
     if not isinstance(results, list):
         yield place, _alternatives(value, place)
         return
     for number, phrase in enumerate(results, 1):
         if alternatives := _alternatives(phrase, f"{place}, phrase {number}"):  # Google has phrases without speech
             yield f"{place}, phrase {number}", alternatives
+
+
+def _transcript(results: dict[str, Any]) -> list[Any] | None:
+    """AWS's results without alternatives as a phrase; a punctuation mark has no time and belongs to the word before."""
+    words: list[dict[str, Any]] = []
+    try:
+        for item in results["items"]:
+            content = str(item["alternatives"][0]["content"])
+            if "end_time" in item:
+                words.append({"word": content, "start": item.get("start_time"), "end": item["end_time"]})
+            elif words:
+                words[-1]["word"] += content
+        return [{"alternatives": [{"transcript": results["transcripts"][0]["transcript"], "words": words}]}]
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 def _alternatives(value: Any, place: str) -> list[Any]:
@@ -379,32 +403,34 @@ def _hypotheses(alternatives: list[Any], place: str) -> list[Hypothesis]:
     return hypotheses
 
 
-_TIMES = (("start", "end"), ("startTime", "endTime"), ("startOffset", "endOffset"))
-"""Keys of a word's start and end, in seconds: of Whisper and Vosk, and of Google's versions 1 and 2."""
-_TICKS = 1e-7
-"""Azure's unit of time, in seconds."""
+_TIMES = (
+    ("word", "start", "end", False, 1.0),  # Whisper, Vosk
+    ("w", "start", "end", False, 1.0),  # parakeet.cpp
+    ("word", "startTime", "endTime", False, 1.0),  # Google, versions 1 and 2
+    ("word", "startOffset", "endOffset", False, 1.0),
+    ("Word", "Offset", "Duration", True, 1e-7),  # Azure
+)
+"""The forms of a word with times: the keys of word, start, and end or duration; whether it is a duration; the unit, in
+seconds. Google leaves a start of 0 out."""
 
 
 def _timed_words(value: Mapping[str, Any], key: str, place: str) -> list[_Word]:
     """The words in a list of words that have times."""
     words = value.get(key)
     known = [word for word in words if isinstance(word, dict)] if isinstance(words, list) else []
-    return [timed for word in known if (timed := _timed_word(word, place)) is not None]
+    return _in_order(
+        (str(word.get(name, "")), *Span.read(word.get(start, 0), word[end], place, lasts, unit))
+        for word in known
+        for name, start, end, lasts, unit in [form for form in _TIMES if {form[0], form[2]} <= word.keys()][:1]
+    )
 
 
-def _timed_word(word: Mapping[str, Any], place: str) -> _Word | None:
-    if "Offset" in word and "Duration" in word:
-        start = json_number(word["Offset"], place, "Offset") * _TICKS
-        return str(word.get("Word", "")), start, start + json_number(word["Duration"], place, "Duration") * _TICKS
-    for first, last in _TIMES:
-        if last in word:  # Google leaves a start of 0 out, and writes "1.300s"
-            begins, ends = (str(word.get(name, 0)).removesuffix("s") for name in (first, last))
-            return (
-                str(word.get("word", word.get("w", ""))),
-                as_number(begins, place, first),
-                as_number(ends, place, last),
-            )
-    return None
+def _in_order(words: Iterator[_Word]) -> list[_Word]:
+    """The words; none if the times of a word run backwards, as Whisper's may."""
+    try:
+        return list(words)
+    except BackwardsError:
+        return []
 
 
 ICEFALL = _Icefall()

@@ -18,12 +18,12 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.asr.formats.contents import TRN, CtmWord, Span, ctm_word, cue_words, cues, kind_of
+from rescore.asr.formats.contents import TRN, CtmWord, Times, ctm_word, cue_words, cues, kind_of
 from rescore.errors import UserError
 from rescore.formats.references import readings
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import split_id, stem_of
-from rescore.formats.times import spread
+from rescore.formats.times import Span, spread
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
@@ -35,11 +35,11 @@ class Recording:
     """The words of one recording."""
 
     words: list[str] = field(default_factory=list)
-    times: list[Span] = field(default_factory=list)
+    times: list[Times] = field(default_factory=list)
     """Start and end of each word, in seconds; empty if the file has none."""
     ends: list[int] = field(default_factory=list)
     """Number of words up to the end of each piece."""
-    unscored: list[Span] = field(default_factory=list)
+    unscored: list[Times] = field(default_factory=list)
     """Segments of a reference that are not measured."""
 
     @property
@@ -53,7 +53,7 @@ class Recording:
         # With a blank before the line end, sacreBLEU does not join a hyphen there with the next line.
         return " \n".join(" ".join(self.words[slice(*piece)]) for piece in self.pieces)
 
-    def add(self, words: Sequence[str], times: Sequence[Span]) -> None:
+    def add(self, words: Sequence[str], times: Sequence[Times]) -> None:
         """Append a piece; from the first words without times on, the recording has none."""
         if len(self.times) == len(self.words) and len(times) == len(words):
             self.times += times
@@ -62,7 +62,7 @@ class Recording:
         self.words += words
         self.ends.append(len(self.words))
 
-    def without(self, spans: Sequence[Span]) -> Recording:
+    def without(self, spans: Sequence[Times]) -> Recording:
         """The recording without the words in some stretches of time."""
         rest = Recording()
         keep = [not any(first <= (start + end) / 2 < last for first, last in spans) for start, end in self.times]
@@ -76,7 +76,7 @@ class _Piece(NamedTuple):
     name: str
     """The recording, or the id of an utterance."""
     words: list[str]
-    times: Sequence[Span] = ()
+    times: Sequence[Times] = ()
     channel: str = ""
     is_id: bool = False
 
@@ -184,7 +184,7 @@ def _read_file(source: Source) -> _File:
         matches = [(line, match) for line in lines if (match := TRN.search(line))]
         by_id = [_Piece(match[1], line[: match.start()].split(), is_id=True) for line, match in matches]
         is_trn = len(lines) == len(by_id) and (len(lines) > 1 or ".trn" in source.path.name)
-        return _File(source.name, stem, by_id) if is_trn else _File(source.name, stem, texts, by_id)
+        return _File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
     by_id = [_Piece(name, text.split(), is_id=True) for name, text in map(split_id, lines)]
     if len({piece.name for piece in by_id}) < len(by_id) or any(re.fullmatch(r"\d+\W?", piece.name) for piece in by_id):
         by_id = []  # they are repeated, or number the lines
@@ -265,8 +265,8 @@ def _stm(source: Source) -> list[_Piece]:
         match = _STM.fullmatch(" ".join(line.split()))
         if match is None:
             raise UserError(f"{place}: not stm: expected `file channel speaker start end text`")
-        words, start = (match[5] or "").split(), float(match[3])
-        segments.append((start, _Piece(match[1], words, spread(words, (start, float(match[4]))), match[2])))
+        words, span = (match[5] or "").split(), Span.read(match[3], match[4], place)
+        segments.append((span.start, _Piece(match[1], words, spread(words, span), match[2])))
     return [piece for _, piece in sorted(segments, key=lambda segment: segment[0])]
 
 
