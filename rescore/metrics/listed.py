@@ -221,7 +221,7 @@ class ListedErrorRate(ErrorRate):
     @property
     def settings(self) -> dict[str, str]:
         form = {"words-by": "utterance"} if self._list.by_utterance else {}
-        return super().settings | {"words": self._list.digest} | form
+        return super().settings | {"align": "sclite", "words": self._list.digest} | form
 
     @property
     def options(self) -> Declared:

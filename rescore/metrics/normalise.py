@@ -6,17 +6,21 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-from rescore.metrics.counting import error_counts
+import numpy as np
+
+from rescore.metrics.counting import Counts, error_counts
 from rescore.nbest import UNSPACED_LETTERS
 from rescore.options import Declared, option
 
 UNKNOWN = ("<unk>", "[unk]")
 """A recogniser's unknown word, in any case."""
 YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown", "nfkc")
-WHISPER = ("whisper_english", "whisper_basic")
-"""Whisper's normalisers."""
-FLAGS = ("case_sensitive", *YES, *WHISPER, "split_characters", "split_mixed")
+PACKAGED = {"whisper_english": "whisper", "whisper_basic": "whisper", "open_asr": "open_asr"}
+"""Normalisers of other packages, and the modules of `rescore.metrics` that load them."""
+FLAGS = ("case_sensitive", *YES, *PACKAGED, "split_characters", "split_mixed")
 """The switches of a `Normaliser`."""
 
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
@@ -29,9 +33,9 @@ WRITTEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\s{UNSPACED_LETTERS}]+")
 class Normaliser(Declared):
     """Splits a text into its words. The default is sclite's: case is ignored, every other difference counts.
 
-    Unicode's compatibility forms come first (NFKC), then Whisper's normaliser, then case is folded. Hyphens then part
-    compounds; then punctuation goes, but for apostrophes and hyphens within words; then the recogniser's unknown word.
-    Last, words are split into characters.
+    Unicode's compatibility forms come first (NFKC), then normalisers of other packages, then case is folded. Hyphens
+    then part compounds; then punctuation goes, but for apostrophes and hyphens within words; then the recogniser's
+    unknown word. Last, words are split into characters.
     """
 
     case_sensitive: bool = option(False, "WER, CER: count a difference in case as an error.")
@@ -39,31 +43,23 @@ class Normaliser(Declared):
     drop_punctuation: bool = option(False, "WER, CER: remove punctuation marks around words.")
     drop_apostrophes: bool = option(False, "WER, CER: remove apostrophes (it's becomes its).")
     drop_unknown: bool = option(False, "WER, CER: remove <unk>.")
-    whisper_english: bool = option(
-        False, "WER, CER: normalise hypotheses and references with Whisper's normaliser for English."
-    )
-    """Numbers as digits, contractions in full, American spelling, without fillers, punctuation and what stands in
-    brackets."""
-    whisper_basic: bool = option(
-        False, "WER, CER: normalise hypotheses and references with Whisper's normaliser for other languages."
-    )
+    whisper_english: bool = option(False, "WER, CER: normalise texts with Whisper's normaliser for English.")
+    """Numbers as digits, contractions in full, American spelling; no fillers, punctuation or text in brackets."""
+    whisper_basic: bool = option(False, "WER, CER: normalise texts with Whisper's normaliser for other languages.")
     """Without punctuation, symbols and what stands in brackets."""
+    open_asr: str | None = option(None, "WER: score as the Open ASR Leaderboard does (en, de ...).", metavar="LANGUAGE")
+    """With the leaderboard's own normaliser. White paper and whitepaper are equal (`counts`, `pair`)."""
     nfkc: bool = option(False, "WER, CER: normalise hypotheses and references with Unicode NFKC.")
     """Unicode's compatibility forms: full-width letters and digits, for example, become the usual ones."""
-    split_characters: bool = option(False, "Words in WER, confidences and rover: each character is a word.")
-    split_mixed: bool = option(
-        False, "Words in WER, confidences and rover: each Chinese, Japanese or Thai character is a word."
-    )
+    split_characters: bool = option(False, "WER, confidences, rover: each character is a word.")
+    split_mixed: bool = option(False, "WER, confidences, rover: each Chinese, Japanese or Thai character is a word.")
 
     def __call__(self, text: str) -> list[str]:
         """The words of a text, of a hypothesis or a reference."""
         if self.nfkc:
             text = unicodedata.normalize("NFKC", text)
-        for name in WHISPER:
-            if getattr(self, name):
-                from rescore.metrics.whisper import normaliser  # here: most runs have no such normaliser
-
-                text = " ".join(map(normaliser(name), text.split("\n")))  # line by line
+        for name in filter(self.__getattribute__, PACKAGED):
+            text = " ".join(map(_packaged(name).normaliser(name, getattr(self, name)), text.split("\n")))  # by line
         if not self.case_sensitive:
             text = text.lower()
         if self.split_hyphens:
@@ -92,37 +88,41 @@ class Normaliser(Declared):
         """The reference with the fewest word errors, the first of equals."""
         if len(references) == 1:
             return references[0]
-        errors = error_counts(list(map(self, references)), [self(hypothesis)] * len(references)).sum(axis=1)
-        return references[int(errors.argmin())]
+        counts = self.counts(list(map(self, references)), [self(hypothesis)] * len(references))
+        return references[int(counts[:, :3].sum(axis=1).argmin())]
+
+    def counts(self, references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> Counts:
+        """(n, 4) substitutions, deletions, insertions and words of references, of n pairs."""
+        if self.open_asr:
+            return np.array(_packaged("open_asr").word_counts(references, hypotheses, self.open_asr))
+        return np.column_stack([error_counts(references, hypotheses), list(map(len, references))])
 
     def pair(self, references: Sequence[str], hypothesis: str) -> tuple[list[str], list[str]]:
-        """The words of the closest reference, and of the hypothesis."""
-        return self(self.closest(references, hypothesis)), self(hypothesis)
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """The names of the switches that are on."""
-        return tuple(name for name in FLAGS if getattr(self, name))
+        """The words of the closest reference, and of the hypothesis. Equal compounds are as in the reference."""
+        reference, words = self(self.closest(references, hypothesis)), self(hypothesis)
+        return reference, _packaged("open_asr").respelled(reference, words) if self.open_asr else words
 
     def merged_with(self, normaliser: Normaliser) -> Normaliser:
         """A normaliser with the switches of both."""
-        return Normaliser(**dict.fromkeys((*self.flags, *normaliser.flags), True))
+        return Normaliser(**{name: getattr(normaliser, name) or getattr(self, name) for name in FLAGS})
 
     @property
     def settings(self) -> dict[str, str]:
         """For the signature: the case, and settings other than the default."""
         settings = {"case": "mixed" if self.case_sensitive else "lc"}
         settings |= {name.replace("_", "-"): "yes" for name in YES if getattr(self, name)}
-        for name in WHISPER:
-            if getattr(self, name):
-                from rescore.metrics.whisper import version_of
-
-                settings[name.replace("_", "-")] = version_of(name)
+        for name in filter(self.__getattribute__, PACKAGED):
+            settings[name.replace("_", "-")] = _packaged(name).version_of(name, getattr(self, name))
         return settings
 
 
 EXACT = Normaliser(case_sensitive=True)
 """Words as they are written."""
+
+
+def _packaged(name: str) -> Any:
+    """The module of a normaliser of another package, which most runs do not load."""
+    return import_module(f"rescore.metrics.{PACKAGED[name]}")
 
 
 def _without_punctuation(word: str) -> str:

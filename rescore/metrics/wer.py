@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rescore.metrics.base import Counts, Metric, Values
-from rescore.metrics.counting import error_counts
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.options import Declared, option
 
@@ -41,7 +40,10 @@ class ErrorRate(Metric):
 
     @property
     def settings(self) -> dict[str, str]:
-        return self.words.settings | {"tok": self.words.unit, "align": "sclite"}
+        return self.words.settings | {
+            "tok": self.words.unit,
+            "align": "kaldialign" if self.words.open_asr else "sclite",
+        }
 
     @property
     def options(self) -> Declared:
@@ -60,9 +62,7 @@ class ErrorRate(Metric):
         return best
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
-        of_references, of_hypotheses = paired_words(references, hypotheses, self.words)
-        lengths = np.array([len(words) for words in of_references], dtype=np.int64)
-        return np.column_stack([error_counts(of_references, of_hypotheses), lengths])
+        return self.words.counts(*paired_words(references, hypotheses, self.words))
 
     def values(self, sums: Counts) -> Values:
         errors, units = sums[:, :REFERENCE].sum(axis=1), sums[:, REFERENCE]

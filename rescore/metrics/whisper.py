@@ -16,13 +16,13 @@ CACHED = 1 << 17
 
 
 @cache
-def normaliser(name: str) -> Callable[[str], str]:
+def normaliser(name: str, switch: bool) -> Callable[[str], str]:
     """One of `CLASSES`, which is slow: texts are cached.
 
     Raises:
         UserError: the package is not installed.
     """
-    module, _, kind = CLASSES[name].partition(":")
+    module, kind = CLASSES[name].split(":")
     try:
         function: Callable[[str], str] = getattr(import_module(f"whisper_normalizer.{module}"), kind)()
     except ImportError:
@@ -31,7 +31,7 @@ def normaliser(name: str) -> Callable[[str], str]:
     return lru_cache(CACHED)(function)
 
 
-def version_of(name: str) -> str:
+def version_of(name: str, switch: bool) -> str:
     """The package's version, which figures depend on: versions differ in their spellings."""
-    normaliser(name)
+    normaliser(name, switch)
     return version("whisper-normalizer")

@@ -203,9 +203,10 @@ def _pairs_of(
         if outputs[0] == outputs[1]:
             continue
         # Both outputs are compared with the reference in which the wrong output has the fewest errors.
-        expected = normaliser(normaliser.closest(nbest.references, outputs[0]))
+        reference = normaliser.closest(nbest.references, outputs[0])
         bad, good = (
-            [pair for pair in align(expected, normaliser(output)) if pair[0] is not None] for output in outputs
+            [words for words in align(*normaliser.pair([reference], output)) if words[0] is not None]
+            for output in outputs
         )
         for (word, in_wrong), (_, in_right) in zip(bad, good, strict=True):
             if word is not None and in_wrong != word == in_right:

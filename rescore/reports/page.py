@@ -128,7 +128,7 @@ def _utterance(
     # Both texts stand below each other, beside one reference: the closest to the reranked text.
     reference = normaliser.closest(nbest.references, texts[-1])
     words = normaliser(reference)
-    aligned = [align(words, normaliser(text)) for text in texts]
+    aligned = [align(*normaliser.pair([reference], text)) for text in texts]
     errors = [_errors(align(*normaliser.pair(nbest.references, hypothesis.text))) for hypothesis in nbest.hypotheses]
     best = min(tie_order(nbest), key=errors.__getitem__)
     return {
