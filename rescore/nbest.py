@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -200,6 +200,8 @@ class NbestList:
     recording: str | None = None
     """What the utterance is a part of; None where its id says so (`rescore.lms.context`)."""
     audio: Audio | None = None
+    words: Callable[[str], Sequence[str]] = field(default=str.split, compare=False)
+    """Cuts a text into the words of the column `words`; a plan sets it to the normaliser of its metric."""
 
     def __post_init__(self) -> None:
         """
@@ -225,7 +227,7 @@ class NbestList:
             UserError: a hypothesis has no such score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
-            return [float(len(hypothesis.text.split())) for hypothesis in self.hypotheses]
+            return [float(len(self.words(hypothesis.text))) for hypothesis in self.hypotheses]
         try:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:

@@ -164,8 +164,8 @@ def expand(plan: Plan, lists: Iterable[NbestList], dev: bool = False) -> Iterato
     if plan.listed:
         from rescore.metrics.listed import with_listed  # here: most runs have no list of words
 
-        lists = with_listed(lists, plan.listed)
-    return iter(lists)
+        lists = with_listed(lists, plan.listed, plan.words)
+    return (replace(nbest, words=plan.words) for nbest in lists)
 
 
 def score(

@@ -29,13 +29,12 @@ from rescore.lms import (
     origin,
     with_own_columns,
 )
-from rescore.metrics import METRICS, Metric, choose_metric
+from rescore.metrics import METRICS, Metric, Normaliser, choose_metric
 from rescore.nbest import (
     LISTED,
     TOKENS,
     WORDS,
     NbestList,
-    Role,
     component_columns,
     ranked_by_means,
 )
@@ -78,6 +77,8 @@ class Plan:
     """The model whose tokens are counted in the column `tokens`, or no model."""
     expansions: tuple[Expansion, ...] = ()
     """Add new hypotheses to lists before they are scored, one after another."""
+    words: Normaliser = field(default_factory=Normaliser)
+    """Cuts texts into the words that have a bonus: as the metric that the weights are tuned for."""
     listed: WordList | None = None
     """The words whose number in a hypothesis becomes a column."""
     metrics: tuple[Metric, ...] = ()
@@ -218,7 +219,13 @@ class _Resolver:
             self._boost = boost
             why = "--boost" if config.boost else "hypotheses have new words"
             self._decide("boost", "tuned" if boost is True else f"{boost:g}", why)
-        counts_listed = not measures or self._boosts or self._boost is not False
+        words, listed = self._words(metrics), config.measuring.words
+        if measures and not (self._boosts or self._boost is not False):
+            listed = None
+        elif measures and listed is None:
+            from rescore.metrics.listed import check_counting  # here: most runs have no list of words
+
+            check_counting(self._heads, words)
         expansions = tuple(part.made(options, config, self._dev) for _, part, options in _asked(config))
         for expansion in expansions if components else ():
             expansion.check_components(self._basis[0], components)
@@ -232,7 +239,8 @@ class _Resolver:
             norm=norm,
             counted=self._counted(models),
             expansions=expansions,
-            listed=config.measuring.words if counts_listed else None,
+            words=words,
+            listed=listed,
             metrics=metrics,
             decision=decision,
             force_weights=config.force_weights,
@@ -311,6 +319,13 @@ class _Resolver:
             except UserError as error:  # the words may be right for other lists
                 log.warning("%s, so figures of listed words are absent", error)
         return metric, *others
+
+    def _words(self, metrics: Sequence[Metric]) -> Normaliser:
+        """Cuts texts as the metric that the weights were tuned for, else as the objective."""
+        about = self._tuned.tuned_for if self._tuned else None
+        if about and metrics and about.metric != metrics[0].name.lower():
+            metrics = [choose_metric(about.metric, (), about.options)]
+        return (metrics[0].words if metrics else None) or Normaliser()
 
     def _decision(self) -> Decision:
         """The decision that was asked for; else the decision that the weights were tuned for; else the best score."""
@@ -402,8 +417,9 @@ class _Resolver:
         """How weights of columns are tuned."""
         config = self._config
         new = self._new_columns()
-        free = [name for name in columns if self._is_component(name)]
-        for name in dict.fromkeys(free):
+        parts = component_columns(self._basis[0]) if self._config.components and self._basis else []
+        free = [name for name in columns if name in parts]
+        for name in free:
             self._decide(name, "a weight without bounds", "component")
         listed = [LISTED] if self._boost is True else []
         bonuses = tuple(dict.fromkeys([*self._length_bonuses(plan, columns), *new, *listed, *self._counts()]))
@@ -422,9 +438,6 @@ class _Resolver:
         """The counts and channels that --column names: the weight of a count is a bonus, without bounds."""
         asked = self._config.columns if self._basis else ()
         return [name for name in asked if self._basis[0].role(name) in (Role.COUNT, Role.CHANNEL)]
-
-    def _is_component(self, name: str) -> bool:
-        return self._config.components and bool(self._basis) and self._basis[0].role(name) is Role.COMPONENT
 
     def _new_columns(self) -> list[str]:
         """The columns whose weights are bonuses: those that expansions will add, or the lists have."""

@@ -24,6 +24,7 @@ from rescore.lms import shipped_models
 from rescore.lms.base import Kind, Report
 from rescore.lms.folders import card_head
 from rescore.lms.options import TextOptions, TrainingOptions
+from rescore.metrics.normalise import WRITTEN
 from rescore.nbest import NbestList, Origin, content_hash
 from rescore.options import option
 
@@ -217,10 +218,10 @@ def collect(lists: Iterable[NbestList]) -> Pairs:
     for nbest in lists:
         if not nbest.references:
             raise UserError(f"utterance {nbest.id}: no reference; a channel is learned from lists with references")
-        meant = nbest.references[0].lower().split()
+        meant = WRITTEN.findall(nbest.references[0].lower())
         for hypothesis in nbest.hypotheses:
             if hypothesis.origin is Origin.FIRST_PASS:
-                pairs.update(spans(meant, hypothesis.text.lower().split()))
+                pairs.update(spans(meant, WRITTEN.findall(hypothesis.text.lower())))
     return Counter({pair: number for pair, number in pairs.items() if _alike(*pair)})
 
 

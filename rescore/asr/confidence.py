@@ -27,6 +27,7 @@ from rescore.formats.times import spread
 from rescore.metrics.alignment import align
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList, without_copies
+from rescore.pipeline import expand
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
 from rescore.tuning.folds import warn_of_overlap
@@ -328,7 +329,8 @@ def confidence(
     every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
     fitting = as_weights(weights, every)
     suited(fitting, [*every, *dev_lists])
-    return confidences(resolve(RunConfig(), dev_lists or every, weights=fitting), every, dev_lists).words
+    plan = resolve(RunConfig(), dev_lists or every, weights=fitting)
+    return confidences(plan, list(expand(plan, every)), list(expand(plan, dev_lists))).words
 
 
 ENDINGS = (".ctm", ".jsonl")

@@ -11,15 +11,19 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.merge import lacking, refuse_scored
+from rescore.asr.written import Token, rewritten, tokens_of
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.expansion import Expansion
+from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin, in_tie_order
 from rescore.options import Declared, option
 
 RIDGE = 0.3
 """How far estimates are drawn to the mean of the list's edits, against the square of one hypothesis' error."""
 DEFAULT_NUMBER = 20
+CUT = Normaliser(case_sensitive=True, split_mixed=True)
+"""Cuts texts for every metric alike, as lists are recombined before a metric is known."""
 
 
 class Edit(NamedTuple):
@@ -27,10 +31,10 @@ class Edit(NamedTuple):
 
     start: int
     end: int
-    words: tuple[str, ...]
+    words: tuple[Token, ...]
 
 
-def edits_between(text: Sequence[str], other: Sequence[str]) -> tuple[Edit, ...]:
+def edits_between(text: Sequence[Token], other: Sequence[Token]) -> tuple[Edit, ...]:
     """The spans in which `other` differs from `text`, from left to right, in an alignment with the fewest errors."""
     edits, start, begin = [], 0, 0
     for block in Levenshtein.editops(text, other).as_matching_blocks():  # the last one is empty, at both ends
@@ -52,19 +56,21 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
     scores = np.array(ordered.column(FIRST_PASS))
     absent = lacking(nbest)
     new: list[Hypothesis] = []
-    if np.isfinite(scores).all():
-        known = {" ".join(hypothesis.text.split()) for hypothesis in nbest.hypotheses}
-        words = [hypothesis.text.split() for hypothesis in ordered.hypotheses]
-        for estimate, text in combinations(words, scores, number + len(known)):
-            if text not in known and len(new) < number:
-                known.add(text)
-                new.append(Hypothesis(text, {**absent, FIRST_PASS: estimate}, Origin.RECOMBINED))
+    words = [tokens_of(hypothesis.text, CUT) for hypothesis in ordered.hypotheses]
+    finite = np.flatnonzero(np.isfinite(scores))
+    if len(finite):
+        known = set(map(tuple, words))
+        usable = [words[place] for place in finite]
+        for estimate, combined in combinations(usable, scores[finite], number + len(known)):
+            if combined not in known and len(new) < number:
+                known.add(combined)
+                new.append(Hypothesis(rewritten(combined), {**absent, FIRST_PASS: estimate}, Origin.RECOMBINED))
     return replace(nbest, hypotheses=[*nbest.hypotheses, *new])
 
 
 def combinations(
-    hypotheses: Sequence[Sequence[str]], scores: npt.NDArray[np.float64], number: int
-) -> list[tuple[float, str]]:
+    hypotheses: Sequence[Sequence[Token]], scores: npt.NDArray[np.float64], number: int
+) -> list[tuple[float, tuple[Token, ...]]]:
     """The combinations of edits with the best estimated scores, the best first.
 
     Args:
@@ -116,13 +122,13 @@ def _follows(last: Edit, edit: Edit) -> bool:
     return edit.start >= last.end and edit[:2] != last[:2]
 
 
-def _apply(best: Sequence[str], edits: Sequence[Edit]) -> str:
-    words: list[str] = []
+def _apply(best: Sequence[Token], edits: Sequence[Edit]) -> tuple[Token, ...]:
+    words: list[Token] = []
     at = 0
     for edit in edits:
         words += [*best[at : edit.start], *edit.words]
         at = edit.end
-    return " ".join([*words, *best[at:]])
+    return (*words, *best[at:])
 
 
 class Recombining(Expansion):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import heapq
 import logging
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -31,6 +30,7 @@ from rescore.lms.lexicon import NAME, Lexicon, spelled
 from rescore.lms.neighbours import recording_of
 from rescore.metrics.folds import split
 from rescore.metrics.listed import OR, WordList
+from rescore.metrics.normalise import WRITTEN
 from rescore.nbest import (
     CHANNEL,
     EDITS,
@@ -170,19 +170,24 @@ def extended(nbest: NbestList, originals: Iterable[Original], number: int) -> Nb
     ]
     versions.sort(key=lambda version: -version[0])
     room = number - sum(one.origin is Origin.RESPELLED for one in old)
-    seen = {" ".join(one.text.lower().split()) for one in old}
+    seen = {_key(one.text) for one in old}
     lower = all(one.text == one.text.lower() for one in old)
     new: list[Hypothesis] = []
     for _, (hypothesis, *_), chosen in versions:
         text = replaced(hypothesis.text, [change.replacement for change in chosen])
-        if (key := " ".join(text.lower().split())) not in seen and len(new) < room:
-            seen.add(key)
+        if _key(text) not in seen and len(new) < room:
+            seen.add(_key(text))
             columns = {
                 CHANNEL: hypothesis.scores.get(CHANNEL, 0.0) + sum(change.channel for change in chosen),
                 EDITS: hypothesis.scores.get(EDITS, 0.0) + len(chosen),
             }
-            new.append(Hypothesis(key if lower else text, hypothesis.scores | columns, Origin.RESPELLED))
+            new.append(Hypothesis(text.lower() if lower else text, hypothesis.scores | columns, Origin.RESPELLED))
     return replace(nbest, hypotheses=[*old, *new])
+
+
+def _key(text: str) -> tuple[str, ...]:
+    """The words by which texts are told apart."""
+    return tuple(WRITTEN.findall(text.lower()))
 
 
 class Respeller:
@@ -200,7 +205,7 @@ class Respeller:
         """
         warned = False
         for window in windows(lists, WINDOW):
-            words = {word for nbest in window for one in nbest.hypotheses for word in one.text.lower().split()}
+            words = {word for nbest in window for one in nbest.hypotheses for word in _key(one.text)}
             if reason := unsuited(window, self._lexicon):
                 if not warned:
                     log.warning("no word is respelled: %s", reason)
@@ -215,7 +220,7 @@ class Respeller:
     def _original(self, hypothesis: Hypothesis, rank: int, candidates: Mapping[str, Sequence[Candidate]]) -> Original:
         """A hypothesis with the changes that candidates for words in lower case make possible."""
         score, changes = 0.0, []
-        for number, match in enumerate(re.finditer(r"\S+", hypothesis.text)):
+        for number, match in enumerate(WRITTEN.finditer(hypothesis.text)):
             heard = match[0].lower()
             prior = self._lexicon.log_prob(heard)
             score += prior
@@ -313,7 +318,7 @@ def find_lexicon(path: str | None, specs: Sequence[str], words: WordList | None 
     """
     own = [model.path / NAME for model in map(parse, specs[:1]) if (model.path / NAME).is_file()]
     lexicon = Lexicon.load(Path(path) if path else next(iter(own), shipped_models() / "tta" / NAME))
-    return lexicon.with_words(word for entry in words.entries for word in entry.split()) if words else lexicon
+    return lexicon.with_words(word for term in words.terms for word in WRITTEN.findall(term)) if words else lexicon
 
 
 class Respelling(Expansion):
@@ -428,7 +433,7 @@ class Respelling(Expansion):
 
 def unsuited(lists: Sequence[NbestList], lexicon: Lexicon) -> str | None:
     """Why the words of lists cannot be looked up in a lexicon, if they cannot."""
-    words = [word.lower() for nbest in lists for hypothesis in nbest.hypotheses[:1] for word in hypothesis.text.split()]
+    words = [word for nbest in lists for hypothesis in nbest.hypotheses[:1] for word in _key(hypothesis.text)]
     looked_up = [word for word in words if spelled(word)]
     known = sum(word in lexicon for word in looked_up)
     if looked_up and known < KNOWN * len(looked_up):

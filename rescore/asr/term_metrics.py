@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rescore.asr.terms import longest_matches
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Values
-from rescore.metrics.listed import ListedErrorRate, WordList
-from rescore.metrics.normalise import Normaliser
+from rescore.metrics.listed import ListedErrorRate, Terms
 from rescore.metrics.wer import ErrorRate
 
 MATCHED, SPOKEN, WRITTEN = range(3)
-
-Terms = frozenset[tuple[str, ...]]
 
 
 class TermRate(ListedErrorRate):
@@ -32,14 +28,6 @@ class TermRate(ListedErrorRate):
     unit = "term"
     shares: ClassVar[tuple[float, float]]
     """Matched terms are divided by this share of the terms in references, plus this share of those in hypotheses."""
-
-    def __init__(self, listed: WordList, normaliser: Normaliser | None = None) -> None:
-        super().__init__(listed, normaliser)
-        self._terms = _terms(listed.entries, self.words)
-        self._terms_of: dict[str, Terms] = {}
-        for line in listed.lines if listed.by_utterance else ():
-            name, *terms = line.split("\t") if "\t" in line else line.split()
-            self._terms_of[name.strip()] = _terms(terms, self.words)
 
     @classmethod
     def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> TermRate:
@@ -60,11 +48,9 @@ class TermRate(ListedErrorRate):
         """Columns: terms of both, of the reference, of the hypothesis; of several references the one that fits best."""
         rows = np.zeros((len(hypotheses), 3), dtype=np.int64)
         for row, hypothesis, texts in zip(rows, hypotheses, references, strict=True):
-            terms, text = self._terms, hypothesis
-            if self.reads:
-                terms, text = self._terms_of.get(hypothesis.about, frozenset()), hypothesis.text
-            written = occurring(self.words(text), terms)
-            spoken = [occurring(self.words(reference), terms) for reference in texts]
+            utterance, text = hypothesis if self.reads else ("", hypothesis)
+            terms = self._terms.of(utterance)
+            written, *spoken = (occurring(self.words(each), terms) for each in (text, *texts))
             best = max(spoken, key=lambda counts: 2 * (counts & written).total() - counts.total())
             row[:] = (best & written).total(), best.total(), written.total()
         return rows
@@ -103,12 +89,6 @@ class F1(TermRate):
     name, shares = "F1", (0.5, 0.5)
 
 
-def _terms(texts: Iterable[str], normaliser: Normaliser) -> Terms:
-    """The words of each text as those of references are compared."""
-    return frozenset(words for text in texts if (words := tuple(normaliser(text))))
-
-
-def occurring(words: Sequence[str], terms: Terms) -> Counter[tuple[str, ...]]:
-    """How often each term stands in a text, the longest term at each place, without overlap."""
-    longest = max(map(len, terms), default=0)
-    return Counter(tuple(words[first:last]) for first, last in longest_matches(words, terms, longest))
+def occurring(words: Sequence[str], terms: Terms | None) -> Counter[tuple[str, ...]]:
+    """How often each term stands in a text."""
+    return Counter(tuple(words[first:last]) for first, last in (terms.places(words) if terms else ()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby, pairwise
@@ -19,7 +19,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
-from rescore.metrics.listed import OR, WordList, form_and_term
+from rescore.metrics.listed import OR, WordList, form_and_term, longest_matches
 from rescore.metrics.normalise import UNSPACED
 
 RULES = (
@@ -266,18 +266,6 @@ def read_terms(words: WordList) -> list[Term]:
                     "of these lines"
                 )
     return [Term(text, frozenset(forms)) for text, forms in sorted(heard.items())]
-
-
-def longest_matches(words: Sequence[str], terms: Container[tuple[str, ...]], longest: int) -> Iterator[tuple[int, int]]:
-    """The terms in a text, none longer than `longest` words: first word, and word behind the last; the longest term at
-    each place, without overlap."""
-    place = 0
-    while place < len(words):
-        ends = range(min(len(words), place + longest), place, -1)
-        end = next((end for end in ends if tuple(words[place:end]) in terms), None)
-        if end is not None:
-            yield place, end
-        place = place + 1 if end is None else end
 
 
 class TermIndex:

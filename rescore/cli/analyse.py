@@ -31,15 +31,16 @@ def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inp
     perfect language model, and the next step.
     """
     from rescore import formats
-    from rescore.plan import metrics_of
+    from rescore.pipeline import expand
+    from rescore.plan import resolve
     from rescore.reports import analysis
     from rescore.tuning import suited
 
     lists = inputs.read(own.nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)
     single = options.with_one_metric(options.configured(config, weights=weights))
-    metric = metrics_of(single, lists, weights=loaded)[0]
-    result = analysis.analyse(metric, lists, loaded)
+    plan = resolve(single, lists, weights=loaded)
+    result = analysis.analyse(plan.metric, list(expand(plan, lists)), loaded)
     if own.output:
         with formats.opened(own.output) as file:
             analysis.write(result, file)

@@ -28,6 +28,8 @@ PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """Endings of keys that hold parts of a score, such as `am_score`."""
 PREDICTED = ("pred_text", "prediction", "predictions")
 """Keys of hypotheses beside which `text` is the reference."""
+SYSTEM = "system="
+"""The beginning of the role of a further system's texts; each system has a role of its own."""
 ROLES = ("id", "text", "score", "ref", "src")
 
 
@@ -35,7 +37,7 @@ def _role(text: str) -> tuple[str, str]:
     role, equals, key = text.partition("=")
     if not (role and equals and key.lstrip("-")):
         raise ValueError(f"{text!r} is not ROLE=KEY, such as text=hyp")
-    return role, key
+    return (text if text.startswith(SYSTEM) else role), key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,8 @@ class Fields(Declared):
     fields: Mapping[str, str] = option(
         {},
         "JSON, CSV, TSV: the key or column KEY holds the ROLE: text, score, id, ref, src, or a new column of scores. "
-        "Example: text=hyp. With score=-KEY lower values are better.",
+        "Example: text=hyp. With score=-KEY lower values are better. For `rescore combine` of one table, repeat "
+        "system=KEY for the texts of each system.",
         "--field",
         metavar="ROLE=KEY",
         parse=_role,
@@ -67,6 +70,8 @@ class Records:
     """Whether lower scores are better."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Further columns and their keys, from --field."""
+    systems: tuple[str, ...] = ()
+    """The keys of all systems' texts, from --field."""
     Options: ClassVar = Fields
 
     def sniff(self, source: Source) -> bool:
@@ -82,10 +87,13 @@ class Records:
     def with_fields(self, fields: Mapping[str, str]) -> Records:
         """The same layout with the keys that --field names."""
         known: dict[str, Any] = {role: (key,) for role, key in fields.items() if role in ROLES}
-        columns = {name: key for name, key in fields.items() if name not in ROLES}
+        systems = tuple(key for role, key in fields.items() if role.startswith(SYSTEM))
+        if systems and fields.get("text") not in systems:
+            raise UserError("--field system=NAME is for `rescore combine`; here give the texts: --field text=NAME")
+        columns = {name: key for name, key in fields.items() if name not in ROLES and not name.startswith(SYSTEM)}
         if "score" in fields:
             known |= {"score": (fields["score"].removeprefix("-"),), "costs": fields["score"].startswith("-")}
-        return replace(self, **known, columns=columns)
+        return replace(self, **known, columns=columns, systems=systems)
 
     def _list(self, value: Any, number: int, folder: Path, place: str) -> tuple[str | None, NbestList]:
         """A record as a list, and its id if it is a single hypothesis, which further hypotheses may follow."""

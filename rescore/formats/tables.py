@@ -132,7 +132,7 @@ def _roles(layout: Records, names: list[str], path: str) -> tuple[Records, dict[
             raise UserError(f"{path}: no column {keys[0]} (there are {', '.join(names)}); correct --field {role}=NAME")
     if not chosen["text"]:
         raise UserError(f"{path}: which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)})")
-    taken = {key for keys in chosen.values() for key in keys}
+    taken = {key for keys in chosen.values() for key in keys}.union(layout.systems)
     columns = {key.removeprefix("-"): name for name, key in layout.columns.items()}
     for key in columns:
         if key not in names:

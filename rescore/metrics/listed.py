@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -73,42 +74,95 @@ class WordList:
         return "utterance" if self.by_utterance else ""
 
     @property
-    def lists(self) -> dict[str, str]:
-        """The words of each utterance, as they are written; empty if all utterances share a list."""
-        parts = (line.split(maxsplit=1) for line in self.lines if self.by_utterance)
-        return {name: " ".join(words) for name, *words in parts}
+    def terms(self) -> list[str]:
+        """The terms of all utterances: of a line, or between tabs behind an utterance, else each word behind it."""
+        return (
+            list(chain(*self.terms_of.values()))
+            if self.by_utterance
+            else [form_and_term(line)[1] for line in self.lines]
+        )
 
     @property
-    def entries(self) -> list[str]:
-        """The words of all lines, without utterances."""
-        return list(self.lists.values()) if self.by_utterance else [form_and_term(line)[1] for line in self.lines]
-
-    @property
-    def lower(self) -> dict[str, frozenset[str]]:
-        """The words of each utterance in lower case; empty if all utterances share a list."""
-        return {name: frozenset(own.lower().split()) for name, own in self.lists.items()}
-
-    def words(self, normaliser: Normaliser) -> frozenset[str]:
-        """As the words of references are compared."""
-        return frozenset(word for entry in self.entries for word in normaliser(entry))
+    def terms_of(self) -> dict[str, list[str]]:
+        """The terms of each utterance; empty if all utterances share a list."""
+        rows = (line.split("\t" if "\t" in line else None) for line in self.lines if self.by_utterance)
+        return {name.strip(): terms for name, *terms in rows}
 
 
-def with_listed(lists: Iterable[NbestList], words: WordList) -> Iterator[NbestList]:
-    """The lists with one more column: how many words of each hypothesis the user listed, for the utterance if words are
-    listed by utterance. Case does not count."""
-    by_utterance = words.lower
-    every = frozenset(word for entry in words.entries for word in entry.lower().split())
-    column = Column("listed", "", f"words:{words.digest}", "", Role.COUNT)
-    before, columns = None, {}
+class Terms:
+    """Listed terms, each as the words that a normaliser cuts it into."""
+
+    def __init__(self, terms: Iterable[str], words: Normaliser) -> None:
+        self._terms = frozenset(term for text in terms if (term := tuple(words(text))))
+        self._longest = max(map(len, self._terms), default=0)
+
+    def places(self, words: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """The terms in a text: first word, and word behind the last."""
+        return longest_matches(words, self._terms, self._longest)
+
+    def marks(self, words: Sequence[str]) -> list[bool]:
+        """For each word of a text, whether it is part of a term."""
+        marks = [False] * len(words)
+        for first, last in self.places(words):
+            marks[first:last] = [True] * (last - first)
+        return marks
+
+
+class OwnTerms:
+    """The terms of each utterance: its own, or those of all utterances. Boost, BWER and recall count these."""
+
+    def __init__(self, listed: WordList, words: Normaliser) -> None:
+        self.every = Terms(listed.terms, words)
+        self._own = {name: Terms(terms, words) for name, terms in listed.terms_of.items()}
+        self._by_utterance = listed.by_utterance
+
+    def of(self, utterance: str) -> Terms | None:
+        """The terms of an utterance; None if words are listed by utterance, but not for this utterance."""
+        return self._own.get(utterance) if self._by_utterance else self.every
+
+
+def longest_matches(words: Sequence[str], terms: Container[tuple[str, ...]], longest: int) -> Iterator[tuple[int, int]]:
+    """The terms in a text, none longer than `longest` words: first word, and word behind the last; the longest term at
+    each place, without overlap."""
+    place = 0
+    while place < len(words):
+        ends = range(min(len(words), place + longest), place, -1)
+        end = next((end for end in ends if tuple(words[place:end]) in terms), None)
+        if end is not None:
+            yield place, end
+        place = place + 1 if end is None else end
+
+
+def with_listed(lists: Iterable[NbestList], listed: WordList, words: Normaliser) -> Iterator[NbestList]:
+    """The lists with one more column: how many words of each hypothesis BWER counts as listed, of the utterance's own
+    list if words are listed by utterance."""
+    own, columns = OwnTerms(listed, words), dict[str, Column]()
+    column = Column("listed", "", counting(words, listed.digest), "", Role.COUNT)
+    before = None
     for nbest in lists:
         if nbest.provenance is not before:
             before, columns = nbest.provenance, {**nbest.provenance, LISTED: column}
-        own = by_utterance.get(nbest.id, frozenset()) if words.by_utterance else every
+        terms = own.of(nbest.id)
         hypotheses = [
-            replace(one, scores=one.scores | {LISTED: float(sum(word in own for word in one.text.lower().split()))})
+            replace(one, scores=one.scores | {LISTED: float(sum(terms.marks(words(one.text))) if terms else 0)})
             for one in nbest.hypotheses
         ]
         yield replace(nbest, hypotheses=hypotheses, provenance=columns)
+
+
+def counting(words: Normaliser, digest: str) -> str:
+    """How a column of listed words was counted, for its record: the list, and how texts are cut unless as for WER."""
+    return ",".join([f"words:{digest}", *words.flags])
+
+
+def check_counting(lists: Iterable[NbestList], words: Normaliser) -> None:
+    """
+    Raises:
+        UserError: the column of listed words was counted in other words than the metric's.
+    """
+    for column in (nbest.provenance[LISTED] for nbest in lists if LISTED in nbest.provenance):
+        if column.norm.split(",")[1:] != list(words.flags):
+            raise UserError(f"column {LISTED} has other words than the metric counts; give --words FILE to count again")
 
 
 OR = "; if the lines are terms, write one of them as `term => term`"
@@ -124,6 +178,7 @@ def form_and_term(line: str) -> tuple[str | None, str]:
 class ListedErrorRate(ErrorRate):
     """The word errors of the words in a list, or of all others, in percent of those words in the references.
 
+    A term of several words counts where the whole term stands, the longest term at each place.
     A substitution or deletion counts for the word of the reference, an insertion for the inserted word (Le et al.
     2021). Each utterance has its own list if the file gives its words by utterance.
     """
@@ -147,8 +202,7 @@ class ListedErrorRate(ErrorRate):
     def __init__(self, listed: WordList, normaliser: Normaliser | None = None) -> None:
         super().__init__(normaliser)
         self._list, self.reads = listed, listed.reads
-        self._words = listed.words(self.words)
-        self._of_utterance = {name: frozenset(self.words(words)) for name, words in listed.lists.items()}
+        self._terms = OwnTerms(listed, self.words)
 
     @classmethod
     def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ListedErrorRate:
@@ -156,9 +210,9 @@ class ListedErrorRate(ErrorRate):
         if options.words is None:
             raise UserError("--metric bwer and uwer need --words FILE")
         metric = cls(options.words, options.normaliser)
-        spoken = {word for text in references for word in metric.words(text)}
+        marked = {mark for text in references for mark in metric._terms.every.marks(metric.words(text))}
         # A word that one utterance lists is another word in the others.
-        counting = spoken & metric._words if cls.inside else spoken if metric.reads else spoken - metric._words
+        counting = True in marked if cls.inside else bool(marked) if metric.reads else False in marked
         if references and not counting:
             which = "is a word of" if cls.inside else "is outside"
             raise UserError(f"{options.words.path}: no word of the references {which} this list")
@@ -182,23 +236,24 @@ class ListedErrorRate(ErrorRate):
         words = cache(self.words)
         rows = []
         for reference, hypothesis in zip(references, hypotheses, strict=True):
-            utterance, text = hypothesis if self.reads else (None, hypothesis)
-            listed = self._words if utterance is None else self._of_utterance.get(utterance)
-            if listed is None:
+            utterance, text = hypothesis if self.reads else ("", hypothesis)
+            terms = self._terms.of(utterance)
+            if terms is None:
                 raise UserError(
                     f"{self._list.path}: utterance {utterance} is not in it; give each a line, `utterance word ...`"
                 )
-            rows.append(self._errors(words(reference), words(text), listed))
+            rows.append(self._errors(words(reference), words(text), terms))
         return np.array(rows, dtype=np.int64)
 
-    def _errors(self, reference: Sequence[str], hypothesis: Sequence[str], listed: frozenset[str]) -> list[int]:
-        def counts(word: str) -> bool:
-            return (word in listed) == self.inside
-
-        row = [0, 0, 0, sum(map(counts, reference))]
-        if reference != hypothesis and (row[REFERENCE] or any(map(counts, hypothesis))):
+    def _errors(self, reference: Sequence[str], hypothesis: Sequence[str], terms: Terms) -> list[int]:
+        said, written = ([mark == self.inside for mark in terms.marks(words)] for words in (reference, hypothesis))
+        row = [0, 0, 0, sum(said)]
+        if reference != hypothesis and (row[REFERENCE] or any(written)):
+            of_reference, of_hypothesis = iter(said), iter(written)
             for expected, heard in align(reference, hypothesis):
-                if expected != heard and counts(str(heard if expected is None else expected)):
+                inserted = heard is not None and next(of_hypothesis)
+                counts = inserted if expected is None else next(of_reference)
+                if expected != heard and counts:
                     row[INSERTIONS if expected is None else DELETIONS if heard is None else SUBSTITUTIONS] += 1
         return row
 

@@ -25,7 +25,8 @@ FLAGS = ("case_sensitive", *YES, *PACKAGED, "split_characters", "split_mixed")
 
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 """A character of Chinese, Japanese or Thai, which put no blanks between words."""
-_MIXED = re.compile(f"[{UNSPACED_LETTERS}]|[^{UNSPACED_LETTERS}]+")
+WRITTEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\s{UNSPACED_LETTERS}]+")
+"""A word as it is written, before a metric is known: each such character, else what stands between blanks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Normaliser(Declared):
         """The parts of a written word that are compared as words: characters, or the word itself."""
         if self.split_characters:
             return list(word)
-        return _MIXED.findall(word) if self.split_mixed else (word,)
+        return WRITTEN.findall(word) if self.split_mixed else (word,)
 
     @property
     def unit(self) -> str:

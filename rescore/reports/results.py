@@ -283,7 +283,7 @@ def evaluate(
         plain = decide.texts(metric, lists, weights.without(LISTED).of)
         results.unboosted = {each.name: text_value(each, lists, plain) for each in every}
     words = results.metrics[0].counts["first_pass"].get("ref_words")
-    results.ref_words = int(sum(len(nbest.references[0].split()) for nbest in lists) if words is None else words)
+    results.ref_words = int(sum(len(nbest.words(nbest.references[0])) for nbest in lists) if words is None else words)
     return results, texts
 
 

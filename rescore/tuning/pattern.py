@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from rescore.decision.rules import combine
+from rescore.nbest import NbestList, ranking
 from rescore.tuning.line import Floats
 from rescore.tuning.objective import Objective, spreads
+
+log = logging.getLogger(__name__)
 
 STEPS = (2.0, 2**0.5, 2**0.25, 2**0.125)
 """Factors by which a pattern search changes a number, one after another."""
@@ -15,6 +21,21 @@ STARTING_SCALES = tuple(2.0**exponent for exponent in range(-5, 8))
 """Scales where a pattern search begins, in units of 1 / spread of the combined scores."""
 ENTRIES = (0.05, 0.25, 1.0, 4.0)
 """Weights that a pattern search gives to a standardised column without weight (natural log)."""
+PAIRS = 1 << 26
+"""Pairs of hypotheses in all lists whose losses are kept: 512 MiB."""
+
+
+def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> list[NbestList]:
+    """Long lists without their least probable hypotheses, so that at most `pairs` are compared in all."""
+    most = max(2, int((pairs / len(lists)) ** 0.5))
+    if all(len(nbest.hypotheses) <= most for nbest in lists):
+        return list(lists)
+    log.info("tuning uses only the best %d hypotheses of each list", most)
+    shorter = []
+    for nbest in lists:
+        best = sorted(ranking(nbest, combine(nbest, weights).tolist())[:most])
+        shorter.append(replace(nbest, hypotheses=[nbest.hypotheses[place] for place in best]))
+    return shorter
 
 
 def equal_weights(objective: Objective) -> Floats:

@@ -21,7 +21,6 @@ from rescore.nbest import (
     columns_for,
     content_hash,
     new_word_origins,
-    ranking,
     without_copies,
 )
 from rescore.signature import origins
@@ -36,9 +35,6 @@ from rescore.tuning.search import (
 from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
-
-PAIRS = 1 << 26
-"""Pairs of hypotheses in all lists whose losses are kept: 512 MiB."""
 
 
 def tune(
@@ -185,7 +181,7 @@ class Tuner:
         by_values = [objective.columns[place] for place in by_content(objective.features, objective.present)]
         objective = objective.over(sorted(by_values, key=lambda name: (name != FIRST_PASS, name in free)))
         if self.losses:
-            from rescore.tuning.pattern import equal_weights  # here: only decisions by expected loss need it
+            from rescore.tuning.pattern import equal_weights, pruned  # here: only decisions by expected loss need it
 
             shorter = pruned(lists, objective.weights(equal_weights(objective))[0])
             objective = Objective.of(self.metric, shorter, objective.columns, free, self.losses)
@@ -287,19 +283,6 @@ def _raised(nbest: NbestList, given: Mapping[str, float], columns: Sequence[str]
             for one, extra in zip(nbest.hypotheses, bonus, strict=True)
         ],
     )
-
-
-def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> list[NbestList]:
-    """Long lists without their least probable hypotheses, so that at most `pairs` are compared in all."""
-    most = max(2, int((pairs / len(lists)) ** 0.5))
-    if all(len(nbest.hypotheses) <= most for nbest in lists):
-        return list(lists)
-    log.info("tuning uses only the best %d hypotheses of each list", most)
-    shorter = []
-    for nbest in lists:
-        best = sorted(ranking(nbest, combine(nbest, weights).tolist())[:most])
-        shorter.append(replace(nbest, hypotheses=[nbest.hypotheses[place] for place in best]))
-    return shorter
 
 
 def same(objective: Objective, weight: float) -> tuple[float, float]:

@@ -29,6 +29,7 @@ from rescore.asr.respell import (
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics.listed import WordList, with_listed
+from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList, Origin
 
 CHANNEL = learn(Counter({("inhale", "inhal"): 9, ("zodiac", "zodiag"): 5, ("how else", "howless"): 4}))
@@ -85,7 +86,7 @@ def test_the_chosen_against_all_that_candidates_make_up(number: int) -> None:
 def test_listed_words_are_counted_in_all_hypotheses() -> None:
     nbest = listed(("THE OLD ZODIAC", -1.0), ("the zodiag zodiac", -2.0), ("the clock", -3.0))
     respelled = Respeller(CHANNEL, LEXICON.with_words(["Zodiac"]), 20)([nbest])
-    (found,) = with_listed(respelled, WordList(("Zodiac",), "words"))
+    (found,) = with_listed(respelled, WordList(("Zodiac",), "words"), Normaliser())
     counts = {one.text: one.scores["listed"] for one in found.hypotheses}
     assert [counts[one.text] for one in nbest.hypotheses] == [1, 1, 0]
     assert counts["the zodiac zodiac"] == 2

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.systems import align_systems, read_system
+from rescore.asr.formats.systems import align_systems, read_system, read_table_of_systems
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions
 from rescore.nbest import NbestList
+from tests.conftest import Run, assert_one_line_error
 
 TEXTS = {"utt-1": "well, an owl", "utt-2": "two", "utt-3": ""}
 
@@ -133,3 +134,34 @@ def test_the_same_id_with_other_references(caplog: pytest.LogCaptureFixture) -> 
     b = lists(("u1", "a"), ("u2", "b"), ("u3", "c"), references=("two", "three", "one"))
     with pytest.raises(UserError, match="the same id names different utterances"):
         align_systems({"a": a, "b": b})
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_table_with_a_column_per_system(tmp_path: Path, ending: str) -> None:
+    rows = [("u1", "12", "a owl", "an owl", 2.5), ("u2", "two", "", "two", 1.0)]
+    names = ("name", "gpt-5.1", "other", "truth", "duration")
+    if ending == "csv":
+        content = "\n".join(",".join(map(str, row)) for row in (names, *rows)) + "\n"
+    else:
+        content = "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+    path = written(tmp_path, f"all.{ending}", content)
+    fields = {"system=gpt-5.1": "gpt-5.1", "system=other": "other"}
+    found = read_table_of_systems(path, {**fields, "id": "name", "ref": "truth"})
+    assert {name: texts(some) for name, some in found.items()} == {
+        "gpt-5.1": {"u1": "12", "u2": "two"},
+        "other": {"u1": "a owl", "u2": ""},
+    }
+    assert [nbest.references for nbest in found["other"]] == [("an owl",), ("two",)]
+    for wrong, message in (
+        ({"system=other": "other"}, "one system; repeat --field system=NAME"),
+        (fields | {"score": "duration"}, "--field score=... cannot stand beside"),
+        (fields | {"system=none": "none"}, "--field system=none: .*all"),
+    ):
+        with pytest.raises(UserError, match=message):
+            read_table_of_systems(path, wrong)
+
+
+def test_systems_of_a_table_are_for_combine_alone(rescore: Run, tmp_path: Path) -> None:
+    written(tmp_path, "all.csv", "id,a,b\nu1,x,y\n")
+    command = ["convert", "all.csv", "--format", "csv", "--field", "system=a", "--field", "system=b"]
+    assert_one_line_error(rescore(*command), "--field system=NAME is for `rescore combine`")

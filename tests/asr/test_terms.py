@@ -68,7 +68,7 @@ def test_lists(tmp_path: Path) -> None:
     terms = read_terms(WordList.load(path))
     assert {term.text for term in terms} == {"kubectl", "Aoife", "Goldman Sachs"}
     assert {term.text: term.heard for term in terms}["Aoife"] == {"eefa", "eva"}
-    assert set(WordList.load(path).entries) == {"kubectl", "Aoife", "Goldman Sachs"}
+    assert set(WordList.load(path).terms) == {"kubectl", "Aoife", "Goldman Sachs"}
 
 
 def test_lines_that_are_wrong(tmp_path: Path) -> None:

@@ -55,6 +55,16 @@ SAMPLES: dict[str, dict[str, str]] = {
             }
         )
     },
+    # parakeet: the JSON of parakeet.cpp's beam search.
+    "parakeet": {
+        "talk.json": '{"beam_size":2,"score_norm":true,"frame_sec":0.080000,"hypotheses":[{"text":"hello world",'
+        '"score":-1.500000,"normalized_score":-0.750000,"tokens":[{"id":5,"frame":3,"t":0.240,"duration_frames":1,'
+        '"duration":0.080}]},{"text":"hollow world","score":-2.250000,"normalized_score":-1.125000,"tokens":[]}]}\n'
+    },
+    # brain-to-text: the field `scoring` of the language model server's answers, a line per trial.
+    "brain-to-text": {
+        "rows.txt": "i am fine;-10.5;-7;-20;-14.25;i'm fine;-11;-8;-21;-15\n\nyes;-1;-2;0;-1.5\n",
+    },
     # speech: detailed output of Azure's speech-to-text REST API.
     "speech": {
         "call.json": '{"RecognitionStatus": "Success", "NBest": [{"Confidence": 1.0, "Lexical": "hello", '

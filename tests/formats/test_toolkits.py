@@ -34,6 +34,12 @@ EXPECTED: dict[str, list[tuple[str, list[tuple[str, float]]]]] = {
     "sherpa": [("0", [("HELLO WORLD", -0.75)]), ("1", [("", 0.0)])],
     "wenet": [("u1", [("a b", -1.5), ("a", -2.25)]), ("u2", [("c", -3.0)])],
     "whisper": [("talk", [("Hello world. Bye.", -4.0)])],
+    "parakeet": [("talk", [("hello world", -1.5), ("hollow world", -2.25)])],
+    "brain-to-text": [
+        ("1", [("i am fine", -14.25), ("i'm fine", -15.0)]),
+        ("2", [("", 0.0)]),
+        ("3", [("yes", -1.5)]),
+    ],
     "speech": [("call", [("hello", 0.0), ("hollow", -math.log(2))])],
     "hf": [("a", [("hello", -0.5), ("hollow", -1.0)])],
     "sockeye": [("1", [("ein Test", 0.0), ("der Test", -0.1)]), ("2", [("a", -1.0)])],

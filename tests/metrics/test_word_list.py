@@ -16,7 +16,7 @@ from rescore.errors import UserError
 from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total
 from rescore.metrics.alignment import align
 from rescore.metrics.cached import remembered
-from rescore.metrics.listed import ListedErrorRate, OtherErrorRate, WordList
+from rescore.metrics.listed import ListedErrorRate, OtherErrorRate, OwnTerms, WordList
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report
@@ -54,8 +54,10 @@ def test_the_list_is_read_as_references_are(tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("\n", encoding="utf-8")
     one, other = (WordList.load(tmp_path / name) for name in ("names.txt", "other.txt"))
     assert one.digest == other.digest != NAMES.digest
-    assert one.words(Normaliser()) == {"new", "york", "anna"}
-    assert one.words(Normaliser(case_sensitive=True)) == {"New", "York", "Anna"}
+    assert one.terms == ["Anna", "New York"]
+    text = ["anna", "Anna", "york", "new", "york"]
+    assert OwnTerms(one, Normaliser()).every.marks(text) == [True, False, False, True, True]
+    assert OwnTerms(one, Normaliser(case_sensitive=True)).every.marks(text) == [False, True, False, False, False]
     with pytest.raises(UserError, match=r"none\.txt: no word in it"):
         WordList.load(tmp_path / "none.txt")
     made = METRICS["bwer"].choose(ListedErrorRate.Options(words=NAMES), ["anna"])
@@ -119,7 +121,7 @@ def test_each_utterance_has_its_own_list() -> None:
         for name in ("ref", "hyp")
     }
     words = WordList.load(DATA / "biasing.words")
-    assert words.by_utterance and words.words(Normaliser()) == {"brindle", "osprey", "kettering", "marlowe"}
+    assert words.by_utterance and set(words.terms) == {"brindle", "osprey", "kettering", "marlowe"}
     lines = dict(line.partition(" ")[::2] for line in (DATA / "biasing.words").read_text().splitlines())
     wanted = by_definition(
         list(texts["ref"].values()), list(texts["hyp"].values()), [set(lines[name].split()) for name in texts["ref"]]

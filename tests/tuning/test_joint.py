@@ -12,8 +12,8 @@ from rescore.metrics.base import text_value
 from rescore.nbest import Hypothesis, NbestList, Origin
 from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.objective import Objective
+from rescore.tuning.pattern import pruned
 from rescore.tuning.scale import tune_scale
-from rescore.tuning.tune import pruned
 from tests.conftest import ROOT
 
 

@@ -26,8 +26,8 @@ from rescore.formats.text import (
     strip_markup,
     utterance_of,
 )
-from rescore.formats.times import BackwardsError, Span, piece_times
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.formats.times import BackwardsError, Span, piece_times, spread
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 
 _Word = tuple[str, float, float]
 """A word with its start and end, in seconds."""
@@ -70,7 +70,8 @@ class _Sherpa:
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """An utterance is called after the last wave file named before it, else after its place, from 1.
 
-        The score is the sum of the tokens' log-probabilities where the decoder gave them.
+        The score is that in the file, else the sum of the tokens' log-probabilities where the decoder gave them. With
+        `hypotheses` (several paths of modified beam search) these are the list.
         """
         name, number = None, 0
         for place, line in source.filled():
@@ -78,15 +79,25 @@ class _Sherpa:
                 name = next((utterance_of(word) for word in line.split() if word.lower().endswith(_AUDIO)), name)
                 continue
             result = loads(line, place, line=True)
-            if not isinstance(result, dict) or not isinstance(result.get("text"), str):
+            if not isinstance(result, dict):
                 raise UserError(f'{place}: the key "text" is missing')
             number += 1
-            values = result.get("ys_log_probs", result.get("ys_probs"))  # the name in older versions
-            scores = {FIRST_PASS: sum(_numbers(values, place))} if values else {}
-            text = strip_markup(result["text"])
-            hypothesis = Hypothesis(text, scores, times=piece_times(text, _timed_tokens(result, place)))
-            yield NbestList(name or str(number), [hypothesis])
+            several = result.get("hypotheses") or [result]
+            if not isinstance(several, list):
+                raise UserError(f"{place}: hypotheses is no list")
+            yield NbestList(name or str(number), [_sherpa_hypothesis(entry, place) for entry in several])
             name = None
+
+
+def _sherpa_hypothesis(result: Any, place: str) -> Hypothesis:
+    if not isinstance(result, dict) or not isinstance(result.get("text"), str):
+        raise UserError(f'{place}: the key "text" is missing')
+    values = result.get("ys_log_probs", result.get("ys_probs"))  # the name in older versions
+    scores = {FIRST_PASS: sum(_numbers(values, place))} if values else {}
+    if result.get("score") is not None:
+        scores = {FIRST_PASS: json_number(result["score"], place)}
+    text = strip_markup(result["text"])
+    return Hypothesis(text, scores, times=piece_times(text, _timed_tokens(result, place)))
 
 
 _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
@@ -174,12 +185,14 @@ class _NemoBeams:
 
 
 class _Whisper:
-    """JSON of Whisper (OpenAI's, faster-whisper's): one file a recording, made of segments."""
+    """JSON of Whisper (OpenAI's, faster-whisper's, whisper.cpp's): one file a recording, made of segments."""
 
     def sniff(self, source: Source) -> bool:
         if source.is_folder:
             return any(map(self.sniff, source.files(_is_json)[:1]))
         peek = source.peek
+        if "transcription" in peek.keys:  # whisper.cpp
+            return isinstance(peek.first["transcription"], list)
         return "segments" in peek.keys or (peek.root == "[" and {"avg_logprob", "text"} <= set(peek.keys))
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
@@ -189,7 +202,8 @@ class _Whisper:
         """
         for file in source.files(_is_json) if source.is_folder else [source]:
             document = loads(file.read_all(), file.name)
-            segments = document.get("segments") if isinstance(document, dict) else document
+            known = document if isinstance(document, dict) else {"segments": document}
+            segments = known.get("transcription", known.get("segments"))
             if not isinstance(segments, list):
                 raise UserError(f'{file.name}: expected a list of segments, with "text" in each')
             texts, times, score = [], [], 0.0
@@ -198,11 +212,83 @@ class _Whisper:
                 if not isinstance(segment, dict) or not isinstance(segment.get("text"), str):
                     raise UserError(f'{place}: the key "text" is missing')
                 texts += segment["text"].split()
-                times += _timed_words(segment, "words", place)
+                times += _cpp_words(segment, place) or _timed_words(segment, "words", place)
                 score += _segment_score(segment, place)
             scores = {} if math.isnan(score) or not segments else {FIRST_PASS: score}
             text = " ".join(texts)
             yield NbestList(stem_of(file), [Hypothesis(text, scores, times=piece_times(text, times))])
+
+
+def _cpp_words(segment: Mapping[str, Any], place: str) -> list[_Word]:
+    """The words of a segment of whisper.cpp, which share its time (in milliseconds) by letters."""
+    offsets, words = segment.get("offsets"), segment["text"].split()
+    if not isinstance(offsets, dict):
+        return []
+    if not offsets.keys() >= {"from", "to"}:
+        raise UserError(f'{place}: offsets: "from" and "to" are missing')
+    try:
+        span = Span.read(offsets["from"], offsets["to"], place, unit=1e-3)
+    except BackwardsError:
+        return []
+    return [(word, *times) for word, times in zip(words, spread(words, span), strict=True)]
+
+
+class _Parakeet:
+    """parakeet.cpp: one JSON object per recording, with `words`, or with the `hypotheses` of its beam search."""
+
+    def sniff(self, source: Source) -> bool:
+        if source.is_folder:
+            return any(map(self.sniff, source.files(_is_json)[:1]))
+        return "frame_sec" in source.peek.keys and bool({"text", "hypotheses"} & set(source.peek.keys))
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """A recording is called after its file. The score of a hypothesis is a sum over tokens, a natural logarithm."""
+        for file in source.files(_is_json):
+            result = loads(file.read_all(), file.name)
+            several = result.get("hypotheses", [result]) if isinstance(result, dict) else None
+            if not isinstance(several, list):
+                raise UserError(f'{file.name}: expected an object with "text" or a list of "hypotheses"')
+            yield NbestList(stem_of(file), [self._hypothesis(entry, file.name) for entry in several])
+
+    def _hypothesis(self, entry: Any, place: str) -> Hypothesis:
+        if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
+            raise UserError(f'{place}: the key "text" is missing')
+        scores = {FIRST_PASS: json_number(entry["score"], place)} if entry.get("score") is not None else {}
+        text = strip_markup(entry["text"])
+        return Hypothesis(text, scores, times=piece_times(text, _timed_words(entry, "words", place)))
+
+
+class _BrainToText:
+    """Answers of the brain-to-text language model server: a line per trial, five fields per hypothesis, which are its
+    text and its acoustic, n-gram, LLM and total scores, with semicolons between all fields.
+    """
+
+    def sniff(self, source: Source) -> bool:
+        fields = source.head.partition("\n")[0].rstrip("\r").split(";")[:5]
+        return len(fields) == 5 and all(map(NUMBER.fullmatch, fields[1:])) and not NUMBER.fullmatch(fields[0])
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Lists are numbered from 1. The total is the first pass; the other scores become columns. An empty line is an
+        empty text.
+        """
+        for number, line in enumerate(source.lines(), 1):
+            place = f"{source.name}: line {number}"
+            fields = line.split(";") if line.strip() else ["", "0", "0", "0", "0"]
+            if len(fields) % 5:
+                raise UserError(
+                    f"{place}: {len(fields)} fields; expected `text;acoustic;ngram;llm;total` per hypothesis"
+                )
+            yield NbestList(str(number), list(self._hypotheses(fields, place)), provenance=_PARTS)
+
+    def _hypotheses(self, fields: list[str], place: str) -> Iterator[Hypothesis]:
+        for first in range(0, len(fields), 5):
+            text, *parts, total = fields[first : first + 5]
+            scores = {FIRST_PASS: as_number(total, place)}
+            scores |= {name: as_number(part, place, name) for name, part in zip(_PARTS, parts, strict=True)}
+            yield Hypothesis(strip_markup(text), scores)
+
+
+_PARTS = dict.fromkeys(("acoustic", "ngram", "llm"), Column.component("brain-to-text"))
 
 
 def _is_json(path: Path) -> bool:
@@ -319,6 +405,7 @@ def _hypotheses(alternatives: list[Any], place: str) -> list[Hypothesis]:
 
 _TIMES = (
     ("word", "start", "end", False, 1.0),  # Whisper, Vosk
+    ("w", "start", "end", False, 1.0),  # parakeet.cpp
     ("word", "startTime", "endTime", False, 1.0),  # Google, versions 1 and 2
     ("word", "startOffset", "endOffset", False, 1.0),
     ("Word", "Offset", "Duration", True, 1e-7),  # Azure
@@ -334,7 +421,7 @@ def _timed_words(value: Mapping[str, Any], key: str, place: str) -> list[_Word]:
     return _in_order(
         (str(word.get(name, "")), *Span.read(word.get(start, 0), word[end], place, lasts, unit))
         for word in known
-        for name, start, end, lasts, unit in [form for form in _TIMES if form[2] in word][:1]
+        for name, start, end, lasts, unit in [form for form in _TIMES if {form[0], form[2]} <= word.keys()][:1]
     )
 
 
@@ -351,4 +438,6 @@ SHERPA = _Sherpa()
 WENET = _Wenet()
 NEMO_BEAMS = _NemoBeams()
 WHISPER = _Whisper()
+PARAKEET = _Parakeet()
+BRAIN_TO_TEXT = _BrainToText()
 SERVICES = _Services()

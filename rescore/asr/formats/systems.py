@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rescore import formats
 from rescore.errors import UserError, counted
 from rescore.formats.outputs import is_text
+from rescore.formats.records import SYSTEM
 from rescore.formats.references import TextFile, best_lists
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_numbers, identity_of
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,37 @@ def _texts(source: Source) -> list[NbestList]:
             f"{source.name}: which column has the texts? Say it with --field text=NAME ({file.lines[0][:80]})"
         )
     return best_lists(file.numbered_texts())
+
+
+def read_table_of_systems(
+    path: str, fields: Mapping[str, str], *, format_name: str | None = None, strict: bool = False
+) -> dict[str, list[NbestList]]:
+    """The lists of each system from one file that has a column, or a key, of texts per system.
+
+    Args:
+        fields: as --field gives them: `system=NAME` for each system, and perhaps id, ref and src.
+    """
+    names = [key for role, key in fields.items() if role.startswith(SYSTEM)]
+    if other := [role for role in fields if not role.startswith(SYSTEM) and role not in ("id", "ref", "src")]:
+        raise UserError(f"--field {other[0]}=... cannot stand beside --field system=NAME; give id, ref and src only")
+    if len(names) < 2:
+        raise UserError(f"{path}: one system; repeat --field system=NAME for each column of texts")
+    if not Source(path).is_regular:
+        raise UserError(f"{path}: is read once for each system; give a file")
+    systems = {}
+    for name in names:
+        options = ReadOptions(fields={**fields, "text": name})
+        try:
+            lists = formats.read([path], format_name=format_name, strict=strict, options=options)
+        except UserError as error:
+            raise UserError(f"--field system={name}: {error}") from None
+        systems[name] = [replace(nbest, hypotheses=_unscored(nbest.hypotheses)) for nbest in lists]
+    return systems
+
+
+def _unscored(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
+    """The hypotheses without the row's numbers, which belong to no single system; the order is the first pass."""
+    return [replace(text, scores={FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(hypotheses, 1)]
 
 
 def align_systems(systems: Mapping[str, Sequence[NbestList]]) -> dict[str, list[NbestList]]:

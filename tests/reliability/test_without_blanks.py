@@ -1,0 +1,146 @@
+"""Text without blanks against the same text with blanks between its characters: under MER both are the same words."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from rescore import pipeline
+from rescore.asr.combine import combine
+from rescore.asr.confidence import confidences
+from rescore.asr.formats.whole import Recording
+from rescore.asr.merge import merge
+from rescore.asr.recombine import recombine
+from rescore.config import RunConfig
+from rescore.lms.function import FunctionModel
+from rescore.lms.lexicon import Lexicon
+from rescore.metrics import MetricOptions, Normaliser
+from rescore.metrics.listed import WordList
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
+from rescore.options import OptionValues
+from tests.reliability.test_metamorphic import noise
+
+LETTERS = "我们去北京大学看天气很好他说明下雨"
+RARE = "丁丂七丄"
+MIXED = Normaliser(split_mixed=True)
+TERMS = ("北京", "大学", "下雨", "heard => 天气")
+
+Lists = list[NbestList]
+
+
+def bare(text: str) -> str:
+    return "".join(text.split())
+
+
+def lists(number: int, seed: int, blanks: bool) -> Lists:
+    """Lists of Chinese text, in which the same letters are right, and the same hypotheses the best."""
+    draw, made = random.Random(seed), []
+    for index in range(number):
+        words = [draw.choice((*LETTERS, "北京", "大学", "下雨")) for _ in range(8)]
+        texts: dict[str, float] = {}
+        while len(texts) < 5:
+            heard = list(words)
+            for place in draw.sample(range(8), draw.choice((0, 1, 2, 3))):
+                heard[place] = draw.choice((*LETTERS, *RARE, ""))
+            wrong = sum(one != other for one, other in zip(heard, words, strict=True))
+            texts["".join(heard)] = -wrong / 2 + 2 * noise("".join(heard), seed)
+        shown = " ".join if blanks else "".join
+        hypotheses = [Hypothesis(shown(text), {FIRST_PASS: score}) for text, score in texts.items()]
+        made.append(NbestList(f"talk-{index:03d}", hypotheses, (shown("".join(words)),)))
+    return made
+
+
+ROADS: dict[str, dict[str, object]] = {
+    "plain": {},
+    "word bonus": {"word_bonus": True},
+    "boost": {"boost": True},
+    "recombination": {"expanding": OptionValues(recombine=6)},
+    "respelling": {"expanding": OptionValues(respell=4, channel="dev")},
+    "terms": {"expanding": OptionValues(respell=4, channel="dev"), "boost": True},
+}
+
+
+def model() -> FunctionModel:
+    lm = FunctionModel(lambda texts: [5 * noise(bare(text), 7) - 3 * sum(map(text.count, RARE)) for text in texts])
+    lm.name = lm.model = "one"
+    return lm
+
+
+@cache
+def outcome(road: str, decide: str, blanks: bool, folder: Path) -> pipeline.Outcome:
+    fields = dict(ROADS[road])
+    if road in ("respelling", "terms"):
+        path = folder / "lexicon.txt.xz"
+        Lexicon(dict.fromkeys(LETTERS, 100), 10_000).save(path)
+        fields["expanding"] = OptionValues(**fields["expanding"].values, lexicon=str(path))  # type: ignore[attr-defined]
+    options = MetricOptions(words=WordList(TERMS, "words")) if road in ("boost", "terms") else MetricOptions()
+    config = RunConfig(decide=decide, metrics=("mer",), measuring=options, bagging=False, dev="dev", **fields)  # type: ignore[arg-type]
+    return pipeline.run(lists(12, 2, blanks), config, lists(36, 1, blanks), lambda: [model()])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lexicon")
+
+
+@pytest.mark.parametrize("decide", ["best", "mbr", "rover"])
+@pytest.mark.parametrize("road", ROADS)
+def test_choices_weights_and_new_hypotheses_are_equal(road: str, decide: str, folder: Path) -> None:
+    apart, together = (outcome(road, decide, blanks, folder) for blanks in (True, False))
+    assert [*map(bare, apart.texts)] == together.texts
+    assert apart.weights.weights == pytest.approx(together.weights.weights)
+    for one, other in zip(apart.lists, together.lists, strict=True):
+        assert [bare(h.text) for h in one.hypotheses] == [h.text for h in other.hypotheses]
+        assert [h.scores for h in one.hypotheses] == [pytest.approx(h.scores) for h in other.hypotheses]
+    figures = [
+        [(m.metric, m.first_pass, m.reranked, m.oracle) for m in each.results.metrics] for each in (apart, together)
+    ]
+    assert figures[0] == figures[1]
+
+
+def test_the_roads_do_something(folder: Path) -> None:
+    """Without which they would be equal for another reason."""
+    assert outcome("word bonus", "best", False, folder).weights.weighs("words")
+    assert outcome("boost", "best", False, folder).weights.weighs("listed")
+    for road, origin in (("recombination", Origin.RECOMBINED), ("respelling", Origin.RESPELLED)):
+        found = outcome(road, "best", False, folder)
+        assert any(h.origin is origin for nbest in found.lists for h in nbest.hypotheses)
+
+
+@pytest.mark.parametrize("road", ["plain", "word bonus", "boost"])
+def test_confidences_are_equal(road: str, folder: Path) -> None:
+    found = []
+    for blanks in (True, False):
+        run = outcome(road, "mbr", blanks, folder)
+        assert run.dev is not None
+        words = confidences(replace(run.plan, weights=run.weights), run.lists, run.dev).words
+        found.append([[(word.text, round(word.confidence, 9)) for word in one] for one in words])
+    assert found[0] == found[1]
+
+
+def test_merged_and_combined_systems_are_equal() -> None:
+    merged = []
+    for blanks in (True, False):
+        systems = {"other": lists(12, 2, blanks)[::-1]}
+        systems["other"] = [replace(nbest, hypotheses=nbest.hypotheses[1:]) for nbest in systems["other"]]
+        every = merge([replace(n, hypotheses=n.hypotheses[:3]) for n in lists(12, 2, blanks)], systems, MIXED)
+        merged.append([[(bare(h.text), h.scores) for h in nbest.hypotheses] for nbest in every])
+    assert merged[0] == merged[1]
+    combined = []
+    for blanks in (True, False):
+        tracks = {
+            name: {"talk": Recording(" ".join(n.hypotheses[rank].text for n in lists(30, 2, blanks)).split(), ())}
+            for rank, name in enumerate("ab")
+        }
+        combined.append([[bare(h.text) for h in nbest.hypotheses] for nbest in combine(tracks, MIXED)])
+    assert combined[0] == combined[1] and len(combined[0]) > 5
+
+
+def test_recombination_keeps_the_blanks_of_the_text() -> None:
+    texts = ("我们去 ok 北京", "他们去 ok 北京", "我们去 ok 南京")
+    nbest = NbestList("u", [Hypothesis(text, {FIRST_PASS: -float(rank)}) for rank, text in enumerate(texts)])
+    assert [h.text for h in recombine(nbest).hypotheses[3:]] == ["他们去 ok 南京"]
