@@ -16,7 +16,7 @@ from rescore.errors import UserError
 from rescore.formats.text import begin_with_ids, first_words, read_lines
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
-from rescore.metrics.normalise import Normaliser
+from rescore.metrics.normalise import FLAGS, Normaliser
 from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
 from rescore.nbest import LISTED, Column, NbestList, Role
 from rescore.options import Declared, option
@@ -152,7 +152,13 @@ def with_listed(lists: Iterable[NbestList], listed: WordList, words: Normaliser)
 
 def counting(words: Normaliser, digest: str) -> str:
     """How a column of listed words was counted, for its record: the list, and how texts are cut unless as for WER."""
-    return ",".join([f"words:{digest}", *words.flags])
+    return ",".join([f"words:{digest}", *_cutting(words)])
+
+
+def _cutting(words: Normaliser) -> list[str]:
+    """The switches of a normaliser that are on, with the value of a switch that has one."""
+    values = {name: getattr(words, name) for name in FLAGS}
+    return [name if value is True else f"{name}={value}" for name, value in values.items() if value]
 
 
 def check_counting(lists: Iterable[NbestList], words: Normaliser) -> None:
@@ -161,7 +167,7 @@ def check_counting(lists: Iterable[NbestList], words: Normaliser) -> None:
         UserError: the column of listed words was counted in other words than the metric's.
     """
     for column in (nbest.provenance[LISTED] for nbest in lists if LISTED in nbest.provenance):
-        if column.norm.split(",")[1:] != list(words.flags):
+        if column.norm.split(",")[1:] != _cutting(words):
             raise UserError(f"column {LISTED} has other words than the metric counts; give --words FILE to count again")
 
 

@@ -97,6 +97,7 @@ def test_an_impossible_hypothesis_is_left_out_of_recombination() -> None:
 SPLITS = {
     "metrics/normalise.py": "the normaliser",
     "nbest.py": "the default of lists that no plan has seen",
+    "metrics/open_asr.py": "the leaderboard's own normaliser, and compounds of its pairs",
     "metrics/mt.py": "characters, and tokens of sacreBLEU's own tokenizer",
     "metrics/base.py": "how many letters stand between blanks, for a warning",
     "metrics/listed.py": "fields of a line in a list of words",
