@@ -35,6 +35,7 @@ from rescore.nbest import (
     TOKENS,
     WORDS,
     NbestList,
+    Role,
     component_columns,
     ranked_by_means,
 )
