@@ -269,7 +269,14 @@ FILES = {
     "r.vtt": "WEBVTT\n\n00:00.000 --> 00:01.000\nhello world\n",
     "r.txt": "hello\nworld\n",
     "r.json": json.dumps(
-        {"segments": [{"text": " hello world", "words": [{"start": 0, "end": 0.5}, {"start": 0.5, "end": 1}]}]}
+        {
+            "segments": [
+                {
+                    "text": " hello world",
+                    "words": [{"word": " hello", "start": 0, "end": 0.5}, {"word": " world", "start": 0.5, "end": 1}],
+                }
+            ]
+        }
     ),
 }
 
