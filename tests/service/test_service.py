@@ -124,11 +124,16 @@ class Gate:
     fingerprint, precision = "0", "float32"
 
     def __init__(self, lm: Any) -> None:
-        self._lm, self.open = lm, threading.Event()
+        self._lm, self.open, self.entered = lm, threading.Event(), threading.Event()
         self.open.set()
         self.sizes: list[int] = []
 
+    def shut(self) -> None:
+        self.open.clear()
+        self.entered.clear()
+
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
+        self.entered.set()
         assert self.open.wait(60)
         if any(question.text == "defect" for question in questions):
             raise RuntimeError("a defect")
@@ -238,9 +243,9 @@ def test_a_bad_request_harms_no_other_one_of_its_batch(gate: Gate) -> None:
     good = {"hyps": [{"text": "a", "score": -1, "scores": {"more": 1}}]}
     bodies = [good, {"hyps": [{"text": "a", "score": -1}]}, {"hyps": [{"text": "defect", "scores": {"s2s": 1}}]}, good]
     with serving(rescorer) as client, ThreadPoolExecutor(8) as threads:
-        gate.open.clear()
+        gate.shut()
         first = threads.submit(client.rescore, good)
-        time.sleep(0.2)
+        assert gate.entered.wait(60)  # it is scored alone
         rest = [threads.submit(client.rescore, body) for body in bodies]
         client.until_waiting(4)
         gate.open.set()
@@ -252,9 +257,9 @@ def test_a_bad_request_harms_no_other_one_of_its_batch(gate: Gate) -> None:
 def test_requests_that_wait_are_scored_together(gate: Gate) -> None:
     lists = demo(6)
     with serving(Rescorer(gate, {"s2s": 0.5, "gate": 0.5})) as client, ThreadPoolExecutor(8) as threads:
-        gate.open.clear()
+        gate.shut()
         answers = [threads.submit(client.rescore, body_of(lists[0]))]
-        time.sleep(0.2)  # longer than the first waits for others
+        assert gate.entered.wait(60)  # it is scored alone
         answers += [threads.submit(client.rescore, body_of(nbest)) for nbest in lists[1:]]
         client.until_waiting(5)
         gate.sizes.clear()
@@ -280,9 +285,9 @@ def test_many_clients_get_their_own_answers(client: Client, rescorer: Rescorer) 
 def test_too_many_requests_are_told_to_wait(gate: Gate) -> None:
     body = body_of(demo(1)[0])
     with serving(Rescorer(gate, {"s2s": 0.5, "gate": 0.5}), waiting=2) as client, ThreadPoolExecutor(8) as threads:
-        gate.open.clear()
+        gate.shut()
         answers = [threads.submit(client.rescore, body)]
-        time.sleep(0.2)
+        assert gate.entered.wait(60)  # it is scored alone
         answers += [threads.submit(client.rescore, body) for _ in range(2)]
         client.until_waiting(2)
         status, _, headers = client.ask("POST", "/rescore", body)
