@@ -110,10 +110,10 @@ def read_systems(paths: Sequence[str | Path], strict: bool = False) -> list[dict
     others = [set().union(*names[:rank], *names[rank + 1 :]) for rank in range(len(names))]
     systems = [
         [file._replace(pieces=_pieces(file, known)) for file in files]
-        for files, known in zip(systems, others, strict=True)
+        for files, known in zip(systems, map(_Names, others), strict=True)
     ]
     every = [[piece for file in files for piece in file.pieces] for files in systems]
-    known = {piece.name for pieces in every for piece in pieces if not piece.is_id}
+    known = _Names({piece.name for pieces in every for piece in pieces if not piece.is_id})
     channels = [{(piece.name, piece.channel) for piece in pieces if piece.channel} for pieces in every]
     split = {name for pairs in channels for name, number in Counter(name for name, _ in pairs).items() if number > 1}
     found = [_joined(files, known, split) for files in systems]
@@ -124,10 +124,31 @@ def read_systems(paths: Sequence[str | Path], strict: bool = False) -> list[dict
     return found
 
 
-def _pieces(file: _File, others: Set[str]) -> list[_Piece]:
+class _Names:
+    """The recordings that systems name."""
+
+    def __init__(self, names: Set[str]) -> None:
+        self._names = names
+        self._lengths = sorted(set(map(len, names)), reverse=True)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def recording_of(self, utterance: str) -> str:
+        """The recording of an utterance: the longest known beginning of its id, up to a hyphen or underscore; the id
+        itself if no beginning is known.
+
+        Only beginnings as long as a known name are tried, as an id may have thousands of hyphens.
+        """
+        marks = ("-", "_", "")  # behind the whole id stands nothing
+        beginnings = (utterance[:length] for length in self._lengths if utterance[length : length + 1] in marks)
+        return next((beginning for beginning in beginnings if beginning in self._names), utterance)
+
+
+def _pieces(file: _File, others: _Names) -> list[_Piece]:
     """The pieces of a file, by their ids if most ids are known by other systems, or if `rescore combine` wrote them."""
     ids = [piece.name for piece in file.by_id]
-    known = sum(_recording_of(name, others) in others for name in ids)
+    known = sum(others.recording_of(name) in others for name in ids)
     if 2 * known > len(ids) and (file.has_ids or file.stem not in others):
         return list(file.by_id)
     numbers: Counter[str] = Counter()
@@ -140,13 +161,7 @@ def _pieces(file: _File, others: Set[str]) -> list[_Piece]:
     return [piece._replace(name=piece.name.rpartition("-")[0], is_id=False) for piece in file.by_id]
 
 
-def _recording_of(name: str, known: Set[str]) -> str:
-    """The known recording of an utterance: the longest beginning of its id; the id itself if none is known."""
-    beginnings = (name[: mark.start()] for mark in reversed([*re.finditer("[-_]", name)]))
-    return next((beginning for beginning in (name, *beginnings) if beginning in known), name)
-
-
-def _joined(files: Sequence[_File], known: Set[str], split: Set[str]) -> dict[str, Recording]:
+def _joined(files: Sequence[_File], known: _Names, split: Set[str]) -> dict[str, Recording]:
     """The recordings of a system.
 
     Args:
@@ -156,7 +171,7 @@ def _joined(files: Sequence[_File], known: Set[str], split: Set[str]) -> dict[st
     recordings: dict[str, Recording] = {}
     for file in files:
         for piece in file.pieces:
-            name = _recording_of(piece.name, known) if piece.is_id else piece.name
+            name = known.recording_of(piece.name) if piece.is_id else piece.name
             of_channel = f"{name}-{piece.channel}"
             if piece.channel and (name in split or of_channel in known):
                 name = of_channel
