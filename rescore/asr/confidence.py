@@ -303,6 +303,7 @@ def confidences(plan: Plan, lists: Sequence[NbestList], dev: Sequence[NbestList]
     same = same_words(plan)
     if dev:
         warn_of_overlap(lists, dev)
+    lists, dev = list(expand(plan, lists)), list(expand(plan, dev))
     as_they_are = uncalibrated(plan)
     calibration = calibrated(plan, dev) if dev else as_they_are
     decided = networks(lists, decided_texts(plan, lists), plan.weights.of, same)
@@ -330,7 +331,7 @@ def confidence(
     fitting = as_weights(weights, every)
     suited(fitting, [*every, *dev_lists])
     plan = resolve(RunConfig(), dev_lists or every, weights=fitting)
-    return confidences(plan, list(expand(plan, every)), list(expand(plan, dev_lists))).words
+    return confidences(plan, every, dev_lists).words
 
 
 ENDINGS = (".ctm", ".jsonl")

@@ -55,7 +55,6 @@ def command(
     from rescore import formats
     from rescore.asr.confidence import check_file, confidences, write
     from rescore.formats.audio import read_segments
-    from rescore.pipeline import expand
     from rescore.plan import resolve
     from rescore.tuning import suited
 
@@ -66,7 +65,7 @@ def command(
     dev_lists = inputs.read_dev(dev.dev, dev.dev_ref) if dev.dev else []
     suited(loaded, [*lists, *dev_lists], weights.force_weights)
     plan = resolve(options.configured(config), dev_lists or lists, weights=loaded)
-    confident = confidences(plan, list(expand(plan, lists)), list(expand(plan, dev_lists)))
+    confident = confidences(plan, lists, dev_lists)
     with formats.opened(file.output) as opened:
         write(file.output, opened, lists, confident.words, segments)
     if quality := str(confident):
