@@ -19,6 +19,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
+from rescore.formats.times import THAI_MARKS
 from rescore.metrics.listed import OR, WordList, form_and_term, longest_matches
 from rescore.metrics.normalise import UNSPACED
 
@@ -151,7 +152,7 @@ PER_SPAN = 4
 """Terms that are weighed for each span."""
 CUTOFF, MOST_EDITS = 0.42, 6
 """Sounds in which a span may differ from a term: at most this share of the longer of both, and this number."""
-_MARKS = "[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u3099\u309a\uff9e\uff9f]"
+_MARKS = f"[{THAI_MARKS}\u3099\u309a\uff9e\uff9f]"
 """Thai and Japanese marks that belong to the letter before them."""
 _WORD = re.compile(
     rf"{UNSPACED.pattern}{_MARKS}*|(?:(?!{UNSPACED.pattern})[^\W_])+(?:['\u2019&+.@/](?:(?!{UNSPACED.pattern})[^\W_])+)*[+#]*"

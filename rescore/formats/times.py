@@ -10,8 +10,9 @@ from typing import NamedTuple
 from rescore.errors import UserError
 from rescore.nbest import UNSPACED_LETTERS
 
-_THAI_MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
-_TIMED = re.compile(f"\\s*(?:[{UNSPACED_LETTERS}][{_THAI_MARKS}]*|[^{UNSPACED_LETTERS}\\s]+)")
+THAI_MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
+"""Ranges of the Thai vowels and tone marks that belong to the letter before them."""
+_TIMED = re.compile(f"\\s*(?:[{UNSPACED_LETTERS}][{THAI_MARKS}]*|[^{UNSPACED_LETTERS}\\s]+)")
 
 
 LATEST = 1e9
