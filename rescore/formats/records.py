@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 from rescore.errors import UserError, counted
 from rescore.files import loads
-from rescore.formats.audio import manifest_audio
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import grouped, identity_of, json_number, strip_markup
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
@@ -45,8 +44,7 @@ class Fields(Declared):
     fields: Mapping[str, str] = option(
         {},
         "JSON, CSV, TSV: the key or column KEY holds the ROLE: text, score, id, ref, src, or a new column of scores. "
-        "Example: text=hyp. With score=-KEY lower values are better. For `rescore combine` of one table, repeat "
-        "system=KEY for the texts of each system.",
+        "Example: text=hyp. With score=-KEY lower values are better.",
         "--field",
         metavar="ROLE=KEY",
         parse=_role,
@@ -89,7 +87,9 @@ class Records:
         known: dict[str, Any] = {role: (key,) for role, key in fields.items() if role in ROLES}
         systems = tuple(key for role, key in fields.items() if role.startswith(SYSTEM))
         if systems and fields.get("text") not in systems:
-            raise UserError("--field system=NAME is for `rescore combine`; here give the texts: --field text=NAME")
+            raise UserError(
+                "--field system=NAME names one of several systems; give the texts of this system: --field text=NAME"
+            )
         columns = {name: key for name, key in fields.items() if name not in ROLES and not name.startswith(SYSTEM)}
         if "score" in fields:
             known |= {"score": (fields["score"].removeprefix("-"),), "costs": fields["score"].startswith("-")}
@@ -119,6 +119,8 @@ class Records:
             provenance=self._provenance(hypotheses),
         )
         if named != "audio_filepath" and isinstance(value.get("audio_filepath"), str):
+            from rescore.formats.audio import manifest_audio  # here: most records name no recording
+
             nbest.audio = manifest_audio(value, identity, folder, place)
         return (identity if named and isinstance(value[key], str) else None), nbest
 

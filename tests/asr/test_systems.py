@@ -164,4 +164,7 @@ def test_a_table_with_a_column_per_system(tmp_path: Path, ending: str) -> None:
 def test_systems_of_a_table_are_for_combine_alone(rescore: Run, tmp_path: Path) -> None:
     written(tmp_path, "all.csv", "id,a,b\nu1,x,y\n")
     command = ["convert", "all.csv", "--format", "csv", "--field", "system=a", "--field", "system=b"]
-    assert_one_line_error(rescore(*command), "--field system=NAME is for `rescore combine`")
+    assert_one_line_error(
+        rescore(*command),
+        "--field system=NAME names one of several systems; give the texts of this system: --field text=NAME",
+    )

@@ -102,7 +102,7 @@ def align_systems(systems: Mapping[str, Sequence[NbestList]]) -> dict[str, list[
     Lists that are only numbered are matched by number, with a warning where no references confirm the match.
 
     Raises:
-        UserError: the utterances of a system do not match those of the first system.
+        UserError: a system and the first system have different utterances.
     """
     (name, first), *others = systems.items()
     aligned = {name: list(first)} | {other: _matched(name, first, other, lists) for other, lists in others}
