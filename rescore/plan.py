@@ -406,8 +406,9 @@ class _Resolver:
             return plan.model_columns
         if not self._basis:
             return []
-        columns = [name for name in choose_columns(self._basis, self._config.columns) if name not in self._counts()]
-        nothing = not (columns or self._counts() or self._config.components or self._lists)  # `run` may tune bonuses
+        counts = self._counts()
+        columns = [name for name in choose_columns(self._basis, self._config.columns) if name not in counts]
+        nothing = not (columns or counts or self._config.components or self._lists)  # `run` may tune bonuses
         if nothing and plan.decision.name == "best":
             from rescore.given import no_columns
 

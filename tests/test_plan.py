@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from rescore import Rescorer, UserError, Weights, formats, pipeline
+from rescore import Rescorer, UserError, Weights, advice, formats, pipeline
 from rescore.asr.confidence import confidences, networks
+from rescore.asr.merge import MERGED
 from rescore.config import RunConfig
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import EMPTY, VOTE, Column, Hypothesis, NbestList, Role
+from rescore.nbest import EMPTY, LISTED, TOKENS, VOTE, Column, Hypothesis, NbestList, Role
 from rescore.plan import resolve
 from rescore.reports.analysis import analyse
 from rescore.reports.comparison import compare_outputs
@@ -188,6 +189,12 @@ def test_a_service_refuses_at_the_start_what_no_request_can_bring() -> None:
             Rescorer(lm, Weights({"s2s": 1.0, "a": log, "b": 0.0, EMPTY: 0.0}, "given", columns=votes))
     parts = Weights({"s2s": 0.7, "am": 0.3}, "given", columns={"am": Column.component("kaldi")})
     assert Rescorer(lm, parts).weights is parts  # requests bring the scores of the toolkit
+
+
+def test_advice_names_the_columns_of_lists() -> None:
+    """`rescore.nbest` needs the advice, so the advice repeats its names as text."""
+    assert {LISTED, TOKENS, EMPTY} == advice.ADDED_BY.keys()
+    assert {VOTE, MERGED} == advice.SYSTEMS.keys()
 
 
 def test_a_missing_column_says_what_to_do() -> None:

@@ -59,9 +59,9 @@ def kind_of(source: Source) -> str:
         return "ctm" if any("." in line.split()[2] for line in first) else "stm"
     if all_ctm or all_stm:
         return "ctm" if all_ctm else "stm"
-    named = next((part for part in source.path.name.lower().split(".")[1:] if part in _READERS), "")
+    named = next((part for part in source.path.name.lower().split(".")[1:] if part in _ENDINGS), "")
     if named:
-        return _READERS[named]
+        return _ENDINGS[named]
     if lines and all(map(TRN.search, lines)):
         return "trn"
     return "kaldi" if len(lines) > 1 and begin_with_ids(lines) else "plain"
@@ -69,7 +69,7 @@ def kind_of(source: Source) -> str:
 
 FEW = 5
 """Lines that show that a file is CTM or STM; an error in a later line is reported."""
-_READERS = {"ctm": "ctm", "stm": "stm", "srt": "srt", "vtt": "srt"}
+_ENDINGS = {"ctm": "ctm", "stm": "stm", "srt": "srt", "vtt": "srt"}
 """Formats by the endings of their files."""
 _CTM = re.compile(r"\S+\s+\S+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s|$)")
 TRN = re.compile(r"(?:^|\s)\(([^\s()]+)\)\s*$")
