@@ -134,26 +134,22 @@ def test_too_many_alternatives() -> None:
         readings("{ a / b } " * 11, "ref")
 
 
-def test_trn_of_sclite(rescore: Run, tmp_path: Path) -> None:
-    """Comments are no lines, and of alternatives the nearest counts (sclite's trn, doc/infmts.htm)."""
-    (tmp_path / "ref.trn").write_text(";; made by hand\nthe { cat / cats } sat { @ / down } (u-1)\n;; end\nyes (u-2)\n")
-    (tmp_path / "out.trn").write_text("the cats sat (u-1)\nyes (u-2)\n;; end\n")
-    assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.trn").stdout
-
-
-def test_ids_of_trn_differ_in_case(rescore: Run, tmp_path: Path) -> None:
-    """Case does not count in ids, as in sclite; ids that differ in case only stay different."""
-    (tmp_path / "ref.trn").write_text("a b (SPK-1)\nc (Spk-2)\n")
-    (tmp_path / "out.trn").write_text("a b (spk-1)\nc (spk-2)\n")
-    assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.trn").stdout
-    (tmp_path / "ref.trn").write_text("a (u-a)\nb (u-A)\n")
-    (tmp_path / "out.trn").write_text("b (u-A)\na (u-a)\n")
-    assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.trn").stdout
-
-
-def test_trn_that_begins_with_an_alternative(rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "ref.trn").write_text("{uh/@} a (u-1)\nb (u-2)\n")
-    (tmp_path / "out.trn").write_text("a (u-1)\nb (u-2)\n")
+@pytest.mark.parametrize(
+    ("reference", "output"),
+    [
+        pytest.param(
+            ";; made by hand\nthe { cat / cats } sat { @ / down } (u-1)\n;; end\nyes (u-2)\n",
+            "the cats sat (u-1)\nyes (u-2)\n;; end\n",
+            id="comments are no lines, and of alternatives the nearest counts (doc/infmts.htm)",
+        ),
+        pytest.param("a b (SPK-1)\nc (Spk-2)\n", "a b (spk-1)\nc (spk-2)\n", id="case does not count in ids"),
+        pytest.param("a (u-a)\nb (u-A)\n", "b (u-A)\na (u-a)\n", id="ids that differ in case only stay different"),
+        pytest.param("{uh/@} a (u-1)\nb (u-2)\n", "a (u-1)\nb (u-2)\n", id="an alternative at the beginning"),
+    ],
+)
+def test_trn_as_sclite_reads_it(reference: str, output: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "ref.trn").write_text(reference)
+    (tmp_path / "out.trn").write_text(output)
     assert " 0.00 " in rescore("eval", "out.trn", "--ref", "ref.trn").stdout
 
 
