@@ -134,7 +134,7 @@ class _Names:
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
-    def recording_of(self, utterance: str) -> str:
+    def named_by(self, utterance: str) -> str:
         """The recording of an utterance: the longest known beginning of its id, up to a hyphen or underscore; the id
         itself if no beginning is known.
 
@@ -148,7 +148,7 @@ class _Names:
 def _pieces(file: _File, others: _Names) -> list[_Piece]:
     """The pieces of a file, by their ids if most ids are known by other systems, or if `rescore combine` wrote them."""
     ids = [piece.name for piece in file.by_id]
-    known = sum(others.recording_of(name) in others for name in ids)
+    known = sum(others.named_by(name) in others for name in ids)
     if 2 * known > len(ids) and (file.has_ids or file.stem not in others):
         return list(file.by_id)
     numbers: Counter[str] = Counter()
@@ -171,7 +171,7 @@ def _joined(files: Sequence[_File], known: _Names, split: Set[str]) -> dict[str,
     recordings: dict[str, Recording] = {}
     for file in files:
         for piece in file.pieces:
-            name = known.recording_of(piece.name) if piece.is_id else piece.name
+            name = known.named_by(piece.name) if piece.is_id else piece.name
             of_channel = f"{name}-{piece.channel}"
             if piece.channel and (name in split or of_channel in known):
                 name = of_channel
