@@ -38,6 +38,8 @@ class Role(StrEnum):
     """Scores of a channel of misheard words."""
     COMPONENT = "component"
     """A part of the toolkit's own score."""
+    SYSTEM = "system"
+    """Scores of one of several systems, at the texts that it wrote (`rescore.decision.mixture`)."""
 
 
 FIRST_PASS = "s2s"
@@ -66,12 +68,6 @@ EDITS = "edits"
 
 LISTED = "listed"
 """The column with the number of words of the user's list (`--words`) in the text."""
-
-EMPTY = "empty"
-"""A column of 0 in lists of several systems: its weight is the natural log of what votes for no word count for."""
-
-VOTE = "combine"
-"""What the record of a column says where its weight is the natural log of a system's votes (`rescore combine`)."""
 
 RECOGNISED = (Origin.FIRST_PASS, Origin.MERGED, Origin.RECOMBINED)
 """Origins whose words some system wrote. Hypotheses of other origins have new words: they may win only where this gains
@@ -234,8 +230,7 @@ class NbestList:
             from rescore.advice import missing
 
             present = {key for hypothesis in self.hypotheses for key in hypothesis.scores}
-            models = {key: column.model for key, column in self.provenance.items()}
-            raise UserError(f"utterance {self.id}: {missing(name, present, models)}") from None
+            raise UserError(f"utterance {self.id}: {missing(name, present)}") from None
 
     def role(self, name: str) -> Role:
         """What a column is: as its record says, else as its name does."""
@@ -344,6 +339,11 @@ def score_columns(nbest: NbestList) -> list[str]:
     return nbest.columns(Role.LM)
 
 
+def systems_of(columns: Mapping[str, Column]) -> list[str]:
+    """The names of the systems that wrote a list together, from the records of its columns."""
+    return [name for name, column in columns.items() if column.role is Role.SYSTEM]
+
+
 def component_columns(nbest: NbestList) -> list[str]:
     """The columns that are parts of the toolkit's own score (decoder, ctc, lm, ...), in the order of the file."""
     return nbest.columns(Role.COMPONENT)
@@ -360,11 +360,6 @@ def is_bonus(name: str, column: Column | None = None) -> bool:
     """Whether a column, which perhaps has a record, is a count or a channel that an expansion added."""
     role = column.role if column else ROLES.get(name)
     return role in (Role.COUNT, Role.CHANNEL) and name not in (WORDS, TOKENS, LISTED)
-
-
-def vote_columns(lists: Sequence[NbestList]) -> list[str]:
-    """The columns whose weights are votes of systems; empty for other lists."""
-    return [name for name, column in lists[0].provenance.items() if column.model == VOTE] if lists else []
 
 
 def content_hash(lists: Iterable[NbestList]) -> str:

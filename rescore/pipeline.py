@@ -29,7 +29,7 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
-from rescore.nbest import EMPTY, NbestList, without_copies
+from rescore.nbest import NbestList, systems_of, without_copies
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -142,7 +142,7 @@ def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
     if not decide.takes_scale:
         return False
     for nbest in lists:
-        if EMPTY in nbest.provenance:  # each system has its vote
+        if systems_of(nbest.provenance):  # each has its votes
             continue
         texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
         if len(set(texts)) < len(texts):

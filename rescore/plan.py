@@ -38,6 +38,7 @@ from rescore.nbest import (
     Role,
     component_columns,
     ranked_by_means,
+    systems_of,
 )
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
@@ -133,9 +134,7 @@ def check(config: RunConfig) -> RunConfig:
         from rescore.expansion import configured  # here, and below: most runs expand nothing
 
         config = configured(config)
-    decision = decision_of(config)
-    if decision.needs_scale and not config.tunes:
-        raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
+    decision_of(config)
     for option, is_set in (
         ("--no-bagging", not config.bagging),
         ("--allow-negative", bool(config.negative)),
@@ -331,6 +330,12 @@ class _Resolver:
     def _decision(self) -> Decision:
         """The decision that was asked for; else the decision that the weights were tuned for; else the best score."""
         decision = decision_of(self._config, self._tuned or FIRST_PASS_ALONE)
+        if decision.needs_scale and not self._tunes and self._lists:
+            if not systems_of(self._lists[0].provenance):
+                raise UserError(
+                    f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale"
+                )
+            decision = replace(decision, scale=1.0)
         why = "--decide" if self._config.decide else "the weights were tuned for it" if self._tuned else "the default"
         scale = "" if decision.scale is None else f" with scale {decision.scale:g}"
         self._decide("decision", decision.name + (" with a tuned scale" if decision.needs_scale else scale), why)

@@ -22,12 +22,10 @@ from rescore.decision.rules import combine
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, origin
 from rescore.nbest import (
-    EMPTY,
     FIRST_PASS,
     LISTED,
     SUM,
     TOKENS,
-    VOTE,
     WORDS,
     Hypothesis,
     NbestList,
@@ -198,21 +196,17 @@ def _lacked(name: str, plan: Plan, made: Collection[str]) -> str | None:
     """The error about a column of a plan's weights that neither models and expansions give (`made`) nor a request can
     bring: scores of the toolkit are its own, and columns without a record may be; None for other columns."""
     column = plan.weights.columns.get(name)
-    if name == EMPTY or (column and column.model == VOTE):
-        return (
-            "these weights are votes of the systems of `rescore combine`, which single lists lack; use `rescore rerank`"
-        )
     if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *made) or (column and column.is_component):
         return None
     if name == LISTED:
-        return None if plan.listed else f"the weights need the column {name}; {advice(name, {})}"
+        return None if plan.listed else f"the weights need the column {name}; {advice(name)}"
     if name == TOKENS:
         known = plan.counted or not column
         return (
             None if known else "the weights need the column tokens, and no model counts tokens; give its --lm as well"
         )
     if is_bonus(name, column):
-        return f"the weights need the column {name}; {advice(name, {})}"
+        return f"the weights need the column {name}; {advice(name)}"
     if not column:
         return None
     return f"the weights need the column {name}; models give {', '.join(made) or 'none'}; give its --lm as well"

@@ -184,7 +184,7 @@ def test_proposals_of_a_chat_model_are_merged(rescore: Run, tmp_path: Path, monk
     assert [hypothesis.text for hypothesis in proposed[0].hypotheses] == ["the old clock", "the old clack"]
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     done = rescore(
-        "l.jsonl", "--with", "llm.jsonl", "--dev", "l.jsonl", "--dev-with", "llm.jsonl", "--components",
+        "l.jsonl", "--with", "llm.jsonl", "--dev", "l.jsonl", "--dev-with", "llm.jsonl",
         "--lm", "ngram:lm.arpa", "--best", "best.txt",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

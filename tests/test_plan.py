@@ -12,10 +12,10 @@ import pytest
 
 from rescore import Rescorer, UserError, Weights, advice, formats, pipeline
 from rescore.asr.confidence import confidences, networks
-from rescore.asr.merge import MERGED
 from rescore.config import RunConfig
+from rescore.decision.rules import Mixture
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import EMPTY, LISTED, TOKENS, VOTE, Column, Hypothesis, NbestList, Role
+from rescore.nbest import LISTED, TOKENS, Column, Hypothesis, NbestList, Role
 from rescore.plan import resolve
 from rescore.reports.analysis import analyse
 from rescore.reports.comparison import compare_outputs
@@ -183,18 +183,15 @@ def test_a_service_refuses_at_the_start_what_no_request_can_bring() -> None:
     boosted = Weights({"s2s": 1.0, "listed": 0.5}, "given")
     with pytest.raises(UserError, match="--words FILE"):
         Rescorer(lm, boosted)
-    votes = {name: Column.component(VOTE) for name in ("a", "b", EMPTY)}
-    for log in (0.0, 0.3):
-        with pytest.raises(UserError, match="votes of the systems"):
-            Rescorer(lm, Weights({"s2s": 1.0, "a": log, "b": 0.0, EMPTY: 0.0}, "given", columns=votes))
+    with pytest.raises(UserError, match="the weights are votes of a, b, but the systems of these lists are unknown"):
+        Rescorer(lm, Weights({"s2s": 1.0}, "given", mixture=Mixture({"a": 1.0, "b": 0.5})))
     parts = Weights({"s2s": 0.7, "am": 0.3}, "given", columns={"am": Column.component("kaldi")})
     assert Rescorer(lm, parts).weights is parts  # requests bring the scores of the toolkit
 
 
 def test_advice_names_the_columns_of_lists() -> None:
     """`rescore.nbest` needs the advice, so the advice repeats its names as text."""
-    assert {LISTED, TOKENS, EMPTY} == advice.ADDED_BY.keys()
-    assert {VOTE, MERGED} == advice.SYSTEMS.keys()
+    assert {LISTED, TOKENS} == advice.ADDED_BY.keys()
 
 
 def test_a_missing_column_says_what_to_do() -> None:
@@ -203,7 +200,5 @@ def test_a_missing_column_says_what_to_do() -> None:
             NbestList("u", [Hypothesis("a", {"s2s": 0.0})], provenance=records).column(name)
         return str(error.value)
 
-    assert "--name" in message("b_dev", b_test=Column.component("merged"))
-    assert "without --recombine" in message("a", a=Column.component(VOTE))
     assert "--words FILE" in message("listed") and "--count-tokens" in message("tokens")
     assert "--respell" in message("edits") and "add it with `rescore score`" in message("tta")

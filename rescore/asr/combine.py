@@ -17,11 +17,12 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.formats.whole import Recording
+from rescore.asr.systems import columns_of, one_list, records
 from rescore.asr.written import pieces_of
 from rescore.errors import UserError
 from rescore.formats.times import piece_times, spread
-from rescore.metrics.normalise import Normaliser
-from rescore.nbest import EMPTY, FIRST_PASS, VOTE, Column, Hypothesis, NbestList, Origin, free_name
+from rescore.metrics.normalise import EXACT, Normaliser
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
 
@@ -40,10 +41,9 @@ def combine(
     normaliser: Normaliser,
     references: Mapping[str, Recording] | None = None,
 ) -> Iterator[NbestList]:
-    """Lists of short pieces, one hypothesis per system, in the order of each recording.
+    """Lists of short pieces, in the order of each recording; hypotheses and columns are those of `one_list`.
 
-    The words of each system, joined over the pieces of a recording, are its words. Each system has a column of its
-    name, which is 1 in its own hypotheses and 0 in others: the weight is the natural log of its votes.
+    The words of each system, joined over the pieces of a recording, are its words.
 
     Args:
         systems: the recordings of each system, by name. normaliser: says which words are the same.
@@ -52,8 +52,8 @@ def combine(
     Raises:
         UserError: a recording has no reference.
     """
-    columns = {name: free_name(name, (EMPTY,)) for name in systems}
-    provenance = {name: Column.component(VOTE) for name in (*columns.values(), EMPTY)}
+    columns = columns_of(systems)
+    record = records(columns.values())
     for name in dict.fromkeys(name for recordings in systems.values() for name in recordings):
         present = {columns[system]: recordings[name] for system, recordings in systems.items() if name in recordings}
         if absent := [system for system, recordings in systems.items() if name not in recordings]:
@@ -63,15 +63,11 @@ def combine(
         tracks = [_Track.of(recording, normaliser) for recording in present.values()]
         expected = _Track.of(references[name], normaliser) if references else None
         for number, (pieces, reference) in enumerate(_pieces(tracks, expected), 1):
-            hypotheses = []
-            for rank, (track, piece, own) in enumerate(zip(tracks, pieces, present, strict=True)):
-                scores = (
-                    {FIRST_PASS: 0.0} | {column: float(column == own) for column in columns.values()} | {EMPTY: 0.0}
-                )
-                origin = Origin.MERGED if rank else Origin.FIRST_PASS
-                hypotheses.append(Hypothesis(track.text(piece), scores, origin, track.times_of(piece)))
-            texts = () if reference is None else (reference,)
-            yield NbestList(f"{name}-{number:05}", hypotheses, texts, provenance=provenance, recording=name)
+            texts, own = () if reference is None else (reference,), {}
+            for column, track, piece in zip(present, tracks, pieces, strict=True):
+                heard = Hypothesis(track.text(piece), {FIRST_PASS: 0.0}, times=track.times_of(piece))
+                own[column] = NbestList(f"{name}-{number:05}", [heard], texts, recording=name)
+            yield one_list(own, EXACT, record)
 
 
 @dataclass(frozen=True)

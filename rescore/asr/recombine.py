@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
-from rescore.asr.merge import lacking, refuse_scored
+from rescore.asr.systems import refuse_scored
 from rescore.asr.written import Token, rewritten, tokens_of
 from rescore.config import RunConfig
 from rescore.errors import UserError
@@ -54,7 +54,6 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
     refuse_scored(nbest, "recombine")
     ordered = in_tie_order(nbest)  # of equally good hypotheses, the edits start from the first
     scores = np.array(ordered.column(FIRST_PASS))
-    absent = lacking(nbest)
     new: list[Hypothesis] = []
     words = [tokens_of(hypothesis.text, CUT) for hypothesis in ordered.hypotheses]
     finite = np.flatnonzero(np.isfinite(scores))
@@ -64,7 +63,7 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
         for estimate, combined in combinations(usable, scores[finite], number + len(known)):
             if combined not in known and len(new) < number:
                 known.add(combined)
-                new.append(Hypothesis(rewritten(combined), {**absent, FIRST_PASS: estimate}, Origin.RECOMBINED))
+                new.append(Hypothesis(rewritten(combined), {FIRST_PASS: estimate}, Origin.RECOMBINED))
     return replace(nbest, hypotheses=[*nbest.hypotheses, *new])
 
 
@@ -148,9 +147,9 @@ class Recombining(Expansion):
         return cls(options.recombine)
 
     def check_components(self, nbest: NbestList, names: Sequence[str]) -> None:
-        if absent := [name for name in names if name not in lacking(nbest)]:
+        if names:
             raise UserError(
-                f"--components and --recombine exclude each other: recombined hypotheses have no score {absent[0]}"
+                f"--components and --recombine exclude each other: recombined hypotheses have no score {names[0]}"
             )
 
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:

@@ -21,7 +21,7 @@ from rescore.asr.channel import Channel, collect, learn
 from rescore.asr.correct import Candidate as Correction
 from rescore.asr.correct import Corrector
 from rescore.asr.formats.documents import Replacement, Text, replaced
-from rescore.asr.merge import refuse_scored
+from rescore.asr.systems import refuse_scored
 from rescore.config import RunConfig
 from rescore.errors import UserError, counted
 from rescore.expansion import Expansion

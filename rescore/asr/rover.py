@@ -4,32 +4,23 @@ Mangu et al. 2000; Fiscus 1997. Hypotheses are aligned one after another, the mo
 those before; in each slot of the network the word (or none) with the highest posterior wins. The result need not be one
 of the hypotheses.
 
-The votes of systems, and what votes for no word count for, are tuned on dev lists of `rescore combine`.
-
 Lists with equally many hypotheses are aligned together. A network is an array of word numbers, (lists, slots,
 hypotheses), 0 where a hypothesis has no word in the slot.
 """
 
 from __future__ import annotations
 
-import logging
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
-from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.written import Token, rewritten, tokens_of
-from rescore.decision import Decision
-from rescore.decision.rules import DecisionRule, ListWeights, Search
-from rescore.metrics.base import Metric, text_value
-from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.nbest import EMPTY, FIRST_PASS, NbestList, vote_columns
-
-log = logging.getLogger(__name__)
+from rescore.decision.rules import DecisionRule
+from rescore.metrics.base import Metric
+from rescore.metrics.normalise import EXACT
+from rescore.nbest import NbestList
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int32]
@@ -39,8 +30,8 @@ CELLS = 1 << 21
 """Slots times words of the lists that are aligned together: bounds memory."""
 TOGETHER = 512
 """Most lists that are aligned together: their rows stay in the processor's cache."""
-MAJORITY = 0.5 + 1e-9
-"""A hypothesis with a larger posterior wins in every slot, so that nothing needs to be aligned."""
+CERTAIN = 2e-9
+"""A hypothesis whose posterior exceeds that of all others by more wins in every slot: nothing needs to be aligned."""
 NEARLY = 1e-9
 """Costs that differ by less are equal: of equal alignments a word stands in a slot rather than beside it."""
 
@@ -65,6 +56,19 @@ class Ballots:
         self.tokens = tokens
         self._batches = list(_batches(tokens))
         self._texts: dict[tuple[int, bytes], str] = {}  # of each list and outcome of a vote that was seen before
+        self._held: list[
+            tuple[npt.NDArray[np.intp], Numbers, Numbers]
+        ] = []  # of each batch, the order and the network of `hold`
+
+    def hold(self, posteriors: Sequence[Floats]) -> None:
+        """Align all hypotheses now, the most probable first; votes are then counted in these networks."""
+        self._held.clear()
+        for batch in self._batches:
+            shares = np.array([posteriors[place] for place in batch.places])
+            order = np.argsort(-shares, axis=1, kind="stable")
+            rows = np.arange(len(order))[:, None]
+            network = _networks(shares[rows, order], batch.words[rows, order], batch.lengths[rows, order])
+            self._held.append((order, *network))
 
     def vote(self, posteriors: Sequence[Floats], empty: Floats) -> list[str]:
         """The text that wins in each list.
@@ -73,10 +77,11 @@ class Ballots:
             posteriors: (hypotheses,) of each list. empty: (lists,) by which the posterior of no word is multiplied.
         """
         winners = [""] * len(self.tokens)
-        for batch in self._batches:
+        for number, batch in enumerate(self._batches):
             shares = np.array([posteriors[place] for place in batch.places])  # (lists, hypotheses)
             factors = empty[batch.places]
-            decided = (shares.max(axis=1) > MAJORITY) & (factors == 1.0)
+            most = shares.max(axis=1)
+            decided = most * np.minimum(factors, 1.0) > (1.0 - most) * np.maximum(factors, 1.0) + CERTAIN
             for row in np.flatnonzero(decided).tolist():
                 hypothesis = int(shares[row].argmax())
                 size = batch.lengths[row, hypothesis]
@@ -84,12 +89,15 @@ class Ballots:
             left = np.flatnonzero(~decided)
             if not len(left):
                 continue
-            order = np.argsort(-shares[left], axis=1, kind="stable")
             rows = left[:, None]
-            ranks, words = elected(
-                shares[rows, order], batch.words[rows, order], batch.lengths[rows, order], factors[left]
-            )
-            for row, place in enumerate(batch.places[number] for number in left.tolist()):
+            if self._held:
+                held = self._held[number]
+                order, spoken, numbers = held[0][left], held[1][left], held[2][left]
+            else:
+                order = np.argsort(-shares[left], axis=1, kind="stable")
+                spoken, numbers = _networks(shares[rows, order], batch.words[rows, order], batch.lengths[rows, order])
+            ranks, words = elected(shares[rows, order], spoken, numbers, factors[left])
+            for row, place in enumerate(batch.places[row] for row in left.tolist()):
                 kept = ranks[row] >= 0
                 winners[place] = self._text(place, order[row][ranks[row, kept]], words[row, kept])
         return winners
@@ -155,39 +163,24 @@ def _networks(posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp])
     return spoken, numbers
 
 
-def networks(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[tuple[list[int], Numbers]]:
-    """The confusion networks of lists of equally probable hypotheses, which are aligned in the order given.
-
-    Returns:
-        Places of lists with equally many hypotheses, and (lists, slots, hypotheses) the words in their networks: 0 for
-        none, else the rank of the word among the words of its list, which are counted as they come.
-    """
-    for batch in _batches(lists):
-        yield batch.places, _networks(np.ones(batch.lengths.shape), batch.words, batch.lengths)[1]
-
-
 def elected(
-    posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp], empty: Floats
+    posteriors: Floats, spoken: Numbers, numbers: Numbers, empty: Floats
 ) -> tuple[npt.NDArray[np.intp], Numbers]:
     """The winner of each slot of each list.
 
     Args:
-        posteriors: (lists, hypotheses), the most probable first. words: (lists, hypotheses, words). lengths: (lists,
-            hypotheses). empty: (lists,) by which the posterior of no word is multiplied.
+        posteriors: (lists, hypotheses), in the order of the networks. spoken, numbers: as `_networks` returns them.
+            empty: (lists,) by which the posterior of no word is multiplied.
 
     Returns:
         (lists, slots) the hypothesis that gives the word, -1 for no word; (lists, slots) the place of the word in it.
     """
-    spoken, numbers = _networks(posteriors, words, lengths)
-    number, depth, _ = words.shape
-    totals = np.full((number, numbers.shape[1], depth + 1), -1.0)  # no word first, then each hypothesis's word
-    for rank in range(depth + 1):
-        same = numbers == (numbers[..., rank - 1 : rank] if rank else 0)
-        total = np.zeros(numbers.shape[:2])
-        for other in range(depth):
-            total += np.where(same[..., other], posteriors[:, None, other], 0.0)
-        totals[..., rank] = np.where(numbers[..., rank - 1] > 0, total, -1.0) if rank else total * empty[:, None]
-    winner = totals.argmax(axis=-1) - 1  # the first of equals: no word, then the more probable hypothesis
+    same = numbers[..., :, None] == numbers[..., None, :]
+    totals = (same @ posteriors[:, None, :, None])[..., 0]  # (lists, slots, hypotheses): of each hypothesis's word
+    totals[numbers == 0] = -1.0
+    nothing = ((numbers == 0) @ posteriors[..., None])[..., 0] * empty[:, None]
+    winner = np.concatenate([nothing[..., None], totals], axis=-1).argmax(axis=-1) - 1
+    # The first of equals: no word, then the more probable hypothesis.
     return winner, np.take_along_axis(spoken, np.maximum(winner, 0)[..., None], axis=-1)[..., 0]
 
 
@@ -270,135 +263,21 @@ def _tables(numbers: Numbers, words: Numbers, posteriors: Floats, mass: Floats) 
     return placed, matched
 
 
-STEPS = (1.5, 1.2)
-"""Factors by which votes are changed, one system after another."""
-LEAST = 1e-3
-"""The fewest votes of a system, in votes of an average system."""
-POWERS, EMPTIES = (0, 1, 2, 3, 5), (1.0, 1.1, 0.9, 0.8, 0.7, 0.6, 0.5)
-"""The search begins with the best of these: votes of a system are its share of right words to a power; and what no word
-counts for."""
-MARGIN = 1e-3
-"""The share of errors that a change must save: smaller gains are those of dev alone."""
-
-
 class Rover(DecisionRule):
-    """The words with the highest posteriors, place by place. The weight of the column `EMPTY` is the natural log of a
-    factor for the posterior of no word."""
+    """The words with the highest posteriors, place by place."""
 
     needs_scale = True
+    counts_no_word = True
 
     def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
         """Words are the same where the metric counts them as the same."""
         normaliser = (metric and metric.words) or EXACT
         return Ballots([[tokens_of(hypothesis.text, normaliser) for hypothesis in nbest.hypotheses] for nbest in lists])
 
+    def hold(self, prepared: Ballots, preferences: Sequence[Floats]) -> None:
+        prepared.hold(preferences)
+
     def choose_all(
-        self,
-        lists: Sequence[NbestList],
-        preferences: Sequence[Floats],
-        prepared: Ballots,
-        weights: Sequence[ListWeights],
+        self, lists: Sequence[NbestList], preferences: Sequence[Floats], prepared: Ballots, no_word: Floats
     ) -> list[str]:
-        return prepared.vote(preferences, np.exp([each.columns.get(EMPTY, 0.0) for each in weights]))
-
-    def own_search(self, lists: Sequence[NbestList]) -> Search | None:
-        return tune_votes if vote_columns(lists) else None
-
-
-def tune_votes(metric: Metric, lists: Sequence[NbestList], columns: Sequence[str]) -> tuple[dict[str, float], float]:
-    """The weights of vote columns for ROVER, and the metric with these weights.
-
-    Votes are searched one after another, in confusion networks that are built once. Equal votes stay where tuned votes
-    are no better on these lists.
-
-    Args:
-        columns: of language models, which have no vote: their weights are 0.
-    """
-    votes = vote_columns(lists)
-    equal = {FIRST_PASS: 1.0} | dict.fromkeys([*votes, *columns], 0.0)
-    if columns:
-        log.warning("systems vote, so the weight of %s is 0", ", ".join(columns))
-    systems = [name for name in votes if any(_own(nbest, name) is not None for nbest in lists)]
-    tuned = equal | Contest(lists, systems, metric.words or EXACT).tuned()
-    reached, before = (
-        text_value(metric, lists, Decision("rover", 1.0).texts(metric, lists, weights)) for weights in (tuned, equal)
-    )
-    log.info("equal votes: %s %.2f", metric.name, before)
-    better = reached > before if metric.higher_is_better else reached < before
-    return (tuned, reached) if better else (equal, before)
-
-
-def _own(nbest: NbestList, system: str) -> int | None:
-    """The place of a system's hypothesis; None if it has none in this list."""
-    values = [hypothesis.scores.get(system, 0.0) for hypothesis in nbest.hypotheses]
-    return values.index(1.0) if 1.0 in values else None
-
-
-class Contest:
-    """The confusion networks of lists, in which systems vote, and the words that were said."""
-
-    def __init__(self, lists: Sequence[NbestList], systems: Sequence[str], normaliser: Normaliser) -> None:
-        self._systems = systems
-        owners: list[list[int]] = []
-        texts: list[list[list[str]]] = []
-        self._references: list[list[int]] = []
-        for nbest in lists:
-            places = {rank: place for rank, name in enumerate(systems) if (place := _own(nbest, name)) is not None}
-            owners.append(list(places))
-            texts.append([normaliser(nbest.hypotheses[place].text) for place in places.values()])
-            numbers = {word: number for number, word in enumerate(dict.fromkeys(chain(*texts[-1])), 1)}
-            words = normaliser(normaliser.closest(nbest.references, nbest.hypotheses[0].text))
-            self._references.append([numbers.get(word, -1) for word in words])
-        self._networks = [
-            (places, words, words[..., None] == words[..., None, :], np.array([owners[place] for place in places]))
-            for places, words in networks(texts)
-        ]
-        """Places of lists; (lists, slots, systems) words; (lists, slots, systems, systems) where systems agree;
-        (lists, systems) numbers of the systems."""
-        self._known: dict[tuple[int, bytes], int] = {}
-
-    def errors(self, votes: Floats, empty: float) -> int:
-        """The word errors of the vote.
-
-        Args:
-            votes: (systems,). empty: by which votes for no word are multiplied.
-        """
-        total = 0
-        for places, words, agree, systems in self._networks:
-            masses = (agree @ votes[systems][:, None, :, None])[..., 0]
-            masses[words == 0] *= empty
-            winners = np.take_along_axis(words, masses.argmax(axis=-1)[..., None], axis=-1)[..., 0]
-            for place, chosen in zip(places, winners, strict=True):
-                key = place, chosen.tobytes()
-                if key not in self._known:
-                    self._known[key] = Levenshtein.distance(chosen[chosen > 0].tolist(), self._references[place])
-                total += self._known[key]
-        return total
-
-    def tuned(self) -> dict[str, float]:
-        """The natural logs of the votes and of what no word counts for, by coordinate search."""
-        words = max(1, sum(map(len, self._references)))
-        alone = [self.errors(vote, 1.0) / words for vote in np.eye(len(self._systems))]
-        right = np.array([max(LEAST, 1.0 - rate) for rate in alone])
-        starts = [np.append(right**power, empty) for power in POWERS for empty in EMPTIES]
-        errors_of = [self.errors(start[:-1], start[-1]) for start in starts]
-        point, reached = starts[int(np.argmin(errors_of))], min(errors_of)
-        for step in STEPS:
-            better = True
-            while better:
-                better = False
-                for candidate in _around(point, step):
-                    errors = self.errors(candidate[:-1], candidate[-1])
-                    if errors < reached * (1 - MARGIN):
-                        point, reached, better = candidate, errors, True
-        logs = [math.log(number) for number in point.tolist()]
-        return dict(zip([*self._systems, EMPTY], logs, strict=True))
-
-
-def _around(point: Floats, step: float) -> Iterator[Floats]:
-    """Each number made smaller or larger; the votes are at least `LEAST`."""
-    for index in reversed(range(len(point))):  # what no word counts for comes first: it concerns most slots
-        for factor in (1 / step, step):
-            changed = point.copy()
-            changed[index] = max(LEAST, changed[index] * factor)
-            yield changed
+        return prepared.vote(preferences, no_word)

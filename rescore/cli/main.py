@@ -38,13 +38,9 @@ COMMANDS: Registry[click.Command] = Registry(
         "report": ("rescore.cli.report:report_command", "Make one table from several results files."),
         "check": ("rescore.cli.report:check_command", "Compare results with a golden file; exit 1 if they are worse."),
         "serve": ("rescore.service.command:command", "Run an HTTP service that reranks lists."),
-        "merge": (
-            "rescore.asr.commands.merge:merge_command",
-            "Merge the lists of several systems for the same utterances.",
-        ),
         "combine": (
-            "rescore.asr.commands.merge:combine_command",
-            "Combine recognisers of whole recordings into lists of short pieces.",
+            "rescore.asr.commands.combine:command",
+            "Combine outputs of several systems into lists on which they vote.",
         ),
         "convert": ("rescore.cli.convert:command", "Convert N-best lists to another format."),
         "recipe": ("rescore.cli.setup:recipe_command", "Print the path of a Makefile fragment to include in recipes."),

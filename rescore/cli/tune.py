@@ -92,9 +92,13 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
     about = weights.tuned_for
     assert about is not None and about.value is not None and about.first_pass is not None
     tuned = {name: weight for name, weight in weights.weights.items() if name != FIRST_PASS}
-    if not tuned:
+    if weights.mixture:
+        from rescore.decision.mixture import named as votes_of
+
+        yield f"votes: {votes_of(weights.mixture)}"
+    elif not tuned:
         yield "no column is tuned; --components or --column NAME also tunes scores in the lists"
-    elif not any(tuned.values()):
+    if tuned and not any(tuned.values()):
         yield why_zero(weights.unproven, about.first_pass, "these lists", weights.decision.name)
     yield from notes([weights.weights], weights.columns)
     named = ", ".join(f"{name} {weight:.4g}" for name, weight in tuned.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,27 @@ from rescore.parts import DECISIONS
 
 
 @dataclass(frozen=True, slots=True)
+class Mixture:
+    """The votes of systems, whose posteriors make the first pass (`rescore.decision.mixture`)."""
+
+    votes: dict[str, float]
+    """Of each system; 0 for a system that does not count."""
+    scales: dict[str, float] = field(default_factory=dict)
+    """The posterior scale of systems with scores; 1 for the others."""
+    no_word: float = 1.0
+    """By which a vote word by word multiplies the posterior of no word."""
+
+    def __post_init__(self) -> None:
+        """
+        Raises:
+            UserError: a number is negative or not finite, or no system has a vote.
+        """
+        numbers = [*self.votes.values(), *self.scales.values(), self.no_word]
+        if not all(0 <= number < float("inf") for number in numbers) or not any(self.votes.values()):
+            raise UserError(f"votes are {self.votes}; give numbers from 0 on, one of them above 0")
+
+
+@dataclass(frozen=True, slots=True)
 class ListWeights:
     """What decides about one list."""
 
@@ -23,6 +44,8 @@ class ListWeights:
     """The weight of each column of scores."""
     excluded: frozenset[Origin] = frozenset()
     """Hypotheses of these origins may not win, nor vote."""
+    mixture: Mixture | None = None
+    """The votes of systems, which make the first pass; None for the first pass of the list."""
 
 
 WeightsOf = Mapping[str, float] | Callable[[NbestList], ListWeights]
@@ -55,6 +78,10 @@ def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
     hypothesis that may not win. Sums that exceed what a float can hold are the largest float.
     """
     deciding = weights_for(nbest, weights)
+    if deciding.mixture:
+        from rescore.decision.mixture import applied  # here: most lists are of one system
+
+        nbest = applied(deciding.mixture, nbest)
     scores = np.zeros(len(nbest.hypotheses))
     impossible = np.zeros(len(scores), dtype=bool)
     for name, weight in deciding.columns.items():
@@ -101,27 +128,22 @@ Losses = Callable[[Metric, Sequence[NbestList]], list[Floats]]
 """Of each list the (hypotheses, hypotheses) loss of choosing one where the other is right."""
 
 
-Search = Callable[[Metric, Sequence[NbestList], Sequence[str]], tuple[dict[str, float], float]]
-"""Finds weights on lists with references, given the names of the columns of language models. Returns the weights and
-the metric with them."""
-
-
 class DecisionRule:
-    """Chooses a text for each list: by `choose`; or by `choose_all`, if it is faster over all lists at once or
-    reads `ListWeights` itself (as `rover` does)."""
+    """Chooses a text for each list: by `choose`; or by `choose_all`, if it is faster over all lists at once."""
 
     needs_scale: ClassVar[bool] = False
     """Whether `choose` takes posteriors exp(scale * score); else it takes the scores themselves."""
     losses: ClassVar[Losses | None] = None
     """The losses of a rule that chooses the least expected loss: weights and scale are then tuned together."""
-
-    def own_search(self, lists: Sequence[NbestList]) -> Search | None:
-        """Finds the weights of these lists, if the rule has a search of its own for them."""
-        return None
+    counts_no_word: ClassVar[bool] = False
+    """Whether it votes word by word, so that `Mixture.no_word` says something to it."""
 
     def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Any:
         """What `choose` needs to know of each list, in their order: computed once for all scales."""
         return [None] * len(lists)
+
+    def hold(self, prepared: Any, preferences: Sequence[Floats]) -> None:
+        """Keep what depends a little on preferences as it is for these, so that more of them are tried in less time."""
 
     def choose(self, nbest: NbestList, preference: Floats, prepared: Any) -> str:
         """The text chosen from a list, given the posterior or score (hypotheses,) of each hypothesis.
@@ -131,9 +153,9 @@ class DecisionRule:
         raise NotImplementedError
 
     def choose_all(
-        self, lists: Sequence[NbestList], preferences: Sequence[Floats], prepared: Any, weights: Sequence[ListWeights]
+        self, lists: Sequence[NbestList], preferences: Sequence[Floats], prepared: Any, no_word: Floats
     ) -> list[str]:
-        """The text chosen from each list; `prepared` is what `prepare` returned."""
+        """The text chosen from each list; `prepared` is what `prepare` returned, `no_word` (lists,) as in `Mixture`."""
         return [self.choose(*each) for each in zip(lists, preferences, prepared, strict=True)]
 
 
@@ -216,21 +238,33 @@ class Decider:
     def __init__(self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> None:
         self._name = name
         self._rule = rule_of(name)
-        self._weights = [weights_for(nbest, weights) for nbest in lists]
-        pairs = zip(lists, self._weights, strict=True)
-        self._lists = [without_copies(candidates(nbest, weight.excluded)) for nbest, weight in pairs]
-        self.scores = [combine(nbest, weights) for nbest in self._lists]
-        self._prepared = self._rule.prepare(self._lists, metric)
+        every = [weights_for(nbest, weights) for nbest in lists]
+        pairs = zip(lists, every, strict=True)
+        self.lists = [without_copies(candidates(nbest, weight.excluded)) for nbest, weight in pairs]
+        """Of the hypotheses that may win, in the order in which equals win."""
+        self.scores = [combine(nbest, weights) for nbest in self.lists]
+        self._no_word = np.array([each.mixture.no_word if each.mixture else 1.0 for each in every])
+        self._prepared = self._rule.prepare(self.lists, metric)
 
-    def texts(self, scale: float | None) -> list[str]:
+    def hold(self, scores: Sequence[Floats]) -> None:
+        """See `DecisionRule.hold`; for scores (hypotheses,) of each list."""
+        self._rule.hold(self._prepared, [posteriors(one, 1.0) for one in scores])
+
+    def texts(
+        self, scale: float | None, scores: Sequence[Floats] | None = None, mixture: Mixture | None = None
+    ) -> list[str]:
         """The text that is chosen for each list.
+
+        Args:
+            scores: (hypotheses,) of each list, in place of the combined scores. mixture: that these come from.
 
         Raises:
             UserError: the rule needs a scale, and it is None.
         """
-        preferences = self.scores
+        preferences = self.scores if scores is None else scores
+        no_word = np.full(len(self.lists), mixture.no_word) if mixture else self._no_word
         if self._rule.needs_scale:
             if scale is None:
                 raise UserError(f"{self._name} needs the scale of posteriors; give --scale, or tune it on dev lists")
-            preferences = [posteriors(scores, scale) for scores in self.scores]
-        return self._rule.choose_all(self._lists, preferences, self._prepared, self._weights)
+            preferences = [posteriors(one, scale) for one in preferences]
+        return self._rule.choose_all(self.lists, preferences, self._prepared, no_word)

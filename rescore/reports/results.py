@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from rescore import decision
 from rescore.decision import Decision
+from rescore.decision.rules import Mixture
 from rescore.errors import counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
@@ -171,6 +172,7 @@ class Results:
     system: Annotated[str | None, described("The output's name in tables.")] = None
     columns: Annotated[dict[str, Column], described("The models that gave the columns.")] = field(default_factory=dict)
     excluded: Annotated[list[str], described("Origins of hypotheses that may not win.")] = field(default_factory=list)
+    mixture: Annotated[Mixture | None, described("The votes of systems.")] = None
     metrics: Annotated[list[MetricResult], described("Figures; weights are for the first metric.")] = field(
         default_factory=list
     )
@@ -269,6 +271,7 @@ def evaluate(
         weights=weights.weights,
         columns=origins(lists, weights.weights),
         excluded=list(weights.exclusions),
+        mixture=weights.mixture,
         origin=weights.origin,
         signature=str(sign(metric, lists, weights, decide)),
         decision=decide.name,
@@ -316,6 +319,10 @@ def _weights(results: Results) -> str:
     """The weights, where they come from, and what they give on the lists that they were tuned on."""
     dev = results.dev
     moved = f"\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}" if dev else ""
+    if results.mixture:
+        from rescore.decision.mixture import named
+
+        moved = f"\nvotes: {named(results.mixture)}" + moved
     if set(results.weights) == {FIRST_PASS} and not results.excluded:  # dev is of the scale, where a decision is tuned
         origin = "" if results.origin == FIRST else f" ({results.origin})"
         return f"weights: the first pass alone{origin}{moved}"

@@ -162,8 +162,8 @@ def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
     return point if is_better(sample.value(point), sample.value(alone), sample.metric.higher_is_better) else alone
 
 
-def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
-    """Whether choices are better than others by `ERRORS` standard errors, by a paired bootstrap over lists.
+def significantly_better(metric: Metric, ours: Counts, theirs: Counts, errors: float = ERRORS) -> bool:
+    """Whether choices are better than others by so many standard errors, by a paired bootstrap over lists.
 
     Args:
         ours, theirs: (lists, k) statistics of what is chosen from each list. One list is evidence of nothing.
@@ -181,7 +181,7 @@ def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
     observed = gain(np.arange(number))
     if observed <= 0:
         return False
-    return observed > ERRORS * float(np.std([gain(random.integers(0, number, number)) for _ in range(TRIALS)]))
+    return observed > errors * float(np.std([gain(random.integers(0, number, number)) for _ in range(TRIALS)]))
 
 
 def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, float]:

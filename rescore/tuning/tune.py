@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rescore.decision import Decision
-from rescore.decision.rules import ListWeights, Search, WeightsOf, candidates, combine, rule_of
+from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Metric, is_better, text_statistics, text_value
+from rescore.metrics.base import Counts, Metric, is_better, text_statistics
 from rescore.metrics.significance import in_order
 from rescore.nbest import (
     FIRST_PASS,
@@ -21,6 +21,7 @@ from rescore.nbest import (
     columns_for,
     content_hash,
     new_word_origins,
+    systems_of,
     without_copies,
 )
 from rescore.signature import origins
@@ -58,33 +59,18 @@ def tune(
         UserError: a list has no reference, or lacks a column.
     """
     options = options or TuningOptions()
-    if search := rule_of(options.decide.name).own_search(lists):
-        if LISTED in options.bonuses or options.boost:
-            raise UserError("--boost adds to the scores of hypotheses, but here systems vote; leave out one of them")
-        return _by_rule(search, metric, lists, columns, source, options)
-    weights = Tuner(metric, lists, columns, source, options).tune()
+    if systems_of(lists[0].provenance):
+        from rescore.tuning.mixture import with_votes  # here: most lists are of one system
+
+        weights = with_votes(metric, lists, columns, source, options)
+    else:
+        weights = Tuner(metric, lists, columns, source, options).tune()
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
             "the boost of listed words has no significant gain on these %s lists: it is off; --boost NUMBER sets it",
             f"{len(lists):,}",
         )
     return weights
-
-
-def _by_rule(
-    search: Search,
-    metric: Metric,
-    lists: Sequence[NbestList],
-    columns: Sequence[str],
-    source: str,
-    options: TuningOptions,
-) -> Weights:
-    """The weights that the search of a rule finds, as `tune` returns weights."""
-    votes, value = search(metric, lists, columns)
-    weights = Weights(votes, f"tuned on {source}", f"{len(lists)}@{content_hash(lists)}", origins(lists, votes))
-    first = text_value(metric, lists, [nbest.hypotheses[0].text for nbest in lists])
-    about = TunedFor.by(metric, value, first, len(lists))
-    return replace(weights, decision=Decision(options.decide.name, 1.0), tuned_for=about, options=options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.decision import Decision, ListWeights
+from rescore.decision.rules import Mixture
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions
@@ -108,6 +109,7 @@ class FoldWeights:
     weights: dict[str, float]
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that could not win, such as `respelled`."""
+    mixture: Mixture | None = None
 
 
 SCHEMA = "rescore/weights/1"
@@ -134,6 +136,8 @@ class Weights:
     """The best weights, where these are 0 because no gain was significant."""
     fold_weights: tuple[FoldWeights, ...] = ()
     """What each fold was decided with, where the lists were cut into folds."""
+    mixture: Mixture | None = None
+    """The votes of the systems of the lists; None where the first pass is that of the lists."""
     schema: str = SCHEMA
 
     def __post_init__(self) -> None:
@@ -183,11 +187,11 @@ class Weights:
     @property
     def of_fold(self) -> FoldWeights:
         """The record of these weights where they decided one fold."""
-        return FoldWeights(self.weights, self.exclusions)
+        return FoldWeights(self.weights, self.exclusions, self.mixture)
 
     def of(self, nbest: NbestList) -> ListWeights:
         """What decides about a list."""
-        return ListWeights(self.weights, self.excluded)
+        return ListWeights(self.weights, self.excluded, self.mixture)
 
     @classmethod
     def interpolation(
@@ -280,6 +284,11 @@ def suited(weights: Weights, lists: Iterable[NbestList], force: bool = False) ->
 
 def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
     """Why weights do not suit columns: the first that comes from another model, or has another norm."""
+    if weights.mixture:
+        from rescore.decision import mixture
+
+        if fault := mixture.misfit(weights.mixture, columns):
+            return fault
     for name, tuned in weights.columns.items():
         scored = columns.get(name)
         if scored is None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rescore.asr.rover import Rover, networks
+from rescore.asr.rover import Rover
 from rescore.asr.written import rewritten
-from rescore.decision import ListWeights
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import EMPTY, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from tests.decision.plain import confusion_network, vote
 
 
@@ -35,23 +34,20 @@ def test_all_lists_at_once_as_one_after_another(seed: int) -> None:
         texts[tuple(logs)] = [
             rewritten(vote(confusion_network(tokens, shares.tolist()), empty)) for tokens, shares, empty in each
         ]
-        weights = [ListWeights({EMPTY: log}) for log in logs]
-        assert rule.choose_all(lists, posteriors, prepared, weights) == texts[tuple(logs)]
+        no_word = np.exp(logs)
+        assert rule.choose_all(lists, posteriors, prepared, no_word) == texts[tuple(logs)]
+        held = rule.prepare(lists, ErrorRate())
+        rule.hold(held, posteriors)  # networks of these posteriors: their votes are the same
+        assert rule.choose_all(lists, posteriors, held, no_word) == texts[tuple(logs)]
     single, weighed = texts.values()
     assert single != weighed and len(set(single)) > 20
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_rows_of_a_network_are_its_slots(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    for _ in range(20):
-        texts = [list(random.choice(list("abc"), random.integers(0, 6))) for _ in range(random.integers(1, 6))]
-        words = [None, *dict.fromkeys(word for text in texts for word in text)]
-        ((_, numbers),) = networks([texts])
-        rows = [[words[number] for number in slot] for slot in numbers[0].tolist()]
-        slots = confusion_network(texts, [1.0] * len(texts))
-        assert [{word: float(row.count(word)) for word in row} for row in rows] == [
-            {word: votes for word, votes in slot.items() if votes} for slot in slots
-        ]
-        assert [[row[rank] for row in rows if row[rank] is not None] for rank in range(len(texts))] == texts
-    assert list(networks([])) == []
+def test_a_held_network_counts_other_votes() -> None:
+    """The alignment stays, the votes change."""
+    lists = [NbestList("u", [Hypothesis(text) for text in ("a b c", "a x c", "x c")])]
+    rule = Rover()
+    held = rule.prepare(lists, ErrorRate())
+    rule.hold(held, [np.array([0.4, 0.3, 0.3])])
+    assert rule.choose_all(lists, [np.array([0.4, 0.3, 0.3])], held, np.ones(1)) == ["a x c"]
+    assert rule.choose_all(lists, [np.array([0.1, 0.1, 0.8])], held, np.ones(1)) == ["x c"]

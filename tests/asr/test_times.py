@@ -14,7 +14,7 @@ import pytest
 
 import rescore as package
 from rescore import formats
-from rescore.asr.merge import merge
+from rescore.asr.systems import combined
 from rescore.errors import UserError
 from rescore.formats.best import word_times
 from rescore.formats.times import BackwardsError, Span, timed_pieces
@@ -162,7 +162,7 @@ def test_texts_that_are_rewritten_keep_their_times(rescore: Run, tmp_path: Path)
 def test_merged_hypotheses_keep_their_times() -> None:
     ours = NbestList("u", [Hypothesis("a b", {"s2s": -1.0}, times=((0, 1), (1, 2)))])
     theirs = NbestList("u", [Hypothesis("a c", {"s2s": -1.0}, times=((0, 1), (1, 3)))])
-    (merged,) = merge([ours], {"b": [theirs]})
+    (merged,) = combined({"a": [ours], "b": [theirs]})
     assert [one.times for one in merged.hypotheses] == [((0, 1), (1, 2)), ((0, 1), (1, 3))]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rescore import formats
 from rescore.asr.confidence import ConfusionNetwork, confidences, correct
-from rescore.asr.merge import merge
+from rescore.asr.systems import combined
 from rescore.asr.written import pieces_of, rewritten, tokens_of
 from rescore.decision import Decision
 from rescore.metrics.characters import CharacterErrorRate
@@ -138,11 +138,11 @@ def test_a_vote_by_characters() -> None:
 def test_systems_that_write_differently_propose_one_text(normaliser: Normaliser) -> None:
     first = [some_list(("IT'S AN OWL", 0.5), ("IT IS AN OWL", 0.3))]
     other = [some_list(("it is an owl", 0.9), ("it is an Owl", 0.05), ("it was", 0.05))]
-    (found,) = merge(first, {"b": other}, normaliser)
-    assert [one.text for one in found.hypotheses] == ["IT'S AN OWL", "IT IS AN OWL", "it was"]
-    assert [one.scores["b"] for one in found.hypotheses] == pytest.approx(np.log([0.9, 0.9, 0.05]).tolist())
-    assert [one.scores["missing.s2s"] for one in found.hypotheses] == [0.0, 0.0, 1.0]
-    (apart,) = merge(first, {"b": other})
+    (found,) = combined({"a": first, "b": other}, normaliser)
+    assert [one.text for one in found.hypotheses] == ["IT'S AN OWL", "it was"]  # the better score of each system counts
+    assert [one.scores["b"] for one in found.hypotheses] == pytest.approx(np.log([0.9, 0.05]).tolist())
+    assert found.hypotheses[0].scores["a"] == pytest.approx(np.log(0.5)) and "a" not in found.hypotheses[1].scores
+    (apart,) = combined({"a": first, "b": other})
     assert len(apart.hypotheses) == 5
 
 
@@ -153,7 +153,7 @@ def test_case_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
         write_json(tmp_path / f"{name}.json", {f"u{n}": {"ref": "the cat", **hypotheses} for n in range(4)})
 
     def merged(*options: str) -> list[str]:
-        assert rescore("merge", "a.json", "b.json", "-o", "m.jsonl", *options).returncode == 0
+        assert rescore("combine", "a.json", "b.json", "-o", "m.jsonl", *options).returncode == 0
         return [one.text for one in formats.read([tmp_path / "m.jsonl"])[0].hypotheses]
 
     assert merged() == ["THE CAT", "A CAT", "a cap"]

@@ -24,7 +24,7 @@ FOLDER = os.fsdecode(b"d\xff")
         ("tune", "scored.json", "-o", "w.json"),
         ("eval", ODD, "--report", "r.json"),
         ("compare", ODD, "--dev", ODD, "--lm", "ngram:lm.arpa", "-o", "c.json"),
-        ("merge", ODD, f"{FOLDER}/dev.json", "-o", "m.jsonl"),
+        ("combine", ODD, f"{FOLDER}/dev.json", "-o", "m.jsonl"),
         ("rerank", ODD, "--report", "r.json", "--best", "b.trn"),
         ("init", FOLDER),
     ],

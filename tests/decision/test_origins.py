@@ -11,9 +11,8 @@ import pytest
 
 from rescore import formats, metrics, pipeline
 from rescore.asr.channel import collect
-from rescore.asr.merge import merge
-from rescore.asr.recombine import recombine
 from rescore.asr.respell import Respelling
+from rescore.asr.systems import combined
 from rescore.decision import Decision, best, combine, rerank
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
@@ -53,14 +52,10 @@ C = listed(("other", -1.0))
 
 
 def test_what_is_made_of_merged_lists_keeps_the_origins(tmp_path: Path) -> None:
-    (merged,) = merge([A], {"b": [B]})
-    (twice,) = merge([merged], {"c": [C]})
-    assert origins(twice) == {"a b": OURS, "a c": OURS, "right": MERGED, "other": MERGED}
-    assert twice.column("missing.s2s") == [0.0, 0.0, 1.0, 1.0] and twice.column("missing.b") == [1.0, 1.0, 0.0, 1.0]
-    more = recombine(replace(twice, hypotheses=[*twice.hypotheses, Hypothesis("x b", twice.hypotheses[1].scores)]))
-    assert origins(more)["x c"] is RECOMBINED and origins(more)["right"] is MERGED
-    assert first_pass_indices(more) == [0, 1, 4]
-    assert sum(collect([twice]).values()) == sum(collect([A]).values())  # a channel learns of the toolkit's own
+    (more,) = combined({"a": [A], "b": [B], "c": [C]})
+    assert origins(more) == {"a b": OURS, "a c": OURS, "right": MERGED, "other": MERGED}
+    assert first_pass_indices(more) == [0, 1]
+    assert sum(collect([more]).values()) == sum(collect([A]).values())  # a channel learns of the toolkit's own
     for file in ("l.json", "l.jsonl"):
         formats.write([more], str(tmp_path / file))
         (again,) = formats.read([tmp_path / file])
@@ -72,10 +67,10 @@ def test_the_oracle_of_merged_lists_has_both_figures(rescore: Run, tmp_path: Pat
     good = [listed(("right", -1.0), name=f"u{index}") for index in range(6)]
     for name, lists in (("poor", poor), ("good", good)):
         formats.write(lists, str(tmp_path / f"{name}.jsonl"))
-    assert rescore("merge", "poor.jsonl", "good.jsonl", "-o", "both.jsonl").returncode == 0
+    assert rescore("combine", "poor.jsonl", "good.jsonl", "-o", "both.jsonl").returncode == 0
     ways = (
-        ("both.jsonl", "--recombine", "5"),
-        ("poor.jsonl", "--with", "good.jsonl", "--folds", "2", "--recombine", "5"),
+        ("both.jsonl",),
+        ("poor.jsonl", "--with", "good.jsonl", "--folds", "2"),
     )
     for way in ways:
         done = rescore(*way, "--report", "r.json")
@@ -96,7 +91,7 @@ def test_an_oracle_is_not_beaten() -> None:
 
 
 def test_formats_without_origins_say_so(rescore: Run, tmp_path: Path) -> None:
-    formats.write(list(merge([A], {"b": [B]})), str(tmp_path / "l.jsonl"))
+    formats.write(list(combined({"a": [A], "b": [B]})), str(tmp_path / "l.jsonl"))
     done = rescore("convert", "l.jsonl", "-o", "l.csv")
     assert done.returncode == 0 and "which hypotheses the toolkit did not give" in done.stderr
 
@@ -214,8 +209,8 @@ def test_the_order_of_fairseqs_file_is_no_mean(rescore: Run, tmp_path: Path) -> 
 
 def test_scored_lists_are_not_merged(rescore: Run, tmp_path: Path) -> None:
     scored = replace(A, hypotheses=[replace(one, scores=one.scores | {"tta": -1.0}) for one in A.hypotheses])
-    with pytest.raises(UserError, match="has scores tta already; merge lists before they are scored"):
-        list(merge([scored], {"b": [B]}))
+    with pytest.raises(UserError, match="has scores tta already; combine lists before they are scored"):
+        list(combined({"a": [scored], "b": [B]}))
 
 
 @pytest.mark.parametrize("name", ["channel", "words", "tokens", "edits", "combined"])
@@ -226,10 +221,9 @@ def test_reserved_names_are_not_taken(name: str, rescore: Run, tmp_path: Path) -
     assert_one_line_error(rescore("convert", "l.csv", "-o", "l.jsonl"), told)
     formats.write([listed(("a b", -3.0))], str(tmp_path / f"{name}.json"))
     formats.write([listed(("a c", -3.0))], str(tmp_path / "l.json"))
-    done = rescore("merge", "l.json", f"{name}.json", "-o", "both.jsonl")
-    assert done.returncode == 0 and formats.read([tmp_path / "both.jsonl"])[0].column(f"{name}.2") == [-3.0, -3.0]
+    assert rescore("combine", "l.json", f"{name}.json", "-o", "both.jsonl").returncode == 0
     (both,) = formats.read([tmp_path / "both.jsonl"])
-    assert set(component_columns(both)) == {f"{name}.2", f"missing.{name}.2", "missing.s2s"}
+    assert both.columns(Role.SYSTEM) == ["l", f"{name}.2"]
 
 
 def test_counts_are_no_first_pass(rescore: Run, tmp_path: Path) -> None:
@@ -265,9 +259,9 @@ def test_the_record_says_the_role() -> None:
 
 
 def test_minus_infinity_of_another_system_is_its_own_affair() -> None:
-    """What that system did not propose gets its worst finite score, and stays possible."""
-    other = listed(("a c", -4.0), ("q", -np.inf))
-    (merged,) = merge([A], {"b": [other]})
-    assert dict(zip([one.text for one in merged.hypotheses], merged.column("b"), strict=True)) == {
-        "a b": -4.0, "a c": -4.0, "q": -np.inf,
-    }  # fmt: skip
+    """What a system calls impossible is possible for the others."""
+    other = listed(("a c", -4.0), ("q", -np.inf), ("a b", -np.inf))
+    (both,) = combined({"a": [A], "b": [other]})
+    shares = np.exp(both.column("s2s"))
+    assert [one.text for one in both.hypotheses] == ["a b", "a c", "q"] and shares[2] == 0.0
+    assert shares[0] == pytest.approx(1 / (1 + np.exp(-1)) / 2) and shares.sum() == pytest.approx(1)

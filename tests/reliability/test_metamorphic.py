@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rescore import pipeline
-from rescore.asr.merge import merge
+from rescore.asr.systems import combined
 from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics import Normaliser
@@ -175,14 +175,15 @@ def lexicon(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def chosen(road: str, decide: str, name: str | None, lexicon: Path) -> dict[str, str]:
     """The text chosen for each reference; in lower case."""
     change = CHANGES[name] if name else Change()
-    config = RunConfig(decide=decide, components=road in ("--with", "--components"))
+    config = RunConfig(decide=decide, components=road == "--components")
     if road == "--respell":
         config = replace(config, expanding=OptionValues(respell=4, channel="shipped", lexicon=str(lexicon)))
     sets = []
     for number, seed in ((DEV, 1), (TEST, 2)):
         lists = change.lists(system(number, seed))
         if road == "--with":
-            lists = list(merge(lists, {change.other: change.lists(system(number, seed, 1))}, Normaliser()))
+            plain = [_plain(lists), _plain(change.lists(system(number, seed, 1)))]
+            lists = list(combined(dict(zip(("first", change.other), plain, strict=True)), Normaliser()))
         if road not in ("--components", "--with"):
             lists = [
                 replace(nbest, provenance={}, hypotheses=[_alone(one) for one in nbest.hypotheses]) for nbest in lists
@@ -191,6 +192,10 @@ def chosen(road: str, decide: str, name: str | None, lexicon: Path) -> dict[str,
     dev, test = sets
     outcome = pipeline.run(test, config, dev, lambda: models(change.scale, change.backwards, change.names))
     return {nbest.references[0]: text.lower() for nbest, text in zip(outcome.lists, outcome.texts, strict=True)}
+
+
+def _plain(lists: Lists) -> Lists:
+    return [replace(nbest, provenance={}, hypotheses=[_alone(one) for one in nbest.hypotheses]) for nbest in lists]
 
 
 def _alone(one: Hypothesis) -> Hypothesis:

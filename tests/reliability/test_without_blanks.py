@@ -13,8 +13,8 @@ from rescore import pipeline
 from rescore.asr.combine import combine
 from rescore.asr.confidence import confidences
 from rescore.asr.formats.whole import Recording
-from rescore.asr.merge import merge
 from rescore.asr.recombine import recombine
+from rescore.asr.systems import combined as as_one
 from rescore.config import RunConfig
 from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
@@ -127,7 +127,8 @@ def test_merged_and_combined_systems_are_equal() -> None:
     for blanks in (True, False):
         systems = {"other": lists(12, 2, blanks)[::-1]}
         systems["other"] = [replace(nbest, hypotheses=nbest.hypotheses[1:]) for nbest in systems["other"]]
-        every = merge([replace(n, hypotheses=n.hypotheses[:3]) for n in lists(12, 2, blanks)], systems, MIXED)
+        systems["first"] = [replace(n, hypotheses=n.hypotheses[:3]) for n in lists(12, 2, blanks)]
+        every = as_one({name: systems[name] for name in ("first", "other")}, MIXED)
         merged.append([[(bare(h.text), h.scores) for h in nbest.hypotheses] for nbest in every])
     assert merged[0] == merged[1]
     combined = []

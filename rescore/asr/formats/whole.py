@@ -20,6 +20,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore import formats
 from rescore.asr.formats.contents import TRN, CtmWord, Times, ctm_word, cue_words, cues, kind_of
 from rescore.errors import UserError
+from rescore.formats.reading import sniff
 from rescore.formats.references import readings
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import split_id, stem_of
@@ -89,6 +90,28 @@ class _File(NamedTuple):
     """The pieces of a text, if the first words of its lines are ids. Other systems tell whether they are."""
     has_ids: bool = False
     """Whether these words look like ids."""
+
+
+DOCUMENTS = ("whisper", "speech", "parakeet")
+"""Formats whose files are each of one recording."""
+
+
+def are_whole(paths: Sequence[str | Path]) -> bool:
+    """Whether outputs are of whole recordings: one has times, or is a folder or document of recordings; or all are
+    plain texts with different numbers of lines."""
+    kinds, lengths = set(), set()
+    for source in map(Source, paths):
+        if not source.is_folder and not source.is_regular:
+            continue  # it cannot be read twice
+        kind = "json" if source.is_folder else kind_of(source)
+        if kind == "json":
+            kind = sniff(source) or ("folder" if source.is_folder else kind)
+        if kind in ("ctm", "stm", "srt", "folder", *DOCUMENTS):
+            return True
+        kinds.add(kind)
+        if kind == "plain":
+            lengths.add(sum(1 for _ in source.filled()))
+    return kinds == {"plain"} and len(lengths) > 1
 
 
 def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recording]:

@@ -1,0 +1,173 @@
+"""Lists of several systems for the same utterances as one: `rescore combine`, and `rescore run --with`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rescore.asr.formats.systems import align_systems, read_system
+from rescore.config import SYSTEMS, RunConfig
+from rescore.decision.mixture import applied
+from rescore.decision.rules import Mixture
+from rescore.errors import UserError
+from rescore.expansion import Expansion, Read
+from rescore.files import resolved, shown
+from rescore.formats.outputs import is_text
+from rescore.formats.source import Source
+from rescore.formats.text import utterance_of
+from rescore.metrics.normalise import EXACT, Normaliser
+from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, Origin, Role, free_name, score_columns
+from rescore.options import Declared, option
+
+
+def combined(systems: Mapping[str, Sequence[NbestList]], same: Normaliser = EXACT) -> Iterator[NbestList]:
+    """One list per utterance, in the order of the systems; a text that several systems wrote is one hypothesis.
+
+    Each system has a column of its name at the texts that it wrote: its score, natural log. The first pass is the
+    mixture of the posteriors of all systems, with equal votes.
+
+    Args:
+        systems: the lists of each system. same: says which texts are the same.
+
+    Raises:
+        UserError: the utterances of two systems do not match, or lists have scores of models.
+    """
+    aligned = align_systems(systems)
+    names = columns_of(aligned)
+    every: dict[str, dict[str, NbestList]] = {}
+    for name, lists in aligned.items():
+        for nbest in lists:
+            every.setdefault(nbest.id, {})[names[name]] = nbest
+    record = records(names.values())
+    for own in every.values():
+        yield one_list(own, same, record)
+
+
+def columns_of(systems: Iterable[str]) -> dict[str, str]:
+    """The name of the column of each system, which no other column has."""
+    columns: dict[str, str] = {}
+    for name in systems:
+        columns[name] = free_name(name, columns.values())
+    return columns
+
+
+def records(columns: Iterable[str]) -> dict[str, Column]:
+    """The records of the columns of systems."""
+    return {name: Column("combine", "", SUM, "", Role.SYSTEM) for name in columns}
+
+
+def one_list(systems: Mapping[str, NbestList], same: Normaliser, record: Mapping[str, Column]) -> NbestList:
+    """The list of one utterance, in which each text stands once, as the first system that has it writes it.
+
+    Of equal texts of one system the best score counts. Texts of the first system come first; the others have the origin
+    `MERGED`. A text has the times of the first system that has times for it.
+
+    Args:
+        systems: the list of each column. same: says which texts are the same. record: of all columns.
+    """
+    texts: dict[str, Hypothesis] = {}
+    for rank, (name, nbest) in enumerate(systems.items()):
+        refuse_scored(nbest, "combine")
+        for one in nbest.hypotheses:
+            new = Hypothesis(" ".join(one.text.split()), {FIRST_PASS: 0.0}, Origin.MERGED if rank else one.origin)
+            known = texts.setdefault(" ".join(same(one.text)), new)
+            score = one.scores[FIRST_PASS]
+            known.scores[name] = max(score, known.scores.get(name, score))
+            if not known.times and known.text == new.text:
+                known.times = one.times
+    first = next(iter(systems.values()))
+    references = next((nbest.references for nbest in systems.values() if nbest.references), ())
+    voted = replace(first, hypotheses=list(texts.values()), references=references, provenance=record)
+    return applied(Mixture(dict.fromkeys(record, 1.0)), voted)
+
+
+def refuse_scored(nbest: NbestList, verb: str) -> None:
+    """
+    Raises:
+        UserError: the list has scores of models; `verb` names the refused operation.
+    """
+    if columns := [*score_columns(nbest), *nbest.columns(Role.SYSTEM)]:
+        raise UserError(f"utterance {nbest.id}: has scores {columns[0]} already; {verb} lists before they are scored")
+
+
+_ENDING = re.compile(r"\.(?:csv|tsv|trn|ctm|stm|text|log)(?=\.|$)", re.IGNORECASE)
+
+
+def system_names(paths: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+    """The names of systems: the last part of all paths in which they differ; of a file its name without the ending.
+
+    Args:
+        given: the names that the user gives.
+
+    Raises:
+        UserError: there is one system only, names are missing, or two systems have the same name.
+    """
+    if len(paths) < 2:
+        raise UserError("give the outputs of two systems or more")
+    if given and len(given) != len(paths):
+        raise UserError(f"there are {len(paths)} systems, but {len(given)} --name; give one each")
+    places = [resolved(Path(path)) for path in paths]
+    parts = [(_ENDING.sub("", utterance_of(shown(place.name))), *map(shown, reversed(place.parent.parts)))
+             for place in places]  # fmt: skip
+    apart = (same_depth for same_depth in zip(*parts, strict=False) if len(set(same_depth)) == len(places))
+    names = tuple(given or next(apart, [part[0] for part in parts]))
+    if len(set(names)) < len(names):
+        raise UserError(
+            f"two systems would be called {max(names, key=names.count)}; rename a file, or give `rescore combine` a "
+            "--name for each"
+        )
+    return names
+
+
+class Combining(Expansion):
+    """The hypotheses of further systems, with votes of their own."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Declared):
+        title = SYSTEMS
+
+        others: tuple[str, ...] = option(
+            (),
+            "Output of another system for the same utterances, as `rescore combine` reads it. Systems vote, and their "
+            "votes are tuned on dev lists. May be repeated.",
+            "--with",
+            metavar="PATH",
+            reads=True,
+        )
+        dev_with: tuple[str, ...] = option(
+            (), "Dev output of each --with system, in the same order.", metavar="PATH", needs="others", reads=True
+        )
+
+    @classmethod
+    def configured(cls, options: Options, config: RunConfig) -> RunConfig:
+        if config.dev is None and options.dev_with:
+            raise UserError("--dev-with needs --dev; --folds tunes on the lists themselves")
+        if config.dev is not None and len(options.dev_with) != len(options.others):
+            raise UserError(
+                f"{len(options.others)} --with, but {len(options.dev_with)} --dev-with; give the dev lists of each, in "
+                "the same order"
+            )
+        return config
+
+    @classmethod
+    def join(
+        cls,
+        options: Options,
+        config: RunConfig,
+        lists: list[NbestList],
+        dev: list[NbestList] | None,
+        path: str,
+        read: Read,
+    ) -> tuple[list[NbestList], list[NbestList] | None]:
+        from rescore.plan import metrics_of
+
+        names = system_names([path, *options.others], ())
+        same = metrics_of(config, lists, dev)[0].words or EXACT
+
+        def joined(first: list[NbestList], paths: Sequence[str]) -> list[NbestList]:
+            others = [read_system(other) if is_text(Source(other)) else read(other) for other in paths]
+            return list(combined(dict(zip(names, [first, *others], strict=True)), same))
+
+        return joined(lists, options.others), dev and joined(dev, options.dev_with)

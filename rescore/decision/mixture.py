@@ -1,0 +1,84 @@
+"""The first pass of several systems: a mixture of the posteriors of each, weighted by its votes.
+
+    p(text) = sum over systems j of v_j p_j(text)
+
+Each system has a column of the role `SYSTEM`, which stands at the texts that it wrote: its score, natural log. The
+posterior p_j is in proportion to exp(scale_j * score) over these texts; it is 1 for a system with one text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rescore.decision.rules import Mixture
+from rescore.nbest import FIRST_PASS, RECOGNISED, Column, NbestList, systems_of
+
+Floats = npt.NDArray[np.float64]
+
+
+def applied(mixture: Mixture, nbest: NbestList) -> NbestList:
+    """The list with the natural log of the mixture as its first pass; minus infinity for texts without votes.
+
+    Where only systems without votes have a text, all systems have equal votes.
+    """
+    shares = system_posteriors(nbest, list(mixture.votes), mixture.scales)
+    scores = mixed(shares, np.array(list(mixture.votes.values())))
+    rows = zip(nbest.hypotheses, scores.tolist(), strict=True)
+    return replace(nbest, hypotheses=[replace(one, scores=one.scores | {FIRST_PASS: score}) for one, score in rows])
+
+
+def named(mixture: Mixture) -> str:
+    """For a person: the systems that have votes, in votes of the system with the most."""
+    most = max(mixture.votes.values())
+    rounded = {name: f"{vote / most:.2g}" for name, vote in mixture.votes.items() if vote}
+    what = ", ".join(f"{name} {vote}" for name, vote in rounded.items())
+    if len(rounded) == 1:
+        what = f"{next(iter(rounded))} alone"
+    elif set(rounded.values()) == {"1"}:
+        what = f"equal votes of {', '.join(rounded)}"
+    return what if mixture.no_word == 1 else f"{what}; no word {mixture.no_word:g}"
+
+
+def numbers(mixture: Mixture) -> dict[str, float]:
+    """All numbers by their names in signatures."""
+    votes = {f"vote.{name}": vote for name, vote in mixture.votes.items()}
+    scales = {f"scale.{name}": scale for name, scale in mixture.scales.items()}
+    return votes | scales | {"no-word": mixture.no_word}
+
+
+def misfit(mixture: Mixture, columns: Mapping[str, Column]) -> str | None:
+    """Why votes do not suit lists with these columns; None where they do."""
+    if set(systems := systems_of(columns)) == set(mixture.votes):
+        return None
+    return (
+        f"the weights are votes of {', '.join(mixture.votes)}, but the systems of these lists are "
+        f"{', '.join(systems) or 'unknown'}; give lists of `rescore combine` of the same systems, with the same --name"
+    )
+
+
+def system_posteriors(nbest: NbestList, systems: Sequence[str], scales: Mapping[str, float]) -> Floats:
+    """(hypotheses, systems) the posterior of each text; 0 where a system did not write it.
+
+    A hypothesis with new words has the posterior of the hypothesis that it was made of.
+    """
+    scores = [[one.scores.get(name, -math.inf) for name in systems] for one in nbest.hypotheses]
+    scaled = np.array(scores) * [scales.get(name, 1.0) for name in systems]
+    recognised = np.array([one.origin in RECOGNISED for one in nbest.hypotheses])
+    highest = scaled.max(axis=0)
+    shares: Floats = np.exp(scaled - np.where(np.isfinite(highest), highest, 0.0))
+    totals = shares[recognised].sum(axis=0)
+    return shares / np.where(totals > 0, totals, 1.0)
+
+
+def mixed(shares: Floats, votes: Floats) -> Floats:
+    """(hypotheses,) the natural log of the mixture of posteriors (hypotheses, systems)."""
+    total = shares @ votes
+    if not total.any():
+        total = shares.sum(axis=1)
+    with np.errstate(divide="ignore"):
+        return np.log(total / max(total.sum(), 1e-300))

@@ -1,0 +1,120 @@
+"""The votes of several systems, on lists with references."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rescore.decision import Decision
+from rescore.decision.mixture import Floats, applied, mixed, system_posteriors
+from rescore.decision.rules import Decider, Mixture, rule_of
+from rescore.metrics.base import Counts, Metric, text_statistics
+from rescore.metrics.significance import in_order
+from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
+from rescore.tuning.scale import tune_scale
+from rescore.tuning.search import significantly_better
+from rescore.tuning.tune import Tuner
+from rescore.tuning.weights import TuningOptions, Weights
+
+log = logging.getLogger(__name__)
+
+POWERS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
+"""Votes of a system that are tried: (least error rate / its error rate) to a power."""
+NO_WORD = (1.0, 0.9, 1.1, 0.8, 0.7, 0.6, 0.5)
+"""Factors of no word that are tried, in a vote word by word."""
+LEAST_RATE = 0.1
+"""In percent: a system without an error does not decide alone."""
+ERRORS = 1.0
+"""Standard errors by which a vote must be better than the best system: in draws of systems, votes of smaller gains on
+tuning lists were as often worse on other lists."""
+
+
+def with_votes(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
+) -> Weights:
+    """The votes of systems, and the weights of columns beside the first pass that these votes make; as `tune`."""
+    lists = in_order(lists, lists)
+    mixture, decide = tune_mixture(metric, lists, options.decide, options.bagging), options.decide
+    if decide.needs_scale and not (columns or options.bonuses or options.boost):
+        decide = Decision(decide.name, 1.0)  # the scale that the votes were tuned with
+    voted = [applied(mixture, nbest) for nbest in lists]
+    weights = Tuner(metric, voted, columns, source, replace(options, decide=decide)).tune()
+    return replace(weights, mixture=mixture, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
+
+
+def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, bagging: bool = True) -> Mixture:
+    """The votes with which a decision is best; the best single system where votes are not clearly better.
+
+    Two numbers are tuned for all systems together, so that few lists are enough: the power of the error rates, and what
+    no word counts for.
+
+    Args:
+        decide: its scale is 1 where it has none. bagging: whether a gain over the best system must be clear.
+    """
+    systems = systems_of(lists[0].provenance)
+    scales = _scales(metric, lists, systems)
+    decider = Decider(decide.name, metric, lists, {FIRST_PASS: 1.0})
+    shares = [system_posteriors(nbest, systems, scales) for nbest in decider.lists]
+    alone = [_alone(metric, decider.lists, shares, place) for place in range(len(systems))]
+    rates = np.array([_rate(metric, counts[np.array([each[:, place].any() for each in shares])])
+                      for place, counts in enumerate(alone)])  # fmt: skip
+    whole = [_rate(metric, counts) for counts in alone]
+    log.debug("each system alone: %s", ", ".join(f"{n} {r:.2f}" for n, r in zip(systems, whole, strict=True)))
+
+    def chosen(mixture: Mixture) -> Counts:
+        votes = np.array(list(mixture.votes.values()))
+        texts = decider.texts(decide.scale or 1.0, [mixed(each, votes) for each in shares], mixture)
+        return text_statistics(metric, lists, texts)
+
+    middle = np.sqrt(rates.min() / rates)
+    decider.hold([mixed(each, middle) for each in shares])
+
+    equal = Mixture(dict.fromkeys(systems, 1.0), scales)
+    mixture, counts = equal, chosen(equal)
+    before = _rate(metric, counts)
+    for power in POWERS:
+        votes = dict(zip(systems, ((rates.min() / rates) ** power).tolist(), strict=True))
+        for no_word in NO_WORD if rule_of(decide.name).counts_no_word else (1.0,):
+            trial = Mixture(votes, scales, no_word)
+            if _rate(metric, these := chosen(trial)) < _rate(metric, counts):
+                mixture, counts = trial, these
+    reached, best = _rate(metric, counts), int(np.argmin(whole))
+    log.info("equal votes: %s %.2f; tuned votes: %.2f", metric.name, before, reached)
+    gains = significantly_better(metric, counts, alone[best], errors=ERRORS) if bagging else reached < whole[best]
+    if gains or len(systems) == 1:
+        return mixture
+    log.warning(
+        "the vote has no clear gain over the best system on these %s lists (%.2f, %s alone %.2f): %s decides",
+        *(f"{len(lists):,}", reached, systems[best], whole[best], systems[best]),
+    )
+    return Mixture({name: float(name == systems[best]) for name in systems}, scales)
+
+
+def _alone(metric: Metric, lists: Sequence[NbestList], shares: Sequence[Floats], place: int) -> Counts:
+    """(lists, k) the statistics of the best texts of one system; of no text where it has none."""
+    best = [int(each[:, place].argmax()) if each[:, place].any() else None for each in shares]
+    texts = ["" if one is None else nbest.hypotheses[one].text for nbest, one in zip(lists, best, strict=True)]
+    return text_statistics(metric, lists, texts)
+
+
+def _rate(metric: Metric, counts: Counts) -> float:
+    """The metric in percent, or what it lacks to 100 where more is better; at least `LEAST_RATE`."""
+    value = float(metric.values(counts.sum(axis=0)[None])[0]) if len(counts) else 100.0
+    return max(LEAST_RATE, 100 - value if metric.higher_is_better else value)
+
+
+def _scales(metric: Metric, lists: Sequence[NbestList], systems: Sequence[str]) -> dict[str, float]:
+    """The posterior scale of each system that has several texts in a list: best for minimum Bayes risk over them."""
+    scales = {}
+    for name in systems:
+        own = [replace(nbest, hypotheses=[replace(one, scores={FIRST_PASS: one.scores[name]})
+                                          for one in nbest.hypotheses if name in one.scores])
+               for nbest in lists]  # fmt: skip
+        own = [nbest for nbest in own if nbest.hypotheses]
+        if any(len(nbest.hypotheses) > 1 for nbest in own):
+            decision, _ = tune_scale("mbr", metric, own, {FIRST_PASS: 1.0})
+            scales[name] = decision.scale or 1.0
+    return scales

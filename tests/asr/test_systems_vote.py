@@ -1,0 +1,234 @@
+"""Lists of several systems as one: their columns, their mixture, and votes that are tuned."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from pathlib import Path
+
+import pytest
+
+from rescore import formats, pipeline
+from rescore.asr.recombine import recombine
+from rescore.asr.systems import combined, system_names
+from rescore.config import RunConfig
+from rescore.decision import Decision
+from rescore.decision.mixture import applied, named
+from rescore.decision.rules import Mixture
+from rescore.errors import UserError
+from rescore.metrics.normalise import Normaliser
+from rescore.nbest import Hypothesis, NbestList, Origin, Role
+from rescore.tuning import Weights
+from tests.conftest import Run, assert_one_line_error
+
+
+def lists(*rows: tuple[str, dict[str, float]], references: tuple[str, ...] = ("right",)) -> list[NbestList]:
+    """One list per pair of id and scores by text."""
+    return [
+        NbestList(name, [Hypothesis(text, {"s2s": score}) for text, score in scores.items()], references)
+        for name, scores in rows
+    ]
+
+
+def texts(name: str, *every: str) -> list[NbestList]:
+    """1-best texts of one system."""
+    return lists(*((f"u{rank}", {text: 0.0}) for rank, text in enumerate(every)))
+
+
+def test_a_text_of_several_systems_stands_once_with_the_score_of_each() -> None:
+    a, b = lists(("u", {"x": -1.0, "y": -3.0})), lists(("u", {"Y": -2.0, "z": -5.0}))
+    (found,) = combined({"a": a, "b": b}, Normaliser())
+    assert [one.text for one in found.hypotheses] == ["x", "y", "z"]
+    assert [{name: one.scores.get(name) for name in "ab"} for one in found.hypotheses] == [
+        {"a": -1.0, "b": None}, {"a": -3.0, "b": -2.0}, {"a": None, "b": -5.0},
+    ]  # fmt: skip
+    assert [one.origin for one in found.hypotheses] == [Origin.FIRST_PASS, Origin.FIRST_PASS, Origin.MERGED]
+    assert [found.role(name) for name in "ab"] == [Role.SYSTEM, Role.SYSTEM]
+    p, q = 1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-3))
+    expected = [p / 2, (1 - p + q) / 2, (1 - q) / 2]
+    assert [math.exp(score) for score in found.column("s2s")] == pytest.approx(expected)
+
+
+def test_the_mixture_is_the_sum_of_votes_times_posteriors() -> None:
+    (found,) = combined({name: texts(name, text) for name, text in zip("abc", "xxy", strict=True)})
+    assert [math.exp(score) for score in found.column("s2s")] == pytest.approx([2 / 3, 1 / 3])
+    weighed = applied(Mixture({"a": 1.0, "b": 0.0, "c": 3.0}), found)
+    assert [math.exp(score) for score in weighed.column("s2s")] == pytest.approx([1 / 4, 3 / 4])
+    assert applied(Mixture({"c": 1.0, "d": 0.0}), found).column("s2s") == [-math.inf, 0.0]
+    assert applied(Mixture({"d": 1.0, "a": 0.0}), found).column("s2s")[0] == 0.0  # nobody with votes has a text
+    respelled = NbestList("u", [*found.hypotheses, Hypothesis("z", found.hypotheses[1].scores, Origin.RESPELLED)])
+    assert [math.exp(score) for score in applied(Mixture(dict.fromkeys("abc", 1.0)), respelled).column("s2s")] == (
+        pytest.approx([0.5, 0.25, 0.25])
+    )
+    for votes in ({"a": -1.0}, {"a": 0.0}, {"a": math.inf}):
+        with pytest.raises(UserError, match="give numbers from 0 on"):
+            Mixture(votes)
+
+
+def test_an_utterance_that_a_system_lacks(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        _, alone = combined({"a": texts("a", "x", "x"), "b": texts("b", "y")})
+    assert alone.column("s2s") == [0.0] and "b: 1 of 2 utterances are missing" in caplog.text
+    with pytest.raises(UserError, match="has scores a already; combine lists before they are scored"):
+        list(combined({"c": texts("c", "x"), "d": list(combined({"a": texts("a", "x"), "b": texts("b", "y")}))}))
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (("x/gemini-2.5-pro.jsonl", "x/gemini-2.5-flash.jsonl"), ("gemini-2.5-pro", "gemini-2.5-flash")),
+        (("a/dev", "b/dev"), ("a", "b")),
+        (("a/dev.trn", "b/dev.trn"), ("a", "b")),
+        (("whisper.v3.ctm.gz", "kaldi.stm"), ("whisper.v3", "kaldi")),
+    ],
+)
+def test_a_system_is_called_after_its_path(paths: tuple[str, ...], names: tuple[str, ...]) -> None:
+    assert system_names(paths, ()) == names
+
+
+def test_names_that_do_not_do() -> None:
+    for paths, given, message in (
+        (("a",), (), "two systems or more"),
+        (("a", "a"), (), "would be called a"),
+        (("a", "b"), ("x",), "2 systems, but 1 --name"),
+        (("a", "b"), ("x", "x"), "would be called x"),
+    ):
+        with pytest.raises(UserError, match=message):
+            system_names(paths, given)
+
+
+def write(folder: Path, name: str, some: list[NbestList]) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    formats.write(some, str(folder / name))
+
+
+def systems(part: str, number: int, *right: float) -> dict[str, list[NbestList]]:
+    """Systems that are right in so many of ten utterances, each wrong in its own way, but the fourth and the fifth
+    in the same way."""
+    found = {}
+    for rank, share in enumerate(right):
+        rows = [
+            (
+                f"{part}{u}",
+                {"it is right" if (u * 7 + rank * 3) % 10 < 10 * share else f"it wrong{min(rank, 3)} not": 0.0},
+            )
+            for u in range(number)
+        ]
+        found["abcde"[rank]] = lists(*rows, references=("it is right",))
+    return found
+
+
+@pytest.mark.parametrize("decide", ["rover", "mbr", "best"])
+def test_votes_are_tuned_and_a_poor_system_gets_few(decide: str) -> None:
+    dev, test = (list(combined(systems(part, 100, 0.7, 0.5, 0.5, 0.1, 0.1))) for part in ("d", "t"))
+    outcome = pipeline.run(test, RunConfig(decide=decide), dev)
+    mixture = outcome.weights.mixture
+    assert mixture and mixture.votes["d"] < mixture.votes["c"] <= mixture.votes["a"] == 1.0
+    assert outcome.results.reranked is not None and outcome.results.reranked < 100 * 2 / 3
+    assert "|w:vote.a=1|" in outcome.results.signature
+    if decide != "best":
+        assert outcome.decision.scale == 1.0
+
+
+def test_the_best_system_decides_where_votes_gain_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = list(combined(systems("d", 40, 0.9, 0.0, 0.0)))
+        weights = pipeline.tune(found, decision="rover")
+    assert weights.mixture and weights.mixture.votes == {"a": 1.0, "b": 0.0, "c": 0.0}
+    assert named(weights.mixture) == "a alone" and "a alone" in caplog.text and "a decides" in caplog.text
+    chosen = weights.decision.texts(None, found, weights.of)
+    assert chosen == [nbest.hypotheses[0].text for nbest in found]
+
+
+def test_systems_with_scores_have_a_scale() -> None:
+    rows = [(f"u{n}", {"right": -10.0 - n % 2 * 30, "wrong": -20.0}) for n in range(40)]
+    other = [(f"u{n}", {"right": -1.0, "odd": -1.5}) for n in range(40)]
+    weights = pipeline.tune(list(combined({"a": lists(*rows), "b": lists(*other)})), decision="mbr")
+    assert weights.mixture and weights.mixture.scales.keys() == {"a", "b"}
+    assert weights.mixture.scales["a"] < weights.mixture.scales["b"]
+
+
+def test_commands_agree(rescore: Run, tmp_path: Path) -> None:
+    """`combine` and `run`, `run --with`, the stages, and a table of all systems: the same figures."""
+    for part in ("dev", "test"):
+        every = systems(part, 60, 0.8, 0.7, 0.7)
+        for name, some in every.items():
+            write(tmp_path, f"{name}/{part}.jsonl", some)
+        rows = zip(*every.values(), strict=True)
+        table = [{"id": row[0].id, "ref": "it is right"} | {f"system {n}": nbest.hypotheses[0].text
+                                                          for n, nbest in zip("abc", row, strict=True)}
+                 for row in rows]  # fmt: skip
+        (tmp_path / f"{part}.table").write_text("\n".join(map(json.dumps, table)) + "\n", encoding="utf-8")
+        paths = [f"{name}/{part}.jsonl" for name in "abc"]
+        assert rescore("combine", *paths, "-o", f"{part}.jsonl").returncode == 0
+        fields = [part for n in "abc" for part in ("--field", f"system=system {n}")]
+        done = rescore("combine", f"{part}.table", *fields, "--field", "ref=ref", "-o", f"{part}.of-table.jsonl")
+        assert done.returncode == 0, done.stderr
+    one = rescore("test.jsonl", "--dev", "dev.jsonl", "--decide", "rover", "--save-weights", "w.json", "--best", "1")
+    assert one.returncode == 0, one.stderr
+    others = [part for name in "bc" for part in ("--with", f"{name}/test.jsonl", "--dev-with", f"{name}/dev.jsonl")]
+    two = rescore("a/test.jsonl", *others, "--dev", "a/dev.jsonl", "--decide", "rover", "--best", "2")
+    assert two.returncode == 0, two.stderr
+    assert one.stdout.replace("dev.jsonl", "a/dev.jsonl") == two.stdout
+    table = rescore("test.of-table.jsonl", "--dev", "dev.of-table.jsonl", "--decide", "rover", "--best", "3")
+    assert table.returncode == 0, table.stderr
+    assert rescore("tune", "dev.jsonl", "--decide", "rover", "-o", "w2.json").returncode == 0
+    loaded = [Weights.load(tmp_path / name).mixture for name in ("w.json", "w2.json")]
+    assert loaded[0] == loaded[1] is not None
+    assert rescore("rerank", "test.jsonl", "--weights", "w2.json", "--best", "4").returncode == 0
+    assert len({(tmp_path / str(number)).read_text() for number in (1, 2, 3, 4)}) == 1
+    assert_one_line_error(rescore("rerank", "a/test.jsonl", "--weights", "w.json"), "test0: the weights are votes of")
+    assert_one_line_error(rescore("serve", "--lm", "tta", "--weights", "w.json"), "the weights are votes of a, b, c")
+    equal = rescore("rerank", "test.jsonl", "--decide", "rover")
+    assert equal.returncode == 0 and len(equal.stdout.splitlines()) == 60
+
+
+def test_texts_of_any_kind_are_systems(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("u1 we saw\nu2 a dog\n", encoding="utf-8")
+    (tmp_path / "b.trn").write_text("a dog (u2)\nwe see (u1)\n", encoding="utf-8")
+    (tmp_path / "c.jsonl").write_text(
+        '{"id": "u1", "text": "we saw"}\n{"id": "u2", "text": "a dig"}\n', encoding="utf-8"
+    )
+    done = rescore("combine", "a.txt", "b.trn", "c.jsonl", "-o", "l.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert rescore("rerank", "l.jsonl").stdout == "u1 we saw\nu2 a dog\n"
+    (tmp_path / "p.txt").write_text("hello there, this is the first\nand this is the end of it\n", encoding="utf-8")
+    (tmp_path / "q.txt").write_text("hello there this is first and this is the end of it\n", encoding="utf-8")
+    done = rescore("combine", "p.txt", "q.txt", "-o", "whole.jsonl")  # one recording, in different segments
+    assert done.returncode == 0 and "taken for the same" in done.stderr, done.stderr
+    whole = formats.read([tmp_path / "whole.jsonl"])
+    assert {nbest.recording for nbest in whole} == {"p"} and set(whole[0].provenance) == {"p", "q"}
+    assert_one_line_error(rescore("combine", "a.txt"), "two systems or more")
+
+
+def test_run_with_needs_pairs(rescore: Run, tmp_path: Path) -> None:
+    for name, some in systems("t", 4, 0.8, 0.7).items():
+        write(tmp_path, f"{name}.jsonl", some)
+    for options, message in (
+        (("--with", "b.jsonl", "--dev", "a.jsonl"), "1 --with, but 0 --dev-with"),
+        (("--with", "b.jsonl", "--dev-with", "b.jsonl", "--folds", "2"), "--dev-with needs --dev"),
+        (("--with", "a.jsonl", "--folds", "2"), "would be called"),
+        (("--with", "nowhere"), "nowhere: no such file or folder"),
+    ):
+        assert_one_line_error(rescore("a.jsonl", *options), message)
+
+
+def test_lists_of_systems_are_not_recombined() -> None:
+    with pytest.raises(UserError, match="has scores a already; recombine lists before they are scored"):
+        recombine(next(combined({"a": texts("a", "x"), "b": texts("b", "y")})))
+
+
+def test_language_models_have_a_weight_beside_the_votes() -> None:
+    """Two systems that disagree, each right half of the time; the model knows."""
+    a = texts("a", *("right" if n % 2 else "wrong" for n in range(60)))
+    b = texts("b", *("wrong" if n % 2 else "right" for n in range(60)))
+    found = list(combined({"a": a, "b": b}))
+    for nbest in found:
+        for one in nbest.hypotheses:
+            one.scores["lm"] = -1.0 if one.text == "right" else -9.0
+    weights = pipeline.tune(found, decision="best")
+    assert weights.mixture
+    if min(weights.mixture.votes.values()) > 0:
+        assert weights.weights["lm"] > 0
+        assert set(Decision().texts(None, found, weights.of)) == {"right"}
