@@ -1,7 +1,7 @@
 """Corrections of an instruction model as lists: python llm_proposals.py LISTS OUTPUT.jsonl URL MODEL
 
 The server at URL has /v1/chat/completions (vLLM, llama-server, Ollama). The output holds one list per list of LISTS,
-with the model's corrections, best first, for `rescore LISTS --with OUTPUT.jsonl --dev ... --dev-with ...`.
+with the model's corrections, best first, for `rescore combine LISTS OUTPUT.jsonl`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Bonus = bool | float | None
 """True to tune a bonus, False for no bonus, or the score to add for each word or token; None for what suits."""
 
 MODELS, WEIGHTS, TUNING = "Language models", "Weights", "Tuning"
-EXPANSION, SYSTEMS = "New hypotheses", "Several systems"
+EXPANSION = "New hypotheses"
 DECISION, MEASURES = "Decision", "What is measured"
 """Groups of options, as the help names them."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rescore.config import RunConfig
@@ -10,9 +10,6 @@ from rescore.errors import UserError
 from rescore.nbest import Column, NbestList
 from rescore.options import Declared, OptionValues
 from rescore.parts import EXPANSIONS
-
-Read = Callable[[str], list[NbestList]]
-"""Reads the lists of a file or folder as the lists of the experiment were read."""
 
 
 class Expansion:
@@ -34,17 +31,6 @@ class Expansion:
     def configured(cls, options: Any, config: RunConfig) -> RunConfig:
         """The config of a whole run with what the expansion needs, if it can be part of this run."""
         return config
-
-    @classmethod
-    def join(
-        cls, options: Any, config: RunConfig, lists: list[NbestList], dev: list[NbestList] | None, path: str, read: Read
-    ) -> tuple[list[NbestList], list[NbestList] | None]:
-        """The lists and the dev lists with the hypotheses of further files; called before a plan is made.
-
-        Args:
-            path: of the lists.
-        """
-        return lists, dev
 
     @property
     def columns(self) -> Mapping[str, Column]:
@@ -81,12 +67,3 @@ def configured(config: RunConfig) -> RunConfig:
             raise UserError(f"--{name} needs --dev lists (or --folds): the weights of its columns are tuned")
         config = part.configured(options, config)
     return config
-
-
-def joined(
-    config: RunConfig, lists: list[NbestList], dev: list[NbestList] | None, path: str, read: Read
-) -> tuple[list[NbestList], list[NbestList] | None]:
-    """The lists and the dev lists with the hypotheses of further files; see `Expansion.join`."""
-    for _, part, options in asked(config):
-        lists, dev = part.join(options, config, lists, dev, path, read)
-    return lists, dev

@@ -156,7 +156,6 @@ CHANNEL_KINDS: Registry[Any] = Registry(
 EXPANSIONS: Registry[Any] = Registry(
     "expansion",
     {
-        "with": ("rescore.asr.systems:Combining", "the hypotheses of further systems"),
         "recombine": ("rescore.asr.recombine:Recombining", "hypotheses that combine parts of others"),
         "respell": ("rescore.asr.respell:Respelling", "words of a lexicon and listed terms in the place of others"),
     },

@@ -169,7 +169,7 @@ class Chat(BaseHTTPRequestHandler):
 
 
 def test_proposals_of_a_chat_model_are_merged(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The recipe that docs/server.md names: corrections join the lists by `--with`, as the hypotheses of a system."""
+    """The recipe that docs/server.md names: corrections join the lists by `combine`, as the hypotheses of a system."""
     hyps = [{"text": "the old clack", "score": -1.0}, {"text": "the old clerk", "score": -2.0}]
     lines = [json.dumps({"id": f"u{n}", "ref": "the old clock", "hyps": hyps}) for n in range(12)]
     (tmp_path / "l.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -183,9 +183,7 @@ def test_proposals_of_a_chat_model_are_merged(rescore: Run, tmp_path: Path, monk
     proposed = formats.read([tmp_path / "llm.jsonl"])
     assert [hypothesis.text for hypothesis in proposed[0].hypotheses] == ["the old clock", "the old clack"]
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
-    done = rescore(
-        "l.jsonl", "--with", "llm.jsonl", "--dev", "l.jsonl", "--dev-with", "llm.jsonl",
-        "--lm", "ngram:lm.arpa", "--best", "best.txt",
-    )  # fmt: skip
+    assert rescore("combine", "l.jsonl", "llm.jsonl", "-o", "both.jsonl").returncode == 0
+    done = rescore("both.jsonl", "--dev", "both.jsonl", "--lm", "ngram:lm.arpa", "--best", "best.txt")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "best.txt").read_text().splitlines()[0] == "the old clock"

@@ -106,7 +106,7 @@ class Golden:
                 text.append(f"  {one['text']}" + (f" ({one['origin']})" if "origin" in one else ""))
                 text.append("    " + " ".join(f"{column}={score:.3f}" for column, score in scores.items()))
         for column, about in rows[0].get("columns", {}).items():
-            mean = sum(one["scores"][column] for row in rows for one in row["hyps"]) / number
+            mean = sum(one["scores"].get(column, 0.0) for row in rows for one in row["hyps"]) / number
             origin = (
                 f"{about['model']}@{about['fingerprint'][:12]},{about['norm']},{about['precision']},{about['role']}"
             )
@@ -464,17 +464,17 @@ def other_system(lists: dict[str, Any]) -> dict[str, Any]:
     return system
 
 
-def test_merge(ngram: Golden) -> None:
+def test_systems(ngram: Golden) -> None:
     for name in ("dev", "test"):
         (ngram.folder / "other").mkdir(exist_ok=True)
         write_json(ngram.folder / "other" / f"{name}.json", other_system(first(name)))
-        ngram.run("merge", f"{name}.json", f"other/{name}.json", "--name", "other", "-o", f"{name}.jsonl")
+        names = ("--name", "ours", "--name", "other")
+        ngram.run("combine", f"{name}.json", f"other/{name}.json", *names, "-o", f"{name}.jsonl")
     ngram.lists("test.jsonl", 1, 7)
-    ngram.run("test.jsonl", "--dev", "dev.jsonl", "--components", "--decide", "rover")
-    system = ("--with", "other/test.json", "--dev-with", "other/dev.json")
-    ngram.run("test.json", *system, "--lm", "ngram:lm", "--dev", "dev.json", "--best", "best.trn")
+    ngram.run("test.jsonl", "--dev", "dev.jsonl", "--decide", "rover")
+    ngram.run("test.jsonl", "--lm", "ngram:lm", "--dev", "dev.jsonl", "--best", "best.trn")
     ngram.file("best.trn", 5)
-    ngram.holds("merge")
+    ngram.holds("systems")
 
 
 def ctm(lists: dict[str, Any], rank: int, pace: float) -> str:

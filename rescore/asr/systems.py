@@ -1,25 +1,20 @@
-"""Lists of several systems for the same utterances as one: `rescore combine`, and `rescore run --with`."""
+"""Lists of several systems for the same utterances as one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-from rescore.asr.formats.systems import align_systems, read_system
-from rescore.config import SYSTEMS, RunConfig
+from rescore.asr.formats.systems import align_systems
 from rescore.decision.mixture import applied
 from rescore.decision.rules import Mixture
 from rescore.errors import UserError
-from rescore.expansion import Expansion, Read
 from rescore.files import resolved, shown
-from rescore.formats.outputs import is_text
-from rescore.formats.source import Source
 from rescore.formats.text import utterance_of
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, Origin, Role, free_name, score_columns
-from rescore.options import Declared, option
 
 
 def combined(systems: Mapping[str, Sequence[NbestList]], same: Normaliser = EXACT) -> Iterator[NbestList]:
@@ -119,55 +114,3 @@ def system_names(paths: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
             "--name for each"
         )
     return names
-
-
-class Combining(Expansion):
-    """The hypotheses of further systems, with votes of their own."""
-
-    @dataclass(frozen=True, kw_only=True)
-    class Options(Declared):
-        title = SYSTEMS
-
-        others: tuple[str, ...] = option(
-            (),
-            "Output of another system for the same utterances, as `rescore combine` reads it. Systems vote, and their "
-            "votes are tuned on dev lists. May be repeated.",
-            "--with",
-            metavar="PATH",
-            reads=True,
-        )
-        dev_with: tuple[str, ...] = option(
-            (), "Dev output of each --with system, in the same order.", metavar="PATH", needs="others", reads=True
-        )
-
-    @classmethod
-    def configured(cls, options: Options, config: RunConfig) -> RunConfig:
-        if config.dev is None and options.dev_with:
-            raise UserError("--dev-with needs --dev; --folds tunes on the lists themselves")
-        if config.dev is not None and len(options.dev_with) != len(options.others):
-            raise UserError(
-                f"{len(options.others)} --with, but {len(options.dev_with)} --dev-with; give the dev lists of each, in "
-                "the same order"
-            )
-        return config
-
-    @classmethod
-    def join(
-        cls,
-        options: Options,
-        config: RunConfig,
-        lists: list[NbestList],
-        dev: list[NbestList] | None,
-        path: str,
-        read: Read,
-    ) -> tuple[list[NbestList], list[NbestList] | None]:
-        from rescore.plan import metrics_of
-
-        names = system_names([path, *options.others], ())
-        same = metrics_of(config, lists, dev)[0].words or EXACT
-
-        def joined(first: list[NbestList], paths: Sequence[str]) -> list[NbestList]:
-            others = [read_system(other) if is_text(Source(other)) else read(other) for other in paths]
-            return list(combined(dict(zip(names, [first, *others], strict=True)), same))
-
-        return joined(lists, options.others), dev and joined(dev, options.dev_with)

@@ -11,7 +11,7 @@ import click
 
 from rescore.cli.bridge import Offer, command
 from rescore.cli.progress import progress_bar, scoring_bar
-from rescore.config import DECISION, EXPANSION, MEASURES, MODELS, SYSTEMS, TUNING, WEIGHTS, RunConfig
+from rescore.config import DECISION, EXPANSION, MEASURES, MODELS, TUNING, WEIGHTS, RunConfig
 from rescore.files import resolved, shown
 from rescore.formats.source import ReadOptions
 from rescore.lms.base import ComputeOptions
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Times = dict[str, RecordingSegment] | None
     """Where utterances stand in recordings."""
 
-__all__ = ["DECISION", "EXPANSION", "MEASURES", "MODELS", "SYSTEMS", "TUNING", "WEIGHTS", "Offer", "command"]
+__all__ = ["DECISION", "EXPANSION", "MEASURES", "MODELS", "TUNING", "WEIGHTS", "Offer", "command"]
 __all__ += ["progress_bar", "scoring_bar"]
 
 
@@ -130,10 +130,6 @@ class InputOptions(Declared):
     def read_dev(self, paths: Sequence[str], ref: Sequence[str]) -> list[NbestList]:
         """Dev lists, which have references of their own."""
         return replace(self, ref=tuple(ref)).read(paths, need_references=True, ref_option="--dev-ref")
-
-    def read_alone(self, path: str) -> list[NbestList]:
-        """The lists of a further system, without references."""
-        return replace(self, ref=()).read([path])
 
     def read_output(self, path: str) -> list[NbestList]:
         """N-best lists, or a 1-best text."""

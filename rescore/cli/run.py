@@ -77,7 +77,6 @@ class RunOutputs(options.RerankedOutputs):
         options.WEIGHTS,
         options.TUNING,
         options.EXPANSION,
-        options.SYSTEMS,
         options.DECISION,
         options.MEASURES,
     ),
@@ -99,7 +98,6 @@ def command(
     rescore test.gen.txt --lm tta --dev dev.gen.txt --report results.json
     rescore test.json --lm tta --lm ngram:lm.arpa --dev dev.json
     rescore test.json --lm tta --dev dev.json --table RESULTS.md --best out.trn
-    rescore a/test --with b/test --dev a/dev --dev-with b/dev --decide rover
 
     With several --lm, all weights and a word bonus are tuned together. Without --dev and --weight, the model card gives
     the weight. Without --lm, the scores in the lists are used.
@@ -114,10 +112,6 @@ def command(
     times = outputs.times()
     lists = inputs.read(nbest, need_references=bool(config.folds))
     dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
-    if config.expands:
-        from rescore.expansion import joined
-
-        lists, dev = joined(config, lists, dev, nbest[0], inputs.read_alone)
     outputs.check_lists(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)

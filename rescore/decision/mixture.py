@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.decision.rules import Mixture
-from rescore.nbest import FIRST_PASS, RECOGNISED, Column, NbestList, systems_of
+from rescore.nbest import FIRST_PASS, RECOGNISED, NbestList
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,23 +42,6 @@ def named(mixture: Mixture) -> str:
     elif set(rounded.values()) == {"1"}:
         what = f"equal votes of {', '.join(rounded)}"
     return what if mixture.no_word == 1 else f"{what}; no word {mixture.no_word:g}"
-
-
-def numbers(mixture: Mixture) -> dict[str, float]:
-    """All numbers by their names in signatures."""
-    votes = {f"vote.{name}": vote for name, vote in mixture.votes.items()}
-    scales = {f"scale.{name}": scale for name, scale in mixture.scales.items()}
-    return votes | scales | {"no-word": mixture.no_word}
-
-
-def misfit(mixture: Mixture, columns: Mapping[str, Column]) -> str | None:
-    """Why votes do not suit lists with these columns; None where they do."""
-    if set(systems := systems_of(columns)) == set(mixture.votes):
-        return None
-    return (
-        f"the weights are votes of {', '.join(mixture.votes)}, but the systems of these lists are "
-        f"{', '.join(systems) or 'unknown'}; give lists of `rescore combine` of the same systems, with the same --name"
-    )
 
 
 def system_posteriors(nbest: NbestList, systems: Sequence[str], scales: Mapping[str, float]) -> Floats:

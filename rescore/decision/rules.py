@@ -17,7 +17,7 @@ from rescore.parts import DECISIONS
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The votes of systems, whose posteriors make the first pass (`rescore.decision.mixture`)."""
+    """The votes of systems, whose posteriors make the first pass (`rescore.decision.mixture`): from 0 on, not all 0."""
 
     votes: dict[str, float]
     """Of each system; 0 for a system that does not count."""
@@ -27,10 +27,6 @@ class Mixture:
     """By which a vote word by word multiplies the posterior of no word."""
 
     def __post_init__(self) -> None:
-        """
-        Raises:
-            UserError: a number is negative or not finite, or no system has a vote.
-        """
         numbers = [*self.votes.values(), *self.scales.values(), self.no_word]
         if not all(0 <= number < float("inf") for number in numbers) or not any(self.votes.values()):
             raise UserError(f"votes are {self.votes}; give numbers from 0 on, one of them above 0")
@@ -166,12 +162,6 @@ class Best(DecisionRule):
         return nbest.hypotheses[int(np.argmax(preference))].text
 
 
-def rule_of(name: str) -> DecisionRule:
-    """A rule by its name in `DECISIONS`."""
-    rule: DecisionRule = DECISIONS[name]()
-    return rule
-
-
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A rule of `DECISIONS`, and the scale of the posteriors exp(scale * score), where the rule needs one.
@@ -237,34 +227,27 @@ class Decider:
 
     def __init__(self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> None:
         self._name = name
-        self._rule = rule_of(name)
+        self.rule: DecisionRule = DECISIONS[name]()
         every = [weights_for(nbest, weights) for nbest in lists]
         pairs = zip(lists, every, strict=True)
         self.lists = [without_copies(candidates(nbest, weight.excluded)) for nbest, weight in pairs]
         """Of the hypotheses that may win, in the order in which equals win."""
         self.scores = [combine(nbest, weights) for nbest in self.lists]
         self._no_word = np.array([each.mixture.no_word if each.mixture else 1.0 for each in every])
-        self._prepared = self._rule.prepare(self.lists, metric)
-
-    def hold(self, scores: Sequence[Floats]) -> None:
-        """See `DecisionRule.hold`; for scores (hypotheses,) of each list."""
-        self._rule.hold(self._prepared, [posteriors(one, 1.0) for one in scores])
+        self.prepared = self.rule.prepare(self.lists, metric)
 
     def texts(
         self, scale: float | None, scores: Sequence[Floats] | None = None, mixture: Mixture | None = None
     ) -> list[str]:
-        """The text that is chosen for each list.
-
-        Args:
-            scores: (hypotheses,) of each list, in place of the combined scores. mixture: that these come from.
+        """The text that is chosen for each list; `scores` (hypotheses,) of a mixture replace the combined scores.
 
         Raises:
             UserError: the rule needs a scale, and it is None.
         """
         preferences = self.scores if scores is None else scores
         no_word = np.full(len(self.lists), mixture.no_word) if mixture else self._no_word
-        if self._rule.needs_scale:
+        if self.rule.needs_scale:
             if scale is None:
                 raise UserError(f"{self._name} needs the scale of posteriors; give --scale, or tune it on dev lists")
             preferences = [posteriors(one, scale) for one in preferences]
-        return self._rule.choose_all(self.lists, preferences, self._prepared, no_word)
+        return self.rule.choose_all(self.lists, preferences, self.prepared, no_word)

@@ -136,14 +136,6 @@ def summed(texts: Choice) -> Counts:
     return np.asarray(np.sum([chosen.counts for chosen in texts], axis=0))
 
 
-def _votes(weights: Weights) -> dict[str, float]:
-    if weights.mixture is None:
-        return {}
-    from rescore.decision.mixture import numbers
-
-    return numbers(weights.mixture)
-
-
 def sign(
     metric: Metric | None,
     lists: Sequence[NbestList],
@@ -160,7 +152,7 @@ def sign(
     return Signature(
         metric=metric.name if metric else "none",
         settings=settings_on(metric, lists) if metric else {},
-        weights=weights.weights | _votes(weights),
+        weights=weights.weights | weights.votes,
         columns=origins(lists, weights.weights),
         excluded=weights.exclusions,
         decision=decide.name,

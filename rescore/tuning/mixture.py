@@ -10,7 +10,7 @@ import numpy as np
 
 from rescore.decision import Decision
 from rescore.decision.mixture import Floats, applied, mixed, system_posteriors
-from rescore.decision.rules import Decider, Mixture, rule_of
+from rescore.decision.rules import Decider, Mixture, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics
 from rescore.metrics.significance import in_order
 from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
@@ -70,14 +70,14 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, b
         return text_statistics(metric, lists, texts)
 
     middle = np.sqrt(rates.min() / rates)
-    decider.hold([mixed(each, middle) for each in shares])
+    decider.rule.hold(decider.prepared, [posteriors(mixed(each, middle), 1.0) for each in shares])
 
     equal = Mixture(dict.fromkeys(systems, 1.0), scales)
     mixture, counts = equal, chosen(equal)
     before = _rate(metric, counts)
     for power in POWERS:
         votes = dict(zip(systems, ((rates.min() / rates) ** power).tolist(), strict=True))
-        for no_word in NO_WORD if rule_of(decide.name).counts_no_word else (1.0,):
+        for no_word in NO_WORD if decider.rule.counts_no_word else (1.0,):
             trial = Mixture(votes, scales, no_word)
             if _rate(metric, these := chosen(trial)) < _rate(metric, counts):
                 mixture, counts = trial, these

@@ -62,9 +62,8 @@ def tune(
     if systems_of(lists[0].provenance):
         from rescore.tuning.mixture import with_votes  # here: most lists are of one system
 
-        weights = with_votes(metric, lists, columns, source, options)
-    else:
-        weights = Tuner(metric, lists, columns, source, options).tune()
+        return with_votes(metric, lists, columns, source, options)
+    weights = Tuner(metric, lists, columns, source, options).tune()
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
             "the boost of listed words has no significant gain on these %s lists: it is off; --boost NUMBER sets it",

@@ -26,6 +26,7 @@ from rescore.nbest import (
     NbestList,
     Origin,
     Role,
+    systems_of,
 )
 from rescore.options import as_json, from_json
 
@@ -185,6 +186,12 @@ class Weights:
         return tuple(sorted(self.excluded))
 
     @property
+    def votes(self) -> dict[str, float]:
+        """The votes of systems, and what multiplies votes for no word, for signatures."""
+        mix = self.mixture
+        return {f"vote.{name}": vote for name, vote in mix.votes.items()} | {"no-word": mix.no_word} if mix else {}
+
+    @property
     def of_fold(self) -> FoldWeights:
         """The record of these weights where they decided one fold."""
         return FoldWeights(self.weights, self.exclusions, self.mixture)
@@ -284,11 +291,11 @@ def suited(weights: Weights, lists: Iterable[NbestList], force: bool = False) ->
 
 def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
     """Why weights do not suit columns: the first that comes from another model, or has another norm."""
-    if weights.mixture:
-        from rescore.decision import mixture
-
-        if fault := mixture.misfit(weights.mixture, columns):
-            return fault
+    if weights.mixture and set(systems := systems_of(columns)) != set(weights.mixture.votes):
+        return (
+            f"the weights are votes of {', '.join(weights.mixture.votes)}, but the systems of these lists are "
+            f"{', '.join(systems) or 'unknown'}; combine the same systems, with the same --name"
+        )
     for name, tuned in weights.columns.items():
         scored = columns.get(name)
         if scored is None:

@@ -150,7 +150,7 @@ def test_systems_with_scores_have_a_scale() -> None:
 
 
 def test_commands_agree(rescore: Run, tmp_path: Path) -> None:
-    """`combine` and `run`, `run --with`, the stages, and a table of all systems: the same figures."""
+    """`combine` and `run`, the stages, and a table of all systems: the same figures."""
     for part in ("dev", "test"):
         every = systems(part, 60, 0.8, 0.7, 0.7)
         for name, some in every.items():
@@ -167,17 +167,13 @@ def test_commands_agree(rescore: Run, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     one = rescore("test.jsonl", "--dev", "dev.jsonl", "--decide", "rover", "--save-weights", "w.json", "--best", "1")
     assert one.returncode == 0, one.stderr
-    others = [part for name in "bc" for part in ("--with", f"{name}/test.jsonl", "--dev-with", f"{name}/dev.jsonl")]
-    two = rescore("a/test.jsonl", *others, "--dev", "a/dev.jsonl", "--decide", "rover", "--best", "2")
-    assert two.returncode == 0, two.stderr
-    assert one.stdout.replace("dev.jsonl", "a/dev.jsonl") == two.stdout
     table = rescore("test.of-table.jsonl", "--dev", "dev.of-table.jsonl", "--decide", "rover", "--best", "3")
     assert table.returncode == 0, table.stderr
     assert rescore("tune", "dev.jsonl", "--decide", "rover", "-o", "w2.json").returncode == 0
     loaded = [Weights.load(tmp_path / name).mixture for name in ("w.json", "w2.json")]
     assert loaded[0] == loaded[1] is not None
     assert rescore("rerank", "test.jsonl", "--weights", "w2.json", "--best", "4").returncode == 0
-    assert len({(tmp_path / str(number)).read_text() for number in (1, 2, 3, 4)}) == 1
+    assert len({(tmp_path / str(number)).read_text() for number in (1, 3, 4)}) == 1
     assert_one_line_error(rescore("rerank", "a/test.jsonl", "--weights", "w.json"), "test0: the weights are votes of")
     assert_one_line_error(rescore("serve", "--lm", "tta", "--weights", "w.json"), "the weights are votes of a, b, c")
     equal = rescore("rerank", "test.jsonl", "--decide", "rover")
@@ -200,18 +196,6 @@ def test_texts_of_any_kind_are_systems(rescore: Run, tmp_path: Path) -> None:
     whole = formats.read([tmp_path / "whole.jsonl"])
     assert {nbest.recording for nbest in whole} == {"p"} and set(whole[0].provenance) == {"p", "q"}
     assert_one_line_error(rescore("combine", "a.txt"), "two systems or more")
-
-
-def test_run_with_needs_pairs(rescore: Run, tmp_path: Path) -> None:
-    for name, some in systems("t", 4, 0.8, 0.7).items():
-        write(tmp_path, f"{name}.jsonl", some)
-    for options, message in (
-        (("--with", "b.jsonl", "--dev", "a.jsonl"), "1 --with, but 0 --dev-with"),
-        (("--with", "b.jsonl", "--dev-with", "b.jsonl", "--folds", "2"), "--dev-with needs --dev"),
-        (("--with", "a.jsonl", "--folds", "2"), "would be called"),
-        (("--with", "nowhere"), "nowhere: no such file or folder"),
-    ):
-        assert_one_line_error(rescore("a.jsonl", *options), message)
 
 
 def test_lists_of_systems_are_not_recombined() -> None:

@@ -158,6 +158,3 @@ def test_case_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
 
     assert merged() == ["THE CAT", "A CAT", "a cap"]
     assert merged("--case-sensitive") == ["THE CAT", "A CAT", "the cat", "a cap"]
-    done = rescore("run", "a.json", "--with", "b.json", "--folds", "2", "--decide", "rover", "--output", "o.jsonl")
-    assert done.returncode == 0, done.stderr
-    assert len(formats.read([tmp_path / "o.jsonl"])[0].hypotheses) == 3

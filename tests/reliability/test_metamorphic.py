@@ -160,7 +160,7 @@ CHANGES = {
     "lists in another order": Change(lambda lists: lists[::-1]),
     "--lm in another order": Change(backwards=True),
 }
-ROADS = ("plain", "--with", "--respell", "--components")
+ROADS = ("plain", "combine", "--respell", "--components")
 DECISIONS = ("best", "mbr", "rover")
 
 
@@ -181,10 +181,10 @@ def chosen(road: str, decide: str, name: str | None, lexicon: Path) -> dict[str,
     sets = []
     for number, seed in ((DEV, 1), (TEST, 2)):
         lists = change.lists(system(number, seed))
-        if road == "--with":
+        if road == "combine":
             plain = [_plain(lists), _plain(change.lists(system(number, seed, 1)))]
             lists = list(combined(dict(zip(("first", change.other), plain, strict=True)), Normaliser()))
-        if road not in ("--components", "--with"):
+        if road not in ("--components", "combine"):
             lists = [
                 replace(nbest, provenance={}, hypotheses=[_alone(one) for one in nbest.hypotheses]) for nbest in lists
             ]
