@@ -13,7 +13,7 @@ from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns, score_columns
 from rescore.tuning.tune import tune
-from rescore.tuning.weights import TuningOptions, Weights
+from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
 
 if TYPE_CHECKING:
     from rescore.metrics.folds import Folds
@@ -133,7 +133,7 @@ def tuned_in_folds(
     for fold in range(folds.number):
         mine = [index for index, place in enumerate(folds.fold) if place == fold]
         rest = [nbest for nbest, place in zip(lists, folds.fold, strict=True) if place != fold]
-        weights = tune(metric, rest, columns, "the other folds", options)
+        weights = tune(metric, rest, columns, HELD_OUT, options)
         weights_of_folds.append(weights)
         chosen = [lists[index] for index in mine]
         decision: Decision = weights.decision

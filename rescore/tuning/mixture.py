@@ -14,10 +14,11 @@ from rescore.decision.rules import Decider, Mixture, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics
 from rescore.metrics.significance import in_order
 from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
+from rescore.styles import text
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import significantly_better
 from rescore.tuning.tune import Tuner
-from rescore.tuning.weights import TuningOptions, Weights
+from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,8 @@ def with_votes(
 ) -> Weights:
     """The votes of systems, and the weights of columns beside the first pass that these votes make; as `tune`."""
     lists = in_order(lists, lists)
-    mixture, decide = tune_mixture(metric, lists, options.decide, options.bagging), options.decide
+    level = logging.DEBUG if source == HELD_OUT else logging.INFO
+    mixture, decide = tune_mixture(metric, lists, options.decide, options.bagging, level), options.decide
     if decide.needs_scale and not (columns or options.bonuses or options.boost):
         decide = Decision(decide.name, 1.0)  # the scale that the votes were tuned with
     voted = [applied(mixture, nbest) for nbest in lists]
@@ -45,14 +47,17 @@ def with_votes(
     return replace(weights, mixture=mixture, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
 
 
-def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, bagging: bool = True) -> Mixture:
+def tune_mixture(
+    metric: Metric, lists: Sequence[NbestList], decide: Decision, bagging: bool = True, level: int = logging.INFO
+) -> Mixture:
     """The votes with which a decision is best; the best single system where votes are not clearly better.
 
     Two numbers are tuned for all systems together, so that few lists are enough: the power of the error rates, and what
     no word counts for.
 
     Args:
-        decide: its scale is 1 where it has none. bagging: whether a gain over the best system must be clear.
+        decide: its scale is 1 where it has none. bagging: whether a gain over the best system must be clear. level: of
+            the messages that say what each system is worth.
     """
     systems = systems_of(lists[0].provenance)
     scales = _scales(metric, lists, systems)
@@ -62,7 +67,6 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, b
     rates = np.array([_rate(metric, counts[np.array([each[:, place].any() for each in shares])])
                       for place, counts in enumerate(alone)])  # fmt: skip
     whole = [_rate(metric, counts) for counts in alone]
-    log.debug("each system alone: %s", ", ".join(f"{n} {r:.2f}" for n, r in zip(systems, whole, strict=True)))
 
     def chosen(mixture: Mixture) -> Counts:
         votes = np.array(list(mixture.votes.values()))
@@ -82,7 +86,16 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, b
             if _rate(metric, these := chosen(trial)) < _rate(metric, counts):
                 mixture, counts = trial, these
     reached, best = _rate(metric, counts), int(np.argmin(whole))
-    log.info("equal votes: %s %.2f; tuned votes: %.2f", metric.name, before, reached)
+    if log.isEnabledFor(level):
+        rates_of = [(name, alone_rate, _rate(metric, chosen(replace(mixture, votes=mixture.votes | {name: 0.0}))))
+                    for name, alone_rate in zip(systems, whole, strict=True) if len(systems) > 1]  # fmt: skip
+        shown = [[name, *(f"{_value(metric, each):.2f}" for each in pair), f"{mixture.votes[name]:.2g}"]
+                 for name, *pair in rates_of]  # fmt: skip
+        table = text([["", f"{metric.name} alone", "without it", "votes"], *shown])
+        total = (_value(metric, each) for each in (before, reached))
+        log.log(
+            level, "what each system is worth:\n%s\nequal votes: %s %.2f; tuned votes: %.2f", table, metric.name, *total
+        )
     gains = significantly_better(metric, counts, alone[best], errors=ERRORS) if bagging else reached < whole[best]
     if gains or len(systems) == 1:
         return mixture
@@ -104,6 +117,11 @@ def _rate(metric: Metric, counts: Counts) -> float:
     """The metric in percent, or what it lacks to 100 where more is better; at least `LEAST_RATE`."""
     value = float(metric.values(counts.sum(axis=0)[None])[0]) if len(counts) else 100.0
     return max(LEAST_RATE, 100 - value if metric.higher_is_better else value)
+
+
+def _value(metric: Metric, rate: float) -> float:
+    """The metric of a rate that `_rate` returned."""
+    return 100 - rate if metric.higher_is_better else rate
 
 
 def _scales(metric: Metric, lists: Sequence[NbestList], systems: Sequence[str]) -> dict[str, float]:

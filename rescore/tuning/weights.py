@@ -114,6 +114,8 @@ class FoldWeights:
 
 
 SCHEMA = "rescore/weights/1"
+HELD_OUT = "the other folds"
+"""Where the weights of one fold were tuned."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -176,6 +176,9 @@ def test_commands_agree(rescore: Run, tmp_path: Path) -> None:
     assert len({(tmp_path / str(number)).read_text() for number in (1, 3, 4)}) == 1
     assert_one_line_error(rescore("rerank", "a/test.jsonl", "--weights", "w.json"), "test0: the weights are votes of")
     assert_one_line_error(rescore("serve", "--lm", "tta", "--weights", "w.json"), "the weights are votes of a, b, c")
+    told = rescore("tune", "dev.jsonl", "--decide", "rover", "-o", "w2.json").stderr.splitlines()
+    assert told[1].split() == ["WER", "alone", "without", "it", "votes"] and told[2].split()[0] == "a"
+    assert "equal votes: WER" in told[5] and sum("WER alone" in line for line in one.stderr.splitlines()) == 1
     equal = rescore("rerank", "test.jsonl", "--decide", "rover")
     assert equal.returncode == 0 and len(equal.stdout.splitlines()) == 60
 
