@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rescore.lms.base import length_power
 from rescore.metrics import MetricOptions
@@ -16,6 +17,39 @@ MODELS, WEIGHTS, TUNING = "Language models", "Weights", "Tuning"
 EXPANSION, SYSTEMS = "New hypotheses", "Several systems"
 DECISION, MEASURES = "Decision", "What is measured"
 """Groups of options, as the help names them."""
+
+
+class Road(NamedTuple):
+    """The decisions that a command, and the function of Python with the same name, take from a caller."""
+
+    groups: tuple[str, ...]
+    """The groups of options that the road takes whole."""
+    names: tuple[str, ...] = ()
+    """Further options."""
+    own: tuple[str, ...] = ()
+    """Further fields of `RunConfig`, of functions; the command has options of its own for them, or none."""
+
+    def takes(self, name: str, group: str) -> bool:
+        """Whether a field of this name and group has a meaning on the road."""
+        return name in self.names + self.own or group in self.groups
+
+
+ROADS = {
+    "run": Road((MODELS, WEIGHTS, TUNING, EXPANSION, SYSTEMS, DECISION, MEASURES)),
+    "score": Road((MODELS, EXPANSION), ("words",), ("lms", "count_tokens")),
+    "tune": Road((TUNING, DECISION, MEASURES), ("boost", "recombine"), ("columns", "word_bonus", "token_bonus")),
+    "rerank": Road((EXPANSION, DECISION, MEASURES)),
+    "evaluate": Road((), own=("decide", "scale", "metrics", "words", "normaliser")),
+    "compare": Road(
+        (MODELS, EXPANSION, DECISION, MEASURES),
+        ("boost", "components"),
+        ("lms", "word_bonus", "token_bonus", "count_tokens", "bagging"),
+    ),
+    "serve": Road((EXPANSION, DECISION, MEASURES), own=("lms", "norm", "force_weights", "count_tokens")),
+    "confidence": Road((DECISION, MEASURES)),
+    "convert": Road((EXPANSION,)),
+} | dict.fromkeys(("analyse", "combine", "eval", "merge"), Road((MEASURES,)))
+"""What each road takes: commands offer these options, and functions refuse all others by name."""
 
 
 def _bonus(text: str) -> bool | float:
@@ -45,8 +79,6 @@ class RunConfig(Declared):
         "--lm-norm",
         group=MODELS, metavar="sum|mean|length^A", parse=_norm,
     )  # fmt: skip
-    cache: str | None = None
-    """The folder in which scores and generated hypotheses are kept."""
     force_weights: bool = False
     """Whether weights that were tuned on scores of another model are applied; the signature then contains `forced`."""
     count_tokens: bool | None = None
@@ -86,7 +118,7 @@ class RunConfig(Declared):
     speaker: str | None = option(
         None,
         "Regular expression that finds the speaker in an utterance id. All utterances of a speaker are in one fold.",
-        group=WEIGHTS, metavar="REGEX",
+        group=WEIGHTS, metavar="REGEX", needs="folds",
     )  # fmt: skip
     columns: tuple[str, ...] = ()
     """The scored columns whose weights are tuned; empty for the columns of language models."""

@@ -34,6 +34,7 @@ from rescore.nbest import (
     is_bonus,
     ranked_by_means,
 )
+from rescore.options import as_json
 from rescore.parts import CONFIDENCES
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
@@ -105,6 +106,9 @@ class Rescorer:
             self._tuned = None
         else:
             self._tuned = border.as_weights(weights, [])
+        bonuses = () if self._tuned else ("weights", "word_bonus", "token_bonus", "boost")
+        given = as_json(self._config)
+        border.check_road("serve", {name: given[name] for name in given if name not in bonuses})
         self._plans: dict[tuple[bool, bool], Plan] = {}
         self._lock = threading.Lock()
         dev_lists = border.checked_lists("Rescorer", dev)
