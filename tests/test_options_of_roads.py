@@ -224,7 +224,7 @@ def functions() -> Iterator[tuple[str, str]]:
         yield from ((road, name) for name in CASES)
 
 
-@pytest.mark.parametrize(("road", "name"), functions())
+@pytest.mark.parametrize(("road", "name"), [*functions()])
 def test_functions_use_an_option_or_refuse_it(rescore: Run, road: str, name: str) -> None:
     case = CASES[name]
     if not takes(road, name):
