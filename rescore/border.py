@@ -118,7 +118,7 @@ def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
         if not option and field not in known:
             near = did_you_mean(name, known | further.keys())
             raise UserError(f"{name} is not an option{near}; rescore.RunConfig lists them")
-        able = [other for other, one in ROADS.items() if one.takes(field, option.title if option else "")]
+        able = [other for other, one in ROADS.items() if {field, option and option.title} & {*one[0], *one[1]}]
         if road not in able:
             raise UserError(f"{road} takes no {name}" + (f"; give it to {' or '.join(able)}" if able else ""))
         if option and option.about.needs and option.about.needs not in names:

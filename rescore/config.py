@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from rescore.lms.base import length_power
 from rescore.metrics import MetricOptions
@@ -18,38 +17,22 @@ EXPANSION, SYSTEMS = "New hypotheses", "Several systems"
 DECISION, MEASURES = "Decision", "What is measured"
 """Groups of options, as the help names them."""
 
-
-class Road(NamedTuple):
-    """The decisions that a command, and the function of Python with the same name, take from a caller."""
-
-    groups: tuple[str, ...]
-    """The groups of options that the road takes whole."""
-    names: tuple[str, ...] = ()
-    """Further options."""
-    own: tuple[str, ...] = ()
-    """Further fields of `RunConfig`, of functions; the command has options of its own for them, or none."""
-
-    def takes(self, name: str, group: str) -> bool:
-        """Whether a field of this name and group has a meaning on the road."""
-        return name in self.names + self.own or group in self.groups
-
-
-ROADS = {
-    "run": Road((MODELS, WEIGHTS, TUNING, EXPANSION, SYSTEMS, DECISION, MEASURES)),
-    "score": Road((MODELS, EXPANSION), ("words",), ("lms", "count_tokens")),
-    "tune": Road((TUNING, DECISION, MEASURES), ("boost", "recombine"), ("columns", "word_bonus", "token_bonus")),
-    "rerank": Road((EXPANSION, DECISION, MEASURES)),
-    "evaluate": Road((), own=("decide", "scale", "metrics", "words", "normaliser")),
-    "compare": Road(
-        (MODELS, EXPANSION, DECISION, MEASURES),
-        ("boost", "components"),
+ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "run": ((MODELS, WEIGHTS, TUNING, EXPANSION, SYSTEMS, DECISION, MEASURES), ()),
+    "score": ((MODELS, EXPANSION, "words"), ("lms", "count_tokens")),
+    "tune": ((TUNING, DECISION, MEASURES, "boost", "recombine"), ("columns", "word_bonus", "token_bonus")),
+    "rerank": ((EXPANSION, DECISION, MEASURES), ()),
+    "evaluate": ((), ("decide", "scale", "metrics", "words", "normaliser")),
+    "compare": (
+        (MODELS, EXPANSION, DECISION, MEASURES, "boost", "components"),
         ("lms", "word_bonus", "token_bonus", "count_tokens", "bagging"),
     ),
-    "serve": Road((EXPANSION, DECISION, MEASURES), own=("lms", "norm", "force_weights", "count_tokens")),
-    "confidence": Road((DECISION, MEASURES)),
-    "convert": Road((EXPANSION,)),
-} | dict.fromkeys(("analyse", "combine", "eval", "merge"), Road((MEASURES,)))
-"""What each road takes: commands offer these options, and functions refuse all others by name."""
+    "serve": ((EXPANSION, DECISION, MEASURES), ("lms", "norm", "force_weights", "count_tokens")),
+    "confidence": ((DECISION, MEASURES), ()),
+    "convert": ((EXPANSION,), ()),
+} | dict.fromkeys(("analyse", "combine", "eval", "merge"), ((MEASURES,), ()))
+"""The groups and single fields of `RunConfig` that a road takes: a command, and the function of Python with its name;
+then fields of the function alone, for which the command has options of its own, or none."""
 
 
 def _bonus(text: str) -> bool | float:

@@ -34,7 +34,7 @@ __all__ = ["Offer", "command", "progress_bar", "scoring_bar"]
 
 def config(command: str) -> Offer:
     """The fields of `RunConfig` that are options of a command."""
-    return Offer(RunConfig, *ROADS[command][:2])
+    return Offer(RunConfig, ROADS[command][0])
 
 
 @dataclass(frozen=True, kw_only=True)
