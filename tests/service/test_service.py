@@ -32,6 +32,7 @@ from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
 from rescore.nbest import Audio
 from rescore.options import OptionValues
+from rescore.tuning.weights import TunedFor
 from tests.conftest import ROOT, Run, assert_one_line_error, near
 from tests.lms.test_ngram import ARPA
 
