@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -359,8 +359,25 @@ class ReportOptions(Declared):
             with formats.opened(self.report) as file:
                 files.write(results, file)
         for place in self.table:
-            from rescore.reports import overview
             from rescore.reports.markup import style_of
+            from rescore.reports.overview import render_overview, with_dev
 
             with formats.opened(place) as file:
-                file.write(overview.render_overview([results], "espnet", str(style_of(place))) + "\n")
+                file.write(render_overview([*with_dev([results])], "espnet", str(style_of(place))) + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailsOutput(Declared):
+    details: str | None = option(
+        None,
+        "Write a row per utterance: reference, both texts, their errors, scores. .tsv, else JSON Lines.",
+        metavar="FILE",
+        writes="stdout",
+    )
+
+    def write_details(self, rows: Callable[[], list[dict[str, Any]]]) -> None:
+        """Write the rows, if they are asked for."""
+        if self.details:
+            from rescore.reports.details import write
+
+            write(rows(), self.details)

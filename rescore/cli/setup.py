@@ -207,7 +207,8 @@ def models_command(own: Models) -> None:
     rescore models tta
     rescore models tta:DIR
     """
-    from rescore.lms import describe, model_card, shipped, shipped_models
+    from rescore.lms import shipped, shipped_models
+    from rescore.lms.cards import describe, model_card
     from rescore.styles import text
 
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]

@@ -87,7 +87,8 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
 def _found(metric: str, weights: Weights) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
-    from rescore.tuning.weights import notes, why_zero
+    from rescore.reports.zero import why_zero
+    from rescore.tuning.weights import notes
 
     about = weights.tuned_for
     assert about is not None and about.value is not None and about.first_pass is not None
