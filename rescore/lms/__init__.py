@@ -3,16 +3,7 @@
 A model scores sentences (`LanguageModel`), and `KINDS` is the table of their kinds.
 """
 
-from rescore.lms.backends import (
-    each,
-    is_pseudo,
-    load,
-    load_all,
-    parse,
-    shipped,
-    shipped_models,
-    with_own_columns,
-)
+from rescore.lms.backends import each, is_pseudo, load, load_all, parse, shipped, shipped_models, with_own_columns
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,

@@ -10,14 +10,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from rescore.errors import UserError, did_you_mean
-from rescore.lms.base import (
-    DEFAULT,
-    ComputeOptions,
-    LanguageModel,
-    Spec,
-    kind_of,
-    origin,
-)
+from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, Spec, kind_of, origin
 from rescore.lms.folders import card_value
 from rescore.nbest import RESERVED, NbestList
 from rescore.parts import KINDS
@@ -103,7 +96,7 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
         if parsed.path.exists() or not meant:
             raise
         raise UserError(f"--lm {spec}: {error}{meant}") from None
-    if parsed.path.parent == shipped_models():  # a column is named as its model: tta-small, not tta
+    if not parsed.place:  # a column is named as its model: tta-small, not tta
         lm.name = lm.name.replace(parsed.kind, parsed.path.name, 1)
     if not cases:
         return lm
@@ -138,10 +131,7 @@ FOLDER_NAME = re.compile(r"(?!mean$)[\w-]{1,40}")
 
 
 def with_own_columns(
-    models: Sequence[LanguageModel],
-    norm: str = "sum",
-    heads: Sequence[NbestList] = (),
-    specs: Sequence[str] = (),
+    models: Sequence[LanguageModel], norm: str = "sum", heads: Sequence[NbestList] = (), specs: Sequence[str] = ()
 ) -> list[LanguageModel]:
     """The models, each with a name of its own, and so a column.
 

@@ -10,7 +10,6 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from rescore.decision import best
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
@@ -260,12 +259,8 @@ def compare_outputs(outputs: Sequence[Output], metric: Metric, test: PairedTest 
 
 def output_details(metric: Metric, first: Output, last: Output) -> list[dict[str, Any]]:
     """A row per utterance of two outputs, as `rescore.reports.details` makes them; the first is the first pass."""
-    lists = _in_order(*last, *first)
-    before, after = (
-        [nbest.hypotheses[place].text for nbest, place in zip(each, best(each, {FIRST_PASS: 1.0}), strict=True)]
-        for each in (first[1], lists)
-    )
-    return details(metric, lists, before, after)
+    texts = [[chosen.text for chosen in Figures(metric, lists).first] for lists in (first[1], _in_order(*last, *first))]
+    return details(metric, _in_order(*last, *first), *texts)
 
 
 def warn_of_few(test: PairedTest, metric: Metric, lists: Sequence[NbestList]) -> None:

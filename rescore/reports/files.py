@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,7 +19,6 @@ def schema() -> dict[str, Any]:
     """The JSON schema of a results file, made from the fields of `Results`."""
     _, parts = msgspec.json.schema_components([Results], ref_template="#/$defs/{name}")
     body = parts.pop("Results")
-    del body["properties"]["details"]  # of what is in memory
     properties = body["properties"] | {"schema": {"const": SCHEMA, "description": "Format and version of this file."}}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -33,7 +31,7 @@ def schema() -> dict[str, Any]:
 
 def write(results: Results, file: IO[str]) -> None:
     """Write a results file: one JSON object, keys as the fields of `Results`."""
-    file.write(as_json({each.name: getattr(results, each.name) for each in fields(results)[:-1]}) + "\n")
+    file.write(as_json(results) + "\n")
 
 
 def read(path: Path) -> Results:

@@ -24,8 +24,7 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
 from rescore.reports.figures import FIRST, ORACLE
 from rescore.reports.markup import html
-from rescore.reports.results import MetricResult, Results, worse
-from rescore.reports.zero import zero
+from rescore.reports.results import MetricResult, Results, worse, zero
 from rescore.styles import marked_worse, p_value
 from rescore.tuning.curves import Step
 
@@ -85,14 +84,12 @@ def verdict(figures: MetricResult) -> str:
     """The answer in one sentence."""
     if figures.first_pass == figures.reranked:
         return f"Reranking does not change {figures.metric}: {figures.first_pass:.2f}."
-    change = f"{figures.metric} {figures.first_pass:.2f} -> {figures.reranked:.2f}"
     if not figures.certain:
-        return f"The change may be chance: {change}."
+        return f"The change may be chance: {figures.metric} {figures.first_pass:.2f} -> {figures.reranked:.2f}."
     relative = 100 * (figures.reranked / figures.first_pass - 1) if figures.first_pass else math.inf
-    share = f", {abs(relative):.1f} % {'more' if relative > 0 else 'less'}" if relative < math.inf else ""
-    return (
-        f"Reranking is significantly {'worse' if figures.is_worse else 'better'} than the first pass: {change}{share}."
-    )
+    more = "more" if relative > 0 else "less"
+    share = f": {abs(relative):.1f} % {more} {figures.metric}" if relative < math.inf else ""
+    return f"Reranking is significantly {'worse' if figures.is_worse else 'better'} than the first pass{share}."
 
 
 def _charts(results: Results, steps: Sequence[Step]) -> list[dict[str, Any]]:

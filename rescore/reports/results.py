@@ -167,8 +167,15 @@ class Dev:
         return cls(source, number, about.first_pass, about.value, about.low, about.high, weights.unproven)
 
 
+class _Details:
+    """Makes the rows of `reports.details`: no field, so not in files, and absent after reading one."""
+
+    __slots__ = ("details",)
+    details: Any
+
+
 @dataclass(slots=True, repr=False)
-class Results:
+class Results(_Details):
     """The figures of one run. Those of a metric are None or empty where the lists have no references."""
 
     utterances: Annotated[int, described("Test lists.")]
@@ -193,8 +200,6 @@ class Results:
     stages: Annotated[dict[str, float], described("The seconds of each.")] = field(default_factory=dict)
     unboosted: Annotated[dict[str, float], described("Metrics without the boost.")] = field(default_factory=dict)
     plan: Annotated[list[str], described("The decisions, and why.")] = field(default_factory=list)
-    details: Any = field(default=None, compare=False)
-    """Makes the rows of `reports.details`; None where they are not known, as after reading a file."""
 
     @property
     def main(self) -> MetricResult | None:
@@ -238,7 +243,7 @@ class Results:
         """
         from rescore.reports.markup import as_frame
 
-        if self.details is None:
+        if not hasattr(self, "details"):
             raise UserError("to_frame: a results file has no utterances; evaluate the lists again")
         return as_frame(self.details())
 
@@ -277,7 +282,6 @@ def evaluate(
     if not any(nbest.references for nbest in lists):
         metric = None
     results = Results(
-        details=partial(_details, metric, lists, before, texts),
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         weights=weights.weights,
@@ -289,6 +293,7 @@ def evaluate(
         scale=decide.scale,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
     )
+    results.details = partial(_details, metric, lists, before, texts)
     if metric is None:
         return results, texts
     every = metric, *also
@@ -307,8 +312,9 @@ def _details(*choice: Any) -> Any:
 
 def system_name(weights: Weights, decision: str) -> str:
     """The method as tables name it: the models that have a weight (of a negative weight subtracted), and the decision,
-    such as `tta-small, MBR`."""
-    order = sorted(filter(weights.weighs, weights.language_models), key=lambda name: weights.weights[name] < 0)
+    such as `tta-small, MBR`. Where nothing else is the method, models of weight 0 are named."""
+    named = [*filter(weights.weighs, weights.language_models)] or weights.language_models * (decision == "best")
+    order = sorted(named, key=lambda name: weights.weights[name] < 0)
     models = " ".join(f"{'-' if weights.weights[name] < 0 else '+'} {name}" for name in order).removeprefix("+ ")
     return ", ".join(filter(None, [models, decided(decision)])) or FIRST
 
@@ -349,11 +355,19 @@ def _weights(results: Results) -> str:
     if dev.fold_weights:
         folds = "; ".join(named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights)
         line, moved = f"{line}\nweights of each fold, tuned on the other folds: {folds}", ""
-    if not any(weight for name, weight in results.weights.items() if name != FIRST_PASS):
-        from rescore.reports.zero import zero  # here: most runs have a weight
-
-        reason = "".join(zero(results))
+    if reason := "".join(zero(results)):
         return f"{line}{'' if results.decision == 'best' else moved}\n{reason}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
         return line + moved
     return f"{line}{moved}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
+
+
+def zero(results: Results) -> Iterator[str]:
+    """Why all weights that were tuned are 0, if they are: one line."""
+    dev = results.dev
+    every = [results.weights, *(fold.weights for fold in dev.fold_weights)] if dev else []
+    tuned = [weight for weights in every for name, weight in weights.items() if name != FIRST_PASS]
+    if dev and tuned and not any(tuned):
+        from rescore.tuning.zero import why_zero  # here: most runs have a weight
+
+        yield why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)

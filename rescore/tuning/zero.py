@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from rescore.nbest import FIRST_PASS
-from rescore.reports.results import Results
 from rescore.tuning.weights import Unproven, named_weights
 
 
@@ -24,12 +20,3 @@ def why_zero(unproven: Unproven | None, first_pass: float, source: str, decision
         f"{unproven.value:.2f}, and the 95 % CI of this gain, {unproven.low:.2f} to {unproven.high:.2f} points (two "
         "standard errors), includes 0, so it may be chance; tune on more lists"
     )
-
-
-def zero(results: Results) -> Iterator[str]:
-    """Why all weights that were tuned are 0, if they are: one line."""
-    dev = results.dev
-    every = [results.weights, *(fold.weights for fold in dev.fold_weights)] if dev else []
-    tuned = [weight for weights in every for name, weight in weights.items() if name != FIRST_PASS]
-    if dev and tuned and not any(tuned):
-        yield why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)
