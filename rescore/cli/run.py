@@ -71,18 +71,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
                 file.write(content)
 
 
-@options.command(
-    "run",
-    config=options.config(
-        options.MODELS,
-        options.WEIGHTS,
-        options.TUNING,
-        options.EXPANSION,
-        options.SYSTEMS,
-        options.DECISION,
-        options.MEASURES,
-    ),
-)
+@options.command("run", config=options.config("run"))
 def command(
     own: options.Lists,
     lms: options.LanguageModelOptions,
