@@ -32,6 +32,7 @@ from rescore.nbest import (
     is_bonus,
     ranked_by_means,
 )
+from rescore.options import as_json
 from rescore.parts import CONFIDENCES
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
@@ -103,6 +104,9 @@ class Rescorer:
             self._tuned = None
         else:
             self._tuned = border.as_weights(weights, [])
+        bonuses = () if self._tuned else ("weights", "word_bonus", "token_bonus", "boost")
+        given = as_json(self._config)
+        border.check_road("serve", {name: given[name] for name in given if name not in bonuses})
         self._plans: dict[tuple[bool, bool], Plan] = {}
         self._lock = threading.Lock()
         dev_lists = border.checked_lists("Rescorer", dev)
@@ -194,6 +198,7 @@ def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:
 
 def _lacked(name: str, plan: Plan, made: Collection[str]) -> str | None:
     """The error about a column of a plan's weights that neither models and expansions give (`made`) nor a request can
+<<<<<<< HEAD
     bring: scores of the toolkit are its own, and columns without a record may be; None for other columns."""
     column = plan.weights.columns.get(name)
     if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *made) or (column and column.is_component):
@@ -208,5 +213,19 @@ def _lacked(name: str, plan: Plan, made: Collection[str]) -> str | None:
     if is_bonus(name, column):
         return f"the weights need the column {name}; {advice(name)}"
     if not column:
+=======
+    bring; None for other columns. Requests bring scores of the toolkit, and columns of weights that were not tuned."""
+    column, counted = plan.weights.columns.get(name), {LISTED: plan.listed, TOKENS: plan.counted}
+    if name == EMPTY or (column and column.model == VOTE):
+        return (
+            "these weights are votes of the systems of `rescore combine`, which single lists lack; use `rescore rerank`"
+        )
+    if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *made) or counted.get(name):
         return None
-    return f"the weights need the column {name}; models give {', '.join(made) or 'none'}; give its --lm as well"
+    if name == LISTED or is_bonus(name, column):
+        return f"the weights need the column {name}; {advice(name, {})}"
+    if column.is_component if column else not plan.weights.tuned_for:
+>>>>>>> main
+        return None
+    models = "no model counts tokens" if name == TOKENS else f"models give {', '.join(made) or 'none'}"
+    return f"the weights need the column {name}; {models}; give its --lm as well"

@@ -16,9 +16,7 @@ from rescore.parts import STYLES
 @dataclass(frozen=True, kw_only=True)
 class Comparison(options.Lists):
     word_bonus: bool | None = option(
-        None,
-        "Tune a word bonus.  [default: for all models together, not for BLEU]",
-        "--word-bonus/--no-word-bonus",
+        None, "Tune a word bonus.  [default: for all models together, not for BLEU]", "--word-bonus/--no-word-bonus"
     )
     style: str = option("text", "Style of the table on stdout.", choices=(*STYLES, "json"))
     output: tuple[str, ...] = option(
@@ -35,9 +33,7 @@ class Comparison(options.Lists):
     "compare",
     lms=options.PLAIN,
     dev=options.Offer(options.DevLists, required=("dev",)),
-    config=options.config(
-        options.MODELS, options.EXPANSION, options.DECISION, options.MEASURES, names=("components", "boost")
-    ),
+    config=options.config("compare"),
 )
 def command(
     own: Comparison,

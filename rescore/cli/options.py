@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,11 @@ import click
 
 from rescore.cli.bridge import Offer, command
 from rescore.cli.progress import progress_bar, scoring_bar
+<<<<<<< HEAD
 from rescore.config import DECISION, EXPANSION, MEASURES, MODELS, TUNING, WEIGHTS, RunConfig
+=======
+from rescore.config import ROADS, RunConfig
+>>>>>>> main
 from rescore.files import resolved, shown
 from rescore.formats.source import ReadOptions
 from rescore.lms.base import ComputeOptions
@@ -29,13 +33,17 @@ if TYPE_CHECKING:
     Times = dict[str, RecordingSegment] | None
     """Where utterances stand in recordings."""
 
+<<<<<<< HEAD
 __all__ = ["DECISION", "EXPANSION", "MEASURES", "MODELS", "TUNING", "WEIGHTS", "Offer", "command"]
 __all__ += ["progress_bar", "scoring_bar"]
+=======
+__all__ = ["Offer", "command", "progress_bar", "scoring_bar"]
+>>>>>>> main
 
 
-def config(*groups: str, names: Sequence[str] = ()) -> Offer:
-    """The fields of `RunConfig` in some groups, and the fields of these names, as options of a command."""
-    return Offer(RunConfig, groups, tuple(names))
+def config(command: str) -> Offer:
+    """The fields of `RunConfig` that are options of a command."""
+    return Offer(RunConfig, ROADS[command][0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +87,7 @@ class InputOptions(Declared):
     ref_format: str | None = option(None, "Format of --ref.  [default: detected]", choices=("kaldi", "trn", "plain"))
     format_name: str | None = option(None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS)
     s2s: str = option(
-        "s2s",
-        "Column of the first-pass score. rank: no column, the order of the hypotheses.",
-        metavar="COLUMN|rank",
+        "s2s", "Column of the first-pass score. rank: no column, the order of the hypotheses.", metavar="COLUMN|rank"
     )
     read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
     """The options of the formats."""
@@ -106,12 +112,7 @@ class InputOptions(Declared):
 
     def _how(self) -> dict[str, Any]:
         """The arguments of every function that reads lists."""
-        return {
-            "format_name": self.format_name,
-            "s2s": self.s2s,
-            "strict": self.strict,
-            "options": self.read_options,
-        }
+        return {"format_name": self.format_name, "s2s": self.s2s, "strict": self.strict, "options": self.read_options}
 
     def read(self, paths: Sequence[str], need_references: bool = False, ref_option: str = "--ref") -> list[NbestList]:
         """All lists; `ref_option` is named where references are missing."""
@@ -252,7 +253,7 @@ def configured(
 ) -> RunConfig:
     """The decisions of a command's options together; `dev` are paths of the dev lists, `more` further fields."""
     if lms:
-        more |= {"lms": lms.lm, "cache": lms.cache}
+        more["lms"] = lms.lm
     if weights:
         more["force_weights"] = weights.force_weights
     return replace(config, dev=shown(", ".join(dev)) or None, **more)
@@ -355,8 +356,25 @@ class ReportOptions(Declared):
             with formats.opened(self.report) as file:
                 files.write(results, file)
         for place in self.table:
-            from rescore.reports import overview
             from rescore.reports.markup import style_of
+            from rescore.reports.overview import render_overview, with_dev
 
             with formats.opened(place) as file:
-                file.write(overview.render_overview([results], "espnet", str(style_of(place))) + "\n")
+                file.write(render_overview([*with_dev([results])], "espnet", str(style_of(place))) + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailsOutput(Declared):
+    details: str | None = option(
+        None,
+        "Write a row per utterance: reference, both texts, their errors, scores. .tsv, else JSON Lines.",
+        metavar="FILE",
+        writes="stdout",
+    )
+
+    def write_details(self, rows: Callable[[], list[dict[str, Any]]]) -> None:
+        """Write the rows, if they are asked for."""
+        if self.details:
+            from rescore.reports.details import write
+
+            write(rows(), self.details)
