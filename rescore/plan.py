@@ -134,26 +134,7 @@ def check(config: RunConfig) -> RunConfig:
         from rescore.expansion import configured  # here, and below: most runs expand nothing
 
         config = configured(config)
-<<<<<<< HEAD
     decision_of(config)
-    for option, is_set in (
-        ("--no-bagging", not config.bagging),
-        ("--allow-negative", bool(config.negative)),
-        ("--components", config.components),
-    ):
-        if is_set and not config.tunes:
-            raise UserError(f"{option} is about tuning; give --dev or --folds")
-    for option, bonus in (("--word-bonus", config.word_bonus), ("--token-bonus", config.token_bonus)):
-        if bonus is True and not config.tunes:
-            raise UserError(f"{option} tune needs --dev lists to tune on")
-        if config.tunes and bonus is not None and not isinstance(bonus, bool):
-            raise UserError(f"{option} NUMBER needs --weight; --dev and --folds tune this bonus")
-    if config.boost is True and not config.tunes:
-        raise UserError("--boost tune needs --dev lists to tune on; or give --boost NUMBER")
-=======
-    decision = decision_of(config)
-    if decision.needs_scale and not config.tunes:
-        raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
     for name, title, about, _, default in () if config.tunes else RunConfig.declared():
         value = getattr(config, name)
         if title == TUNING and value != default:
@@ -163,7 +144,6 @@ def check(config: RunConfig) -> RunConfig:
     for name, bonus in (("--word-bonus", config.word_bonus), ("--token-bonus", config.token_bonus)):
         if config.tunes and not isinstance(bonus, bool | None):
             raise UserError(f"{name} NUMBER needs --weight; --dev and --folds tune this bonus")
->>>>>>> main
     if not config.tunes and config.lms:
         from rescore.given import given_weights
 

@@ -13,7 +13,7 @@ import pytest
 from rescore import Rescorer, UserError, Weights, advice, formats, pipeline
 from rescore.asr.confidence import confidences, networks
 from rescore.config import RunConfig
-from rescore.decision.rules import Mixture
+from rescore.decision.mixture import Mixture
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import LISTED, TOKENS, Column, Hypothesis, NbestList, Role
 from rescore.plan import resolve

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rescore.asr.formats.systems import align_systems
-from rescore.decision.mixture import applied
-from rescore.decision.rules import Mixture
+from rescore.decision.mixture import Mixture, applied
 from rescore.errors import UserError
 from rescore.files import resolved, shown
 from rescore.formats.text import utterance_of

@@ -11,11 +11,7 @@ import click
 
 from rescore.cli.bridge import Offer, command
 from rescore.cli.progress import progress_bar, scoring_bar
-<<<<<<< HEAD
-from rescore.config import DECISION, EXPANSION, MEASURES, MODELS, TUNING, WEIGHTS, RunConfig
-=======
 from rescore.config import ROADS, RunConfig
->>>>>>> main
 from rescore.files import resolved, shown
 from rescore.formats.source import ReadOptions
 from rescore.lms.base import ComputeOptions
@@ -33,12 +29,7 @@ if TYPE_CHECKING:
     Times = dict[str, RecordingSegment] | None
     """Where utterances stand in recordings."""
 
-<<<<<<< HEAD
-__all__ = ["DECISION", "EXPANSION", "MEASURES", "MODELS", "TUNING", "WEIGHTS", "Offer", "command"]
-__all__ += ["progress_bar", "scoring_bar"]
-=======
 __all__ = ["Offer", "command", "progress_bar", "scoring_bar"]
->>>>>>> main
 
 
 def config(command: str) -> Offer:

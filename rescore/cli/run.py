@@ -71,21 +71,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
                 file.write(content)
 
 
-<<<<<<< HEAD
-@options.command(
-    "run",
-    config=options.config(
-        options.MODELS,
-        options.WEIGHTS,
-        options.TUNING,
-        options.EXPANSION,
-        options.DECISION,
-        options.MEASURES,
-    ),
-)
-=======
 @options.command("run", config=options.config("run"))
->>>>>>> main
 def command(
     own: options.Lists,
     lms: options.LanguageModelOptions,

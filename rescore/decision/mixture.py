@@ -10,15 +10,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from rescore.decision.rules import Mixture
+from rescore.errors import UserError
 from rescore.nbest import FIRST_PASS, RECOGNISED, NbestList
 
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """The votes of systems, whose posteriors make the first pass: from 0 on, not all 0."""
+
+    votes: dict[str, float]
+    """Of each system; 0 for a system that does not count."""
+    scales: dict[str, float] = field(default_factory=dict)
+    """The posterior scale of systems with scores; 1 for the others."""
+    no_word: float = 1.0
+    """By which a vote word by word multiplies the posterior of no word."""
+
+    def __post_init__(self) -> None:
+        numbers = [*self.votes.values(), *self.scales.values(), self.no_word]
+        if not all(0 <= number < float("inf") for number in numbers) or not any(self.votes.values()):
+            raise UserError(f"votes are {self.votes}; give numbers from 0 on, one of them above 0")
 
 
 def applied(mixture: Mixture, nbest: NbestList) -> NbestList:

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from rescore.decision.mixture import Mixture, applied
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import NbestList, Origin, in_tie_order, ranking, without_copies
 from rescore.parts import DECISIONS
-
-
-@dataclass(frozen=True, slots=True)
-class Mixture:
-    """The votes of systems, whose posteriors make the first pass (`rescore.decision.mixture`): from 0 on, not all 0."""
-
-    votes: dict[str, float]
-    """Of each system; 0 for a system that does not count."""
-    scales: dict[str, float] = field(default_factory=dict)
-    """The posterior scale of systems with scores; 1 for the others."""
-    no_word: float = 1.0
-    """By which a vote word by word multiplies the posterior of no word."""
-
-    def __post_init__(self) -> None:
-        numbers = [*self.votes.values(), *self.scales.values(), self.no_word]
-        if not all(0 <= number < float("inf") for number in numbers) or not any(self.votes.values()):
-            raise UserError(f"votes are {self.votes}; give numbers from 0 on, one of them above 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +59,6 @@ def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
     """
     deciding = weights_for(nbest, weights)
     if deciding.mixture:
-        from rescore.decision.mixture import applied  # here: most lists are of one system
-
         nbest = applied(deciding.mixture, nbest)
     scores = np.zeros(len(nbest.hypotheses))
     impossible = np.zeros(len(scores), dtype=bool)

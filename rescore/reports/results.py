@@ -12,12 +12,8 @@ from msgspec import Meta
 
 from rescore import decision
 from rescore.decision import Decision
-<<<<<<< HEAD
-from rescore.decision.rules import Mixture
-from rescore.errors import counted
-=======
+from rescore.decision.mixture import Mixture, named
 from rescore.errors import UserError, counted
->>>>>>> main
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
@@ -353,8 +349,6 @@ def _weights(results: Results) -> str:
     dev = results.dev
     moved = f"\n{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}" if dev else ""
     if results.mixture:
-        from rescore.decision.mixture import named
-
         moved = f"\nvotes: {named(results.mixture)}" + moved
     if set(results.weights) == {FIRST_PASS} and not results.excluded:  # dev is of the scale, where a decision is tuned
         origin = "" if results.origin == FIRST else f" ({results.origin})"

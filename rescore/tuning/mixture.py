@@ -9,16 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from rescore.decision import Decision
-from rescore.decision.mixture import Floats, applied, mixed, system_posteriors
-from rescore.decision.rules import Decider, Mixture, posteriors
+from rescore.decision.mixture import Floats, Mixture, mixed, system_posteriors
+from rescore.decision.rules import Decider, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics
-from rescore.metrics.significance import in_order
-from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
+from rescore.nbest import FIRST_PASS, NbestList, systems_of
 from rescore.styles import text
 from rescore.tuning.scale import tune_scale
-from rescore.tuning.search import significantly_better
-from rescore.tuning.tune import Tuner
-from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
+from rescore.tuning.search import gain_interval
 
 log = logging.getLogger(__name__)
 
@@ -28,23 +25,6 @@ NO_WORD = (1.0, 0.9, 1.1, 0.8, 0.7, 0.6, 0.5)
 """Factors of no word that are tried, in a vote word by word."""
 LEAST_RATE = 0.1
 """In percent: a system without an error does not decide alone."""
-ERRORS = 1.0
-"""Standard errors by which a vote must be better than the best system: in draws of systems, votes of smaller gains on
-tuning lists were as often worse on other lists."""
-
-
-def with_votes(
-    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
-) -> Weights:
-    """The votes of systems, and the weights of columns beside the first pass that these votes make; as `tune`."""
-    lists = in_order(lists, lists)
-    level = logging.DEBUG if source == HELD_OUT else logging.INFO
-    mixture, decide = tune_mixture(metric, lists, options.decide, options.bagging, level), options.decide
-    if decide.needs_scale and not (columns or options.bonuses or options.boost):
-        decide = Decision(decide.name, 1.0)  # the scale that the votes were tuned with
-    voted = [applied(mixture, nbest) for nbest in lists]
-    weights = Tuner(metric, voted, columns, source, replace(options, decide=decide)).tune()
-    return replace(weights, mixture=mixture, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
 
 
 def tune_mixture(
@@ -56,8 +36,8 @@ def tune_mixture(
     no word counts for.
 
     Args:
-        decide: its scale is 1 where it has none. bagging: whether a gain over the best system must be clear. level: of
-            the messages that say what each system is worth.
+        decide: its scale is 1 where it has none. bagging: whether the gain over the best system must be above one
+            standard error: votes of smaller gains are as often worse on other lists. level: of the table of systems.
     """
     systems = systems_of(lists[0].provenance)
     scales = _scales(metric, lists, systems)
@@ -96,8 +76,9 @@ def tune_mixture(
         log.log(
             level, "what each system is worth:\n%s\nequal votes: %s %.2f; tuned votes: %.2f", table, metric.name, *total
         )
-    gains = significantly_better(metric, counts, alone[best], errors=ERRORS) if bagging else reached < whole[best]
-    if gains or len(systems) == 1:
+    low, high = gain_interval(metric, counts, alone[best])
+    clear = low + (high - low) / 4 if bagging else low + high  # the gain less one standard error, or the gain
+    if clear > 0 or len(systems) == 1:
         return mixture
     log.warning(
         "the vote has no clear gain over the best system on these %s lists (%.2f, %s alone %.2f): %s decides",

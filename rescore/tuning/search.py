@@ -161,13 +161,8 @@ def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
     return point if is_better(sample.value(point), sample.value(alone), sample.metric.higher_is_better) else alone
 
 
-<<<<<<< HEAD
-def significantly_better(metric: Metric, ours: Counts, theirs: Counts, errors: float = ERRORS) -> bool:
-    """Whether choices are better than others by so many standard errors, by a paired bootstrap over lists.
-=======
 def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
     """Whether choices are better than others: their `gain_interval` lies above 0.
->>>>>>> main
 
     Args:
         ours, theirs: (lists, k) statistics of what is chosen from each list.
@@ -192,25 +187,7 @@ def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, 
         values = metric.values(np.stack([ours[rows].sum(axis=0), theirs[rows].sum(axis=0)]))
         return float(sign * (values[0] - values[1]))
 
-<<<<<<< HEAD
-    observed = gain(np.arange(number))
-    if observed <= 0:
-        return False
-    return observed > errors * float(np.std([gain(random.integers(0, number, number)) for _ in range(TRIALS)]))
-
-
-def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, float]:
-    """The 95 % confidence interval of the gain of choices over others, in points; below 0 it is a loss.
-
-    Args:
-        ours, theirs: (lists, k).
-    """
-    sign = 1.0 if metric.higher_is_better else -1.0
-    low, high = sorted(sign * end for end in paired_interval(metric, list(theirs), list(ours)))
-    return low, high
-=======
     observed = error = gain(np.arange(number))
     if number > 1:
         error = float(np.std([gain(random.integers(0, number, number)) for _ in range(TRIALS)]))
     return observed - ERRORS * abs(error), observed + ERRORS * abs(error)
->>>>>>> main

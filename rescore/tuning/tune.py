@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rescore.decision import Decision
+from rescore.decision.mixture import applied
 from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, text_statistics
@@ -33,7 +34,7 @@ from rescore.tuning.search import (
     significantly_better,
     without_useless,
 )
-from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
+from rescore.tuning.weights import HELD_OUT, TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
 
@@ -60,9 +61,7 @@ def tune(
     """
     options = options or TuningOptions()
     if systems_of(lists[0].provenance):
-        from rescore.tuning.mixture import with_votes  # here: most lists are of one system
-
-        return with_votes(metric, lists, columns, source, options)
+        return _with_votes(metric, lists, columns, source, options)
     weights = Tuner(metric, lists, columns, source, options).tune()
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
@@ -70,6 +69,22 @@ def tune(
             f"{len(lists):,}",
         )
     return weights
+
+
+def _with_votes(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
+) -> Weights:
+    """The votes of systems, and the weights of columns beside the first pass that these votes make; as `tune`."""
+    from rescore.tuning.mixture import tune_mixture  # here: most lists are of one system
+
+    lists = in_order(lists, lists)
+    level = logging.DEBUG if source == HELD_OUT else logging.INFO
+    mixture, decide = tune_mixture(metric, lists, options.decide, options.bagging, level), options.decide
+    if decide.needs_scale and not (columns or options.bonuses or options.boost):
+        decide = Decision(decide.name, 1.0)  # the scale that the votes were tuned with
+    voted = [applied(mixture, nbest) for nbest in lists]
+    weights = Tuner(metric, voted, columns, source, replace(options, decide=decide)).tune()
+    return replace(weights, mixture=mixture, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.decision import Decision, ListWeights
-from rescore.decision.rules import Mixture
+from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rescore.asr.combine import LONGEST, combine
 from rescore.asr.formats.whole import Recording, measured_recordings, read_recordings
 from rescore.decision import Decision, ListWeights
-from rescore.decision.rules import Mixture
+from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
 from rescore.formats.times import timed_pieces
 from rescore.metrics.base import text_value

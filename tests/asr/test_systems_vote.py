@@ -14,8 +14,7 @@ from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined, system_names
 from rescore.config import RunConfig
 from rescore.decision import Decision
-from rescore.decision.mixture import applied, named
-from rescore.decision.rules import Mixture
+from rescore.decision.mixture import Mixture, applied, named
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList, Origin, Role

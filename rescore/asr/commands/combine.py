@@ -34,7 +34,7 @@ class Systems(Declared):
     )
 
 
-@options.command("combine", config=options.config(options.MEASURES))
+@options.command("combine", config=options.config("combine"))
 def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> None:
     """Combine the outputs of several systems into lists on which they vote.
 
