@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 from rescore.errors import UserError, counted
@@ -265,13 +266,25 @@ def readings(text: str, place: str) -> tuple[str, ...]:
         >>> readings("a { b /@ } c", "ref.trn")
         ('a b c', 'a c')
     """
+    return tuple(dict.fromkeys(map(without_marks, marked_readings(text, place))))
+
+
+def marked_readings(text: str, place: str) -> list[str]:
+    """`readings` that have a mark where an alternative without words was taken."""
     texts = [text]
     while any(matches := list(map(_ALTERNATIVES.search, texts))):
         parts = zip(texts, matches, strict=True)
         texts = list(dict.fromkeys(reading for part in parts for reading in _without_one_bracket(*part)))
         if len(texts) > MOST_READINGS:
             raise UserError(f"{place}: its alternatives make more than {MOST_READINGS:,} readings; leave some out")
-    return tuple(texts)
+    return texts
+
+
+_NO_WORD = "\0"
+
+
+def without_marks(text: str) -> str:
+    return " ".join(text.replace(_NO_WORD, "").split()) if _NO_WORD in text else text
 
 
 def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str]:
@@ -280,8 +293,25 @@ def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str
         yield text
         return
     for alternative in match[1].split("/"):
-        words = [word for word in alternative.split() if word != "@"]
+        words = [word for word in alternative.split() if word != "@"] or [_NO_WORD]
         yield " ".join([*text[: match.start()].split(), *words, *text[match.end() :].split()])
+
+
+def cheapest(references: Sequence[str], hypotheses: Sequence[str]) -> tuple[str, str]:
+    """The readings of a reference and of an output that sclite aligns at the least cost.
+
+    Of equal costs, sclite takes the pair with the fewest marks (`marked_readings`); of these, this is the first.
+    """
+    from rapidfuzz.distance import Levenshtein
+
+    words = {text: without_marks(text).lower().split() for text in (*references, *hypotheses)}
+
+    def cost(pair: tuple[str, str]) -> tuple[int, int]:
+        distance = Levenshtein.distance(*map(words.__getitem__, pair), weights=(3, 3, 4))
+        return distance, "".join(pair).count(_NO_WORD)
+
+    reference, hypothesis = min(product(references, hypotheses), key=cost)
+    return without_marks(reference), without_marks(hypothesis)
 
 
 class _Text:

@@ -21,6 +21,7 @@ from rescore.metrics.base import text_value
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from tests.conftest import Run
 
 STM = ";; a comment\ntalk A s1 0.00 1.00 hello there\ntalk A s2 1.00 2.00 <o,f0,male> good bye\n"
 CTM = "talk 1 0.00 0.30 hello\ntalk 1 0.40 0.30 there\ntalk 1 1.10 0.30 good\ntalk 1 1.50 0.30 bye\n"
@@ -35,7 +36,7 @@ def files(folder: Path, **texts: str) -> list[Path]:
 
 
 def wer(output: Path, reference: Path, normaliser: Normaliser | None = None) -> float:
-    lists = measured_recordings(str(output), str(reference))
+    (lists,) = measured_recordings([str(output)], str(reference))
     return text_value(ErrorRate(normaliser), lists, [nbest.hypotheses[0].text for nbest in lists])
 
 
@@ -116,6 +117,37 @@ def test_marks_of_stm_mean_what_they_mean_in_sclite(tmp_path: Path) -> None:
     assert resolved.words == ["so", "nice", "day", "see", "them", "all"] and len(resolved.times) == 6
 
 
+def test_words_go_to_the_segments_of_their_time(rescore: Run, tmp_path: Path) -> None:
+    """A CTM against an STM: each segment is aligned by itself, up to the word whose middle is at its end."""
+    stm = "talk a x-1 0 1 a b\ntalk a y 1 2 c\ntalk a x-1 2 3 IGNORE_TIME_SEGMENT_IN_SCORING\ntalk a y 3 4 d\n"
+    ctm = "TALK A 0.1 0.2 a\nTALK A 0.9 0.2 b\nTALK A 2.1 0.2 x\nTALK A 3.1 0.2 d\nTALK A 9 1 e\n"
+    output, reference = files(tmp_path, out__ctm=ctm, ref__stm=stm)
+    ((first, second, last),) = measured_recordings([str(output)], str(reference))
+    assert [first.id, second.id, last.id] == ["x.1-TALK-00001", "y-TALK-00002", "y-TALK-00004"]
+    pairs = [(nbest.hypotheses[0].text, *nbest.references) for nbest in (first, second, last)]
+    assert pairs == [("a", "a b"), ("b", "c"), ("d e", "d")]
+    (tmp_path / "out.txt").write_text("talk a b c d\n")
+    done = rescore("eval", "out.ctm", "out.txt", "--whole", "--ref", "ref.stm")
+    assert "out.txt: is no CTM: whole recordings are aligned" in done.stderr and done.stderr.count("\n") <= 3
+    assert "only 2 speakers" in rescore("eval", "out.ctm", "--whole", "--ref", "ref.stm", "--by-speaker").stderr
+
+
+def test_alternatives_of_a_ctm(rescore: Run, tmp_path: Path) -> None:
+    """Of the alternatives of output and reference the cheapest are measured; the first is the system's word."""
+    mark = "talk a * * <ALT"
+    ctm = (
+        f"{mark}_BEGIN>\ntalk a 0.1 0.1 one\n{mark}>\ntalk a 0.1 0.1 two\ntalk a 0.2 0.1 b\n{mark}_END>\n"
+        f"talk a 0.5 0.1 c\n{mark}_begin>\ntalk a 0.7 0.1 d\n{mark}>\n{mark}_end>\n"
+    )
+    output, reference = files(tmp_path, out=ctm, ref__stm="talk A x 0 1 { two / three } b { c / @ }\n")
+    assert wer(output, reference) == 0.0
+    assert read_recordings(output)["talk"].words == ["one", "c", "d"]
+    assert " 0.00 " in rescore("eval", "out", "--whole", "--ref", "ref.stm").stdout
+    output.write_text(ctm.replace(f"{mark}_end>\n", ""))
+    with pytest.raises(UserError, match="out: <ALT_BEGIN> without <ALT_END>"):
+        read_recordings(output)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_alternatives_of_long_recordings(seed: int, tmp_path: Path) -> None:
     """An output with any of the alternatives is right; there are too many combinations to try them all."""
@@ -171,7 +203,7 @@ def test_brackets_in_two_pieces_do_not_remove_the_words_between(ending: str, tmp
     lines = ["so [ we begin", *["ten words " * 5] * 12, "and we end ] now"]
     texts = {
         "txt": "\n".join(lines),
-        "stm": "".join(f"talk 1 s {at}.0 {at + 1}.0 {line}\n" for at, line in enumerate(lines)),
+        "stm": "".join(f"talk 1 s {3 * at}.0 {3 * at + 1}.0 {line}\n" for at, line in enumerate(lines)),
         "srt": "".join(f"{at}\n00:00:{at:02},000 --> 00:00:{at:02},900\n{line}\n\n" for at, line in enumerate(lines)),
         "ctm": "".join(
             f"talk 1 {3 * at + place / 20:.2f} 0.05 {word}\n"
@@ -184,8 +216,8 @@ def test_brackets_in_two_pieces_do_not_remove_the_words_between(ending: str, tmp
         ),
     }
     output, reference = files(tmp_path, **{f"talk__{ending}": texts[ending], "ref": texts["stm"]})
-    lists = measured_recordings(str(output), str(reference))
-    words = Normaliser(whisper_english=True)(lists[0].hypotheses[0].text)
+    (lists,) = measured_recordings([str(output)], str(reference))
+    words = [word for nbest in lists for word in Normaliser(whisper_english=True)(nbest.hypotheses[0].text)]
     assert words.count("10") + words.count("ten") >= 60
     assert wer(output, reference, Normaliser(whisper_english=True)) == 0.0
 

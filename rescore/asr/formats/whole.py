@@ -18,16 +18,27 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.asr.formats.contents import TRN, CtmWord, Times, ctm_word, cue_words, cues, kind_of
+from rescore.asr.formats.contents import TRN, CtmWord, Times, ctm_words, cue_words, cues, kind_of
 from rescore.errors import UserError
-from rescore.formats.references import readings
+from rescore.formats.references import cheapest, marked_readings, readings, without_marks
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import split_id, stem_of
 from rescore.formats.times import Span, spread
-from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
 log = logging.getLogger(__name__)
+
+
+class Segment(NamedTuple):
+    """A line of an STM."""
+
+    speaker: str
+    span: Span
+    text: str
+
+    @property
+    def is_scored(self) -> bool:
+        return "ignore_time_segment_in_scoring" not in self.text.lower()
 
 
 @dataclass(slots=True)
@@ -39,8 +50,10 @@ class Recording:
     """Start and end of each word, in seconds; empty if the file has none."""
     ends: list[int] = field(default_factory=list)
     """Number of words up to the end of each piece."""
-    unscored: list[Times] = field(default_factory=list)
-    """Segments of a reference that are not measured."""
+    segments: list[Segment] = field(default_factory=list)
+    """All segments of an STM, in their order; empty for other files."""
+    spoken: list[tuple[str, float]] = field(default_factory=list)
+    """The words of a CTM, alternatives as one word, with the middle of their time; empty for other files."""
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
@@ -79,6 +92,8 @@ class _Piece(NamedTuple):
     times: Sequence[Times] = ()
     channel: str = ""
     is_id: bool = False
+    segment: Segment | None = None
+    spoken: Sequence[tuple[str, float]] = ()
 
 
 class _File(NamedTuple):
@@ -116,7 +131,8 @@ def read_systems(paths: Sequence[str | Path], strict: bool = False) -> list[dict
     known = _Names({piece.name for pieces in every for piece in pieces if not piece.is_id})
     channels = [{(piece.name, piece.channel) for piece in pieces if piece.channel} for pieces in every]
     split = {name for pairs in channels for name, number in Counter(name for name, _ in pairs).items() if number > 1}
-    found = [_joined(files, known, split) for files in systems]
+    spelled: dict[str, str] = {}
+    found = [_joined(files, known, split, spelled) for files in systems]
     if empty := [path for path, recordings in zip(paths, found, strict=True) if not recordings]:
         raise UserError(
             f"{empty[0]}: no recording in it; give a file or a folder with CTM, STM, SRT, VTT, JSON, trn or text"
@@ -161,11 +177,12 @@ def _pieces(file: _File, others: _Names) -> list[_Piece]:
     return [piece._replace(name=piece.name.rpartition("-")[0], is_id=False) for piece in file.by_id]
 
 
-def _joined(files: Sequence[_File], known: _Names, split: Set[str]) -> dict[str, Recording]:
+def _joined(files: Sequence[_File], known: _Names, split: Set[str], spelled: dict[str, str]) -> dict[str, Recording]:
     """The recordings of a system.
 
     Args:
         known: the recordings that any system names. split: the recordings whose channels are recordings.
+        spelled: the first spelling of each name; case does not count, as in sclite.
     """
     where: dict[str, str] = {}
     recordings: dict[str, Recording] = {}
@@ -175,18 +192,15 @@ def _joined(files: Sequence[_File], known: _Names, split: Set[str]) -> dict[str,
             of_channel = f"{name}-{piece.channel}"
             if piece.channel and (name in split or of_channel in known):
                 name = of_channel
+            name = spelled.setdefault(name.lower(), name)
             if where.setdefault(name, file.place) != file.place:
                 raise UserError(f"{file.place}: recording {name} is in another file, too; give each recording once")
             recording = recordings.setdefault(name, Recording())
-            if [word.lower() for word in piece.words] == [_UNSCORED]:
-                recording.unscored += piece.times
-            else:
+            recording.segments += [piece.segment] if piece.segment else []
+            recording.spoken += piece.spoken
+            if not piece.segment or piece.segment.is_scored:
                 recording.add(piece.words, piece.times)
     return recordings
-
-
-_UNSCORED = "ignore_time_segment_in_scoring"
-"""The text of a segment of STM that sclite does not measure."""
 
 
 def _read_file(source: Source) -> _File:
@@ -208,8 +222,8 @@ def _read_file(source: Source) -> _File:
 
 def closest_readings(reference: Recording, heard: Recording) -> Recording:
     """A reference with the alternatives (`{ a / b }`) that are closest to an output, which may differ in each piece."""
-    texts = [readings(" ".join(reference.words[slice(*piece)]), "reference") for piece in reference.pieces]
-    longest = [max(each, key=lambda text: len(text.split())).lower().split() for each in texts]
+    texts = [marked_readings(" ".join(reference.words[slice(*piece)]), "reference") for piece in reference.pieces]
+    longest = [max(map(without_marks, each), key=lambda text: len(text.split())).lower().split() for each in texts]
     where: list[int] = []
     output = [word.lower() for word in heard.words]
     for change in Levenshtein.opcodes([word for words in longest for word in words], output):
@@ -218,44 +232,82 @@ def closest_readings(reference: Recording, heard: Recording) -> Recording:
         where += [change.dest_start] * (change.src_end - change.src_start) if change.tag == "delete" else []
     ends = [*where, len(output)]
     places = [ends[end] for end in accumulate(map(len, longest), initial=0)]
-    result = Recording(unscored=reference.unscored)
+    result = Recording()
     for piece, choice, span in zip(reference.pieces, texts, pairwise(places), strict=True):
-        words = Normaliser().closest(choice, " ".join(output[slice(*span)])).split()
+        words = cheapest(choice, [" ".join(output[slice(*span)])])[0].split()
         times = reference.times[slice(*piece)]
         result.add(words, spread(words, (times[0][0], times[-1][1])) if times and len(choice) > 1 else times)
     return result
 
 
-def measured_recordings(path: str, references: str, strict: bool = False) -> list[NbestList]:
-    """Each recording of the references as a list with one hypothesis; empty, with a warning, if the output lacks it."""
-    outputs, expected = read_systems([path, references], strict)
-    if unknown := sorted(outputs.keys() - expected.keys()):
+def measured_recordings(outputs: Sequence[str], references: str, strict: bool = False) -> list[list[NbestList]]:
+    """The recordings of each output as lists with one hypothesis; empty, with a warning, if the output lacks it.
+
+    If the references are STM and all outputs are CTM, each segment is a list, as sclite aligns it.
+    """
+    pairs = {path: read_systems([path, references], strict) for path in outputs}
+    others = [path for path, (heard, expected) in pairs.items() if not _is_timed(heard, expected)]
+    if 0 < len(others) < len(pairs):
+        log.warning("%s: is no CTM: whole recordings are aligned, not segments as sclite does", others[0])
+    return [list(_measured(path, references, pairs[path], bool(others))) for path in outputs]
+
+
+def _measured(path: str, references: str, pair: Sequence[Mapping[str, Recording]], whole: bool) -> Iterator[NbestList]:
+    heard, expected = pair
+    if unknown := sorted(heard.keys() - expected.keys()):
         raise UserError(f"{references}: no reference for recording {unknown[0]} of {path}")
-    if absent := sorted(expected.keys() - outputs.keys()):
+    if absent := sorted(expected.keys() - heard.keys()):
         log.warning(
             "%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], len(absent)
         )
-    lists = []
     for name, reference in expected.items():
-        heard = outputs.get(name, Recording())
-        if reference.unscored and heard.times:
-            heard = heard.without(reference.unscored)
-        elif reference.unscored and heard.words:
-            log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
-        texts = (closest_readings(reference, heard).text,)
-        lists.append(NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], texts, recording=name))
-    return lists
+        output = heard.get(name, Recording())
+        yield from [_aligned_whole(path, name, reference, output)] if whole else _segments(name, reference, output)
+
+
+def _is_timed(output: Mapping[str, Recording], reference: Mapping[str, Recording]) -> bool:
+    """Whether the output is CTM, and the reference STM."""
+    return all(one.segments for one in reference.values()) and all(
+        one.spoken or not one.words for one in output.values()
+    )
+
+
+def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
+    """The segments of a recording, each with the words in its time: up to the first word whose middle is after its end.
+
+    The last segment has all further words. An id begins with the speaker, as --by-speaker expects.
+    """
+    words: list[list[str]] = [[] for _ in reference.segments]
+    place = 0
+    for word, middle in heard.spoken:
+        while place + 1 < len(words) and middle >= reference.segments[place].span.end:
+            place += 1
+        words[place].append(word)
+    for number, (segment, output) in enumerate(zip(reference.segments, words, strict=True), 1):
+        if not segment.is_scored:
+            continue
+        identity = f"{re.sub('[-_]', '.', segment.speaker)}-{name}-{number:05}"
+        heard_text = " ".join(output)
+        choices = marked_readings(heard_text, identity) if any(" " in word for word in output) else [heard_text]
+        expected, text = cheapest(marked_readings(segment.text, identity), choices)
+        yield NbestList(identity, [Hypothesis(text, {FIRST_PASS: 0.0})], (expected,), recording=name)
+
+
+def _aligned_whole(path: str, name: str, reference: Recording, heard: Recording) -> NbestList:
+    unscored = [segment.span for segment in reference.segments if not segment.is_scored]
+    if unscored and heard.times:
+        heard = heard.without(unscored)
+    elif unscored and heard.words:
+        log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
+    texts = (closest_readings(reference, heard).text,)
+    return NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], texts, recording=name)
 
 
 def _ctm(source: Source) -> Iterator[_Piece]:
     """`recording channel start duration word [confidence]`."""
-    pieces: dict[tuple[str, str], list[CtmWord]] = {}
-    for place, line in source.filled():
-        word = ctm_word(line, place)
-        if word is None:
-            continue
-        key = word.cells[0], word.cells[1]
-        waiting = pieces.setdefault(key, [])
+    pieces: dict[tuple[str, ...], list[CtmWord]] = {}
+    for word in ctm_words(source):
+        waiting = pieces.setdefault(tuple(word.cells[:2]), [])
         if waiting and not word.goes_on(waiting[-1].end, len(waiting)):
             yield _ctm_piece(waiting)
             waiting.clear()
@@ -263,12 +315,19 @@ def _ctm(source: Source) -> Iterator[_Piece]:
     yield from map(_ctm_piece, pieces.values())
 
 
-def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
-    name, channel = words[0].cells[:2]
-    return _Piece(name, [word.word for word in words], [(word.start, word.end) for word in words], channel)
+def _ctm_piece(group: Sequence[CtmWord]) -> _Piece:
+    """Of alternatives, the first are the words of the piece."""
+    name, channel = group[0].cells[:2]
+    words: list[str] = []
+    times: list[Times] = []
+    for each in group:
+        first = readings(each.word, name)[0].split() if " " in each.word else [each.word]
+        words += first
+        times += spread(first, (each.start, each.end)) if " " in each.word else [(each.start, each.end)]
+    return _Piece(name, words, times, channel.upper(), spoken=[(each.word, each.middle) for each in group])
 
 
-_STM = re.compile(r"(\S+) (\S+) \S+ (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
+_STM = re.compile(r"(\S+) (\S+) (\S+) (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
 
 
 def _stm(source: Source) -> list[_Piece]:
@@ -280,8 +339,10 @@ def _stm(source: Source) -> list[_Piece]:
         match = _STM.fullmatch(" ".join(line.split()))
         if match is None:
             raise UserError(f"{place}: not stm: expected `file channel speaker start end text`")
-        words, span = (match[5] or "").split(), Span.read(match[3], match[4], place)
-        segments.append((span.start, _Piece(match[1], words, spread(words, span), match[2])))
+        words, span = (match[6] or "").split(), Span.read(match[4], match[5], place)
+        segment = Segment(match[3], span, " ".join(words))
+        piece = _Piece(match[1], words, spread(words, span), match[2].upper(), segment=segment)
+        segments.append((span.start, piece))
     return [piece for _, piece in sorted(segments, key=lambda segment: segment[0])]
 
 
