@@ -24,6 +24,7 @@ from rescore.formats.text import (
     has_entities,
     identity_of,
     split_id,
+    split_trn,
     undo_entities,
     undo_marks,
 )
@@ -232,24 +233,23 @@ def _trn_texts(lines: Sequence[str], path: str) -> dict[str, tuple[str, ...]] | 
     """Texts by id; `;;` begins a comment. None if a line does not end in an id in brackets, or without texts."""
     texts: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(lines, 1):
-        line = line.strip()
-        if not line or line.startswith(";;"):
+        if not line.strip() or line.lstrip().startswith(";;"):
             continue
-        match = _TRN.fullmatch(line)
-        if match is None:
+        parts = split_trn(line)
+        if parts is None:
             return None
-        add_once(texts, match[2], (match[1].strip(),), f"{path}: line {number}")
+        add_once(texts, parts[1], (parts[0].strip(),), f"{path}: line {number}")
     return texts or None
 
 
-_TRN = re.compile(r"(|.*\s)\(([^() \t]+)\)")
-_STM = re.compile(r"\s*\S+\s+\S+\s+\S+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?(?:\s.*)?")
+STM = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S+)\s+(\d+(?:\.\d+)?)\s+(\d+(?:\.\d+)?)(?:\s+<[^>]*>(?=\s|$))?((?:\s.*)?)")
+"""A segment of a recording: file, channel, speaker, start, end, and a text."""
 
 
 def is_stm(lines: Sequence[str]) -> bool:
-    """Whether the lines are segments of recordings: file, channel, speaker, start, end, and a text."""
+    """Whether the lines are those of an STM."""
     filled = [line for line in lines if line.strip() and not line.startswith(";;")]
-    return bool(filled) and all(map(_STM.fullmatch, filled))
+    return bool(filled) and all(map(STM.fullmatch, filled))
 
 
 MOST_READINGS = 1024
@@ -270,14 +270,14 @@ def readings(text: str, place: str) -> tuple[str, ...]:
 
 
 def marked_readings(text: str, place: str) -> list[str]:
-    """`readings` that have a mark where an alternative without words was taken."""
+    """`readings` with a mark for each alternative without words; the fewest come first, as sclite prefers them."""
     texts = [text]
     while any(matches := list(map(_ALTERNATIVES.search, texts))):
         parts = zip(texts, matches, strict=True)
         texts = list(dict.fromkeys(reading for part in parts for reading in _without_one_bracket(*part)))
         if len(texts) > MOST_READINGS:
             raise UserError(f"{place}: its alternatives make more than {MOST_READINGS:,} readings; leave some out")
-    return texts
+    return sorted(texts, key=lambda text: text.count(_NO_WORD))
 
 
 _NO_WORD = "\0"
@@ -298,10 +298,7 @@ def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str
 
 
 def cheapest(references: Sequence[str], hypotheses: Sequence[str]) -> tuple[str, str]:
-    """The readings of a reference and of an output that sclite aligns at the least cost.
-
-    Of equal costs, sclite takes the pair with the fewest marks (`marked_readings`); of these, this is the first.
-    """
+    """The readings of a reference and of an output that sclite aligns at the least cost, and with the fewest marks."""
     from rapidfuzz.distance import Levenshtein
 
     words = {text: without_marks(text).lower().split() for text in (*references, *hypotheses)}
@@ -336,7 +333,13 @@ def read_best(source: Source, files: Sequence[TextFile], allow_missing: bool = F
     hypotheses = _with_ids(output, files[0]) or output.numbered_texts()
     _check_left_out(files, list(hypotheses), f"text in {output.path}", "an output", allow_missing)
     texts = read_references(files, list(hypotheses))
-    return [replace(nbest, references=texts[nbest.id]) for nbest in best_lists(hypotheses)]
+    lists = [replace(nbest, references=texts[nbest.id]) for nbest in best_lists(hypotheses)]
+    for nbest in lists if output.by_id is not None else ():  # alternatives of trn
+        (hypothesis,) = nbest.hypotheses
+        if "{" in hypothesis.text:
+            choices = marked_readings(hypothesis.text, f"{output.path}: utterance {nbest.id}")
+            nbest.hypotheses = [replace(hypothesis, text=cheapest(nbest.references, choices)[1])]
+    return lists
 
 
 def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
@@ -345,10 +348,6 @@ def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
         NbestList(name, [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})])
         for name, (text,) in texts.items()
     ]
-
-
-_MARKED = re.compile(r"[\w.][-_]\w|\d")
-"""A mark of ids, which ordinary words lack: a hyphen or underscore between letters, or a digit."""
 
 
 def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ...]] | None:
@@ -362,8 +361,7 @@ def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ..
         return output.kaldi_texts()
     shared = names.intersection(references.first)
     if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
-        words = {word for file in (output, references) for line in file.lines for word in split_id(line)[1].split()}
-        if all(_MARKED.search(name) for name in names) and not names & words:
+        if begin_with_ids(output.lines, references.lines):
             return output.kaldi_texts()
         raise UserError(
             f"{output.path}: its lines and those of {references.path} begin with the same words ({output.first[0]}), "

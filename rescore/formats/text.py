@@ -150,10 +150,33 @@ def are_numbers(ids: Sequence[str]) -> bool:
     return list(ids) == [str(number) for number in range(int(ids[0]), int(ids[0]) + len(ids))]
 
 
-def begin_with_ids(lines: Sequence[str]) -> bool:
-    """Whether all lines begin with different words that contain a digit, as ids do."""
+def begin_with_ids(lines: Sequence[str], beside: Sequence[str] = ()) -> bool:
+    """Whether all lines begin with different words that look like ids, which have a digit.
+
+    Args:
+        beside: another text. If most of the words begin its lines, too, a hyphen or underscore within a word is as good
+            as a digit, and no id is among the further words of both texts.
+    """
     first = first_words(lines)
-    return len(set(first)) == len(first) > 0 and all(set(word) & set("0123456789") for word in first)
+    is_id = _WITH_DIGIT
+    if 2 * len({*first}.intersection(first_words(beside))) > len(first) > 1:
+        is_id = _WITH_MARK
+        if not {*first}.isdisjoint(word for line in (*lines, *beside) for word in split_id(line)[1].split()):
+            return False
+    return len(set(first)) == len(first) > 0 and all(map(is_id.search, first))
+
+
+_WITH_DIGIT = re.compile("[0-9]")
+_WITH_MARK = re.compile(r"[\w.][-_]\w|\d")
+
+
+def split_trn(line: str) -> tuple[str, str] | None:
+    """Text and id of a line of trn; None if no id in brackets is at its end."""
+    match = _TRN.search(line)
+    return (line[: match.start()], match[1]) if match else None
+
+
+_TRN = re.compile(r"(?:^|\s)\(([^\s()]+)\)\s*$")
 
 
 def first_words(lines: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescore import formats
 from rescore.asr.formats.whole import measured_recordings
 from rescore.metrics import list_statistics
 from rescore.metrics.wer import ErrorRate
@@ -19,13 +20,17 @@ WORDS = ["a", "b", "c", "D", "e-f", "it's", "7"]
 
 def counts_of(output: Path, reference: Path) -> list[int]:
     """Words of the reference, substitutions, deletions and insertions."""
-    (lists,) = measured_recordings([str(output)], str(reference))
+    if output.suffix == ".trn":
+        lists = formats.read_output(str(output), str(reference))
+    else:
+        (lists,) = measured_recordings([str(output)], str(reference))
     sums = np.concatenate(list_statistics(ErrorRate(), lists)).sum(axis=0).tolist()
     return [sums[3], *sums[:3]]
 
 
 def sclite_counts(output: Path, reference: Path) -> list[int]:
-    command = [sclite(), "-r", reference, "stm", "-h", output, "ctm", "-o", "rsum", "stdout"]
+    kinds = [path.suffix[1:] for path in (reference, output)]
+    command = [sclite(), "-r", reference, kinds[0], "-h", output, kinds[1], "-i", "rm", "-o", "rsum", "stdout"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     row = re.search(r"\| Sum .*", text)
     assert row, text
@@ -100,3 +105,19 @@ def test_counts_of_ctm_against_stm_are_sclites(share: float, tmp_path: Path) -> 
         if counts[0] != counts[1]:
             different[seed] = counts
     assert not different
+
+
+@pytest.mark.tools
+def test_counts_of_trn_with_alternatives_are_sclites(tmp_path: Path) -> None:
+    """Alternatives in the reference and in the output."""
+    draw = Draw(0)
+    references, outputs = [], []
+    for number in range(300):
+        spoken = ["a", *draw.words()]
+        heard = [str(draw.random.choice(WORDS)) if draw.random.random() < 0.2 else word for word in spoken]
+        references.append(f"{draw.with_alternatives(spoken, 0.2)} (s-{number})\n")
+        outputs.append(f"{draw.with_alternatives(heard, 0.2)} (S-{number})\n")
+    output, reference = tmp_path / "out.trn", tmp_path / "ref.trn"
+    output.write_text("".join(outputs))
+    reference.write_text("".join(references))
+    assert counts_of(output, reference) == sclite_counts(output, reference)

@@ -129,6 +129,11 @@ def test_words_go_to_the_segments_of_their_time(rescore: Run, tmp_path: Path) ->
     (tmp_path / "out.txt").write_text("talk a b c d\n")
     done = rescore("eval", "out.ctm", "out.txt", "--whole", "--ref", "ref.stm")
     assert "out.txt: is no CTM: whole recordings are aligned" in done.stderr and done.stderr.count("\n") <= 3
+    (tmp_path / "two.ctm").write_text("talk A 0.1 0.2 a\ntalk A 0.5 0.2 b\n")
+    reference.write_text(stm.replace("a b", "a { b / @ }"))
+    for pair in (["out.ctm", "two.ctm"], ["out.txt", "two.ctm"]):  # outputs that are close to different readings
+        done = rescore("eval", *pair, "--whole", "--ref", "ref.stm")
+        assert done.returncode == 0 and "two.ctm" in done.stdout, done.stderr
     assert "only 2 speakers" in rescore("eval", "out.ctm", "--whole", "--ref", "ref.stm", "--by-speaker").stderr
 
 

@@ -18,11 +18,11 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.asr.formats.contents import TRN, CtmWord, Times, ctm_words, cue_words, cues, kind_of
+from rescore.asr.formats.contents import CtmWord, Times, ctm_words, cue_words, cues, kind_of
 from rescore.errors import UserError
-from rescore.formats.references import cheapest, marked_readings, readings, without_marks
+from rescore.formats.references import STM, cheapest, marked_readings, readings, without_marks
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import split_id, stem_of
+from rescore.formats.text import split_id, split_trn, stem_of
 from rescore.formats.times import Span, spread
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
@@ -210,8 +210,7 @@ def _read_file(source: Source) -> _File:
     lines = [line for _, line in source.filled() if not (kind == "trn" and line.startswith(";;"))]
     texts = [_Piece(stem, line.split()) for line in lines] or [_Piece(stem, [])]
     if kind == "trn":
-        matches = [(line, match) for line in lines if (match := TRN.search(line))]
-        by_id = [_Piece(match[1], line[: match.start()].split(), is_id=True) for line, match in matches]
+        by_id = [_Piece(found[1], found[0].split(), is_id=True) for found in map(split_trn, lines) if found]
         is_trn = len(lines) == len(by_id) and (len(lines) > 1 or ".trn" in source.path.name)
         return _File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
     by_id = [_Piece(name, text.split(), is_id=True) for name, text in map(split_id, lines)]
@@ -289,8 +288,9 @@ def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[Nbe
         identity = f"{re.sub('[-_]', '.', segment.speaker)}-{name}-{number:05}"
         heard_text = " ".join(output)
         choices = marked_readings(heard_text, identity) if any(" " in word for word in output) else [heard_text]
-        expected, text = cheapest(marked_readings(segment.text, identity), choices)
-        yield NbestList(identity, [Hypothesis(text, {FIRST_PASS: 0.0})], (expected,), recording=name)
+        references = readings(segment.text, identity)
+        text = cheapest(marked_readings(segment.text, identity), choices)[1]
+        yield NbestList(identity, [Hypothesis(text, {FIRST_PASS: 0.0})], references, recording=name)
 
 
 def _aligned_whole(path: str, name: str, reference: Recording, heard: Recording) -> NbestList:
@@ -327,19 +327,16 @@ def _ctm_piece(group: Sequence[CtmWord]) -> _Piece:
     return _Piece(name, words, times, channel.upper(), spoken=[(each.word, each.middle) for each in group])
 
 
-_STM = re.compile(r"(\S+) (\S+) (\S+) (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
-
-
 def _stm(source: Source) -> list[_Piece]:
     """The words of a segment share its time by letters; segments are sorted by their start."""
     segments: list[tuple[float, _Piece]] = []
     for place, line in source.filled():
         if line.startswith(";;"):
             continue
-        match = _STM.fullmatch(" ".join(line.split()))
+        match = STM.fullmatch(line)
         if match is None:
             raise UserError(f"{place}: not stm: expected `file channel speaker start end text`")
-        words, span = (match[6] or "").split(), Span.read(match[4], match[5], place)
+        words, span = match[6].split(), Span.read(match[4], match[5], place)
         segment = Segment(match[3], span, " ".join(words))
         piece = _Piece(match[1], words, spread(words, span), match[2].upper(), segment=segment)
         segments.append((span.start, piece))
