@@ -25,19 +25,14 @@ def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lis
     ending = Path(path).suffix
     if ending == ".stm":
         raise UserError(f"{path}: stm is not written; write .trn, or .ctm with the times of words")
-    lists = list(lists)
-    recordings = {nbest.id: _place(path, segments, nbest).recording for nbest in lists}
-    timed = {recordings[nbest.id] for nbest in lists if any(hypothesis.times for hypothesis in nbest.hypotheses)}
-    for nbest in lists if ending in TIMED and not segments else ():
-        if recordings[nbest.id] not in timed and any(hypothesis.text.split() for hypothesis in nbest.hypotheses):
-            raise _no_times(path, nbest.id)
-
-
-def _no_times(path: str, name: str) -> UserError:
-    return UserError(
-        f"{path}: utterance {name}: its recording has no times of words; Whisper's, Vosk's, Azure's, Google's and "
-        "sherpa's JSON may have them, or give --segments FILE, or write .trn"
-    )
+    places = [(nbest, _place(path, segments, nbest)) for nbest in lists]
+    timed = {at.recording for nbest, at in places if any(hypothesis.times for hypothesis in nbest.hypotheses)}
+    for nbest, at in places if ending in TIMED and not segments else ():
+        if at.recording not in timed and any(hypothesis.text.split() for hypothesis in nbest.hypotheses):
+            raise UserError(
+                f"{path}: utterance {nbest.id}: its recording has no times of words; Whisper's, Vosk's, Azure's, "
+                "Google's and sherpa's JSON may have them, or give --segments FILE, or write .trn"
+            )
 
 
 def _place(path: str, segments: Mapping[str, RecordingSegment] | None, nbest: NbestList) -> RecordingSegment:
@@ -45,11 +40,10 @@ def _place(path: str, segments: Mapping[str, RecordingSegment] | None, nbest: Nb
     ending = Path(path).suffix
     if ending not in (".txt", *TIMED):
         checked_id(nbest, path, "()" if ending == ".trn" else "")
-    if ending in TIMED and segments is not None and nbest.id not in segments:
+    if ending not in TIMED or segments is None:
+        segments = {nbest.id: RecordingSegment(nbest.recording or nbest.id, 0.0, None)}
+    if (at := segments.get(nbest.id)) is None:
         raise UserError(f"{path}: no segment for utterance {nbest.id}")
-    at = (
-        segments[nbest.id] if segments and ending in TIMED else RecordingSegment(nbest.recording or nbest.id, 0.0, None)
-    )
     if ending == ".ctm" and len(at.recording.split()) != 1:
         raise UserError(f"{path}: a CTM cannot hold the name {at.recording!r}, which has blanks; give --segments FILE")
     return at
@@ -77,8 +71,8 @@ class BestWriter:
         """The recording of the list before, and the start of its last word."""
         self._end: float | None = None
         """The end of the last word; None where no time of the recording is known."""
-        self._waiting: list[tuple[str, str, list[_Word]]] = []
-        """A text with its id and words, and texts behind it without times: these depend on the times that follow."""
+        self._waiting: list[tuple[NbestList, str, list[_Word]]] = []
+        """A list with its text and words, and lists behind it without times: these depend on the times that follow."""
         self._timeless: list[str] = []
         check(path, segments)
         if self._ending == ".vtt":
@@ -89,7 +83,7 @@ class BestWriter:
         at = _place(self._path, self._segments, nbest)
         text = " ".join(text.split())
         if self._ending in TIMED:
-            self._add(nbest, text, at)
+            self._keep(nbest, text, at)
         elif self._ending == ".txt":
             self._file.write(f"{text}\n")
         elif self._ending == ".trn":
@@ -106,7 +100,7 @@ class BestWriter:
                 *(self._path, counted(len(self._timeless), "utterance"), self._timeless[0]),
             )
 
-    def _add(self, nbest: NbestList, text: str, at: RecordingSegment) -> None:
+    def _keep(self, nbest: NbestList, text: str, at: RecordingSegment) -> None:
         words = _aligned(nbest, text, at.start)
         starts = [span[0] for _, span in words if span]
         if at.recording != self._recording:
@@ -117,7 +111,7 @@ class BestWriter:
         elif starts and not self._segments:
             self._write_times(starts[0], list(takewhile(lambda word: word[1] is None, words)))
         self._timeless += [nbest.id] if words and not starts else []
-        self._waiting.append((nbest.id, text, words))
+        self._waiting.append((nbest, text, words))
         if self._segments:
             self._end = at.start
             self._write_times(at.end)
@@ -125,8 +119,8 @@ class BestWriter:
     def _write_times(self, stop: float | None, following: Sequence[_Word] = ()) -> None:
         """Write the texts that are kept; they share the time before `stop`, if it is known, with words that follow."""
         every = [word for _, _, words in self._waiting for word in words] + list(following)
-        if every and self._end is None and stop is None and not any(span for _, span in every):
-            raise _no_times(self._path, self._waiting[0][0])
+        if self._end is None and stop is None:
+            check(self._path, self._segments, [nbest for nbest, _, _ in self._waiting])
         times = iter(_filled(every, self._end, stop))
         for _, text, kept in self._waiting:
             if words := list(islice(times, len(kept))):
@@ -185,12 +179,9 @@ def word_times(nbest: NbestList, text: str) -> list[tuple[str, float, float]] | 
     aligned with the text. Words that replace others share their time by letters; an inserted word gets the time between
     its neighbours.
     """
-    times = [time for hypothesis in nbest.hypotheses for time in hypothesis.times]
-    if not times:
-        return None
     words = _aligned(nbest, text)
-    known = [span for _, span in words if span] or times[:1]
-    return [(word, *span) for word, span in _filled(words, known[0][0], known[-1][1])]
+    known = [span for _, span in words if span] or [time for each in nbest.hypotheses for time in each.times[:1]]
+    return [(word, *span) for word, span in _filled(words, known[0][0], known[-1][1])] if known else None
 
 
 def _aligned(nbest: NbestList, text: str, at: float = 0.0) -> list[_Word]:
@@ -201,10 +192,8 @@ def _aligned(nbest: NbestList, text: str, at: float = 0.0) -> list[_Word]:
         return [(word, None) for word in new]
     same = (hypothesis for hypothesis in timed if " ".join(hypothesis.text.split()) == text)
     source = next(same, None) or max(timed, key=lambda hypothesis: hypothesis.scores.get(FIRST_PASS, 0.0))
-    old, times = (
-        [piece.strip() for piece in timed_pieces(source.text)],
-        [(at + start, at + end) for start, end in source.times],
-    )
+    old = [piece.strip() for piece in timed_pieces(source.text)]
+    times = [(at + start, at + end) for start, end in source.times]
     words: list[_Word] = []
     for kind, first, last, begin, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         spans: Sequence[Times | None] = times[first:last] if kind == "equal" else [None] * (end - begin)
