@@ -13,7 +13,7 @@ from rescore.metrics.significance import PairedTest
 from rescore.nbest import WORDS, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import expand, score, tune
-from rescore.plan import Load, Plan, resolve
+from rescore.plan import Load, Plan, check, resolve
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry
 from rescore.scoring import OnProgress
@@ -39,11 +39,12 @@ def compare(
     Args:
         specs: the names of the loaded models, as in `resolve`.
     """
+    config = check(replace(config, dev=config.dev or "dev"))
     warn_of_overlap(lists, dev)
     plan = resolve(config, lists, dev, load, specs)
     lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
     entries = _entries(lists, dev, plan, replace(config, expanding=OptionValues()), progress)
-    names = source, config.dev or "dev"
+    names = source, str(config.dev)
     return comparison.compare(plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:])
 
 

@@ -453,28 +453,30 @@ def test_sizes_inside_a_configuration_have_limits(tmp_path: Path) -> None:
 
 
 def test_options_of_metrics_and_of_expansions() -> None:
-    config = border.config_of("bleu", tokenise="char", drop_punctuation=True, recombine=5)
+    config = border.config_of("tune", "bleu", tokenise="char", drop_punctuation=True, recombine=5)
     assert config.measuring.values["tokenise"] == "char" and config.measuring.values["normaliser"].drop_punctuation
     assert config.expanding.values == {"recombine": 5}
     with pytest.raises(rescore.UserError, match="tokenize is not an option; did you mean tokenise"):
-        border.config_of("bleu", tokenize="char")
+        border.config_of("tune", "bleu", tokenize="char")
 
 
 def test_a_call_takes_fields_by_their_own_names() -> None:
     """Fields of `RunConfig` that arguments fill may be given, too; options are added to those of a field."""
-    before = border.config_of(nfkc=True, recombine=5)
+    before = border.config_of("compare", nfkc=True, recombine=5)
     config = border.config_of(
+        "compare",
         metrics=("cer",),
         decide="mbr",
         measuring=before.measuring,
         expanding=before.expanding,
         split_hyphens=True,
+        respell=3,
         lexicon="words",
     )
     assert config.metrics == ("cer",) and config.decide == "mbr"
     normaliser = config.measuring.values["normaliser"]
     assert normaliser.nfkc and normaliser.split_hyphens
-    assert config.expanding.values == {"recombine": 5, "lexicon": "words"}
+    assert config.expanding.values == {"recombine": 5, "respell": 3, "lexicon": "words"}
 
 
 def test_tuning_has_one_road() -> None:

@@ -18,7 +18,7 @@ class Analysis(options.Lists):
     )
 
 
-@options.command("analyse", config=options.config(options.MEASURES))
+@options.command("analyse", config=options.config("analyse"))
 def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inputs: options.InputOptions) -> None:
     """Show whether rescoring helps and where it differs from the first pass. The lists need references.
 

@@ -53,7 +53,7 @@ class TestOptions(Declared):
         return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker)
 
 
-@options.command("eval", config=options.config(options.MEASURES))
+@options.command("eval", config=options.config("eval"))
 def command(own: Evaluation, config: RunConfig, significance: TestOptions, inputs: options.InputOptions) -> None:
     """Measure N-best lists (first pass and oracle) or 1-best texts (Kaldi text, trn, plain lines): WER, CER or BLEU.
 

@@ -70,18 +70,7 @@ class RunOutputs(options.RerankedOutputs):
                 file.write(content)
 
 
-@options.command(
-    "run",
-    config=options.config(
-        options.MODELS,
-        options.WEIGHTS,
-        options.TUNING,
-        options.EXPANSION,
-        options.SYSTEMS,
-        options.DECISION,
-        options.MEASURES,
-    ),
-)
+@options.command("run", config=options.config("run"))
 def command(
     own: options.Lists,
     lms: options.LanguageModelOptions,

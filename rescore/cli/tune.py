@@ -42,9 +42,7 @@ class TunedColumns(options.Lists):
     curve: str | None = option(None, "Write the metric at each weight as CSV.", metavar="FILE", writes="stdout")
 
 
-@options.command(
-    "tune", config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine"))
-)
+@options.command("tune", config=options.config("tune"))
 def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) -> None:
     """Tune the weights for the best WER, CER or BLEU on lists with LM scores and references.
 
