@@ -17,6 +17,7 @@ from rescore.errors import UserError, counted
 from rescore.formats.records import records_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
+    MARKED_ID,
     add_once,
     are_numbers,
     begin_with_ids,
@@ -266,25 +267,19 @@ def readings(text: str, place: str) -> tuple[str, ...]:
         >>> readings("a { b /@ } c", "ref.trn")
         ('a b c', 'a c')
     """
-    return tuple(dict.fromkeys(map(without_marks, marked_readings(text, place))))
-
-
-def marked_readings(text: str, place: str) -> list[str]:
-    """`readings` with a mark for each alternative without words; the fewest come first, as sclite prefers them."""
     texts = [text]
     while any(matches := list(map(_ALTERNATIVES.search, texts))):
         parts = zip(texts, matches, strict=True)
         texts = list(dict.fromkeys(reading for part in parts for reading in _without_one_bracket(*part)))
         if len(texts) > MOST_READINGS:
             raise UserError(f"{place}: its alternatives make more than {MOST_READINGS:,} readings; leave some out")
-    return sorted(texts, key=lambda text: text.count(_NO_WORD))
+    # Of equally close readings, sclite takes the one with the fewest alternatives without words.
+    texts.sort(key=lambda text: text.count(_NOTHING))
+    return tuple(dict.fromkeys(" ".join(text.split()) if _NOTHING in text else text for text in texts))
 
 
-_NO_WORD = "\0"
-
-
-def without_marks(text: str) -> str:
-    return " ".join(text.replace(_NO_WORD, "").split()) if _NO_WORD in text else text
+_NOTHING = "\x1f"
+"""A blank, for `str.split`, in the place of an alternative without words."""
 
 
 def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str]:
@@ -293,22 +288,18 @@ def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str
         yield text
         return
     for alternative in match[1].split("/"):
-        words = [word for word in alternative.split() if word != "@"] or [_NO_WORD]
-        yield " ".join([*text[: match.start()].split(), *words, *text[match.end() :].split()])
+        words = " ".join(word for word in alternative.split() if word != "@") or _NOTHING
+        yield f"{text[: match.start()].rstrip(' ')} {words} {text[match.end() :].lstrip(' ')}".strip(" ")
 
 
 def cheapest(references: Sequence[str], hypotheses: Sequence[str]) -> tuple[str, str]:
-    """The readings of a reference and of an output that sclite aligns at the least cost, and with the fewest marks."""
+    """The readings of a reference and of an output that sclite aligns at the least cost, the first of equals."""
     from rapidfuzz.distance import Levenshtein
 
-    words = {text: without_marks(text).lower().split() for text in (*references, *hypotheses)}
+    def cost(pair: tuple[str, ...]) -> int:
+        return Levenshtein.distance(*(text.lower().split() for text in pair), weights=(3, 3, 4))
 
-    def cost(pair: tuple[str, str]) -> tuple[int, int]:
-        distance = Levenshtein.distance(*map(words.__getitem__, pair), weights=(3, 3, 4))
-        return distance, "".join(pair).count(_NO_WORD)
-
-    reference, hypothesis = min(product(references, hypotheses), key=cost)
-    return without_marks(reference), without_marks(hypothesis)
+    return min(product(references, hypotheses), key=cost)
 
 
 class _Text:
@@ -336,9 +327,8 @@ def read_best(source: Source, files: Sequence[TextFile], allow_missing: bool = F
     lists = [replace(nbest, references=texts[nbest.id]) for nbest in best_lists(hypotheses)]
     for nbest in lists if output.by_id is not None else ():  # alternatives of trn
         (hypothesis,) = nbest.hypotheses
-        if "{" in hypothesis.text:
-            choices = marked_readings(hypothesis.text, f"{output.path}: utterance {nbest.id}")
-            nbest.hypotheses = [replace(hypothesis, text=cheapest(nbest.references, choices)[1])]
+        choices = readings(hypothesis.text, f"{output.path}: utterance {nbest.id}")
+        nbest.hypotheses = [replace(hypothesis, text=cheapest(nbest.references, choices)[1])]
     return lists
 
 
@@ -361,7 +351,8 @@ def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ..
         return output.kaldi_texts()
     shared = names.intersection(references.first)
     if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
-        if begin_with_ids(output.lines, references.lines):
+        words = {word for file in (output, references) for line in file.lines for word in split_id(line)[1].split()}
+        if begin_with_ids(output.lines, MARKED_ID) and not names & words:
             return output.kaldi_texts()
         raise UserError(
             f"{output.path}: its lines and those of {references.path} begin with the same words ({output.first[0]}), "

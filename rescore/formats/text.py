@@ -150,24 +150,14 @@ def are_numbers(ids: Sequence[str]) -> bool:
     return list(ids) == [str(number) for number in range(int(ids[0]), int(ids[0]) + len(ids))]
 
 
-def begin_with_ids(lines: Sequence[str], beside: Sequence[str] = ()) -> bool:
-    """Whether all lines begin with different words that look like ids, which have a digit.
+MARKED_ID = r"[\w.][-_]\w|\d"
+"""What an id has and most words lack: a hyphen or underscore between letters, or a digit."""
 
-    Args:
-        beside: another text. If most of the words begin its lines, too, a hyphen or underscore within a word is as good
-            as a digit, and no id is among the further words of both texts.
-    """
+
+def begin_with_ids(lines: Sequence[str], mark: str = "[0-9]") -> bool:
+    """Whether all lines begin with different words that look like ids: each has a mark, a digit if nothing else."""
     first = first_words(lines)
-    is_id = _WITH_DIGIT
-    if 2 * len({*first}.intersection(first_words(beside))) > len(first) > 1:
-        is_id = _WITH_MARK
-        if not {*first}.isdisjoint(word for line in (*lines, *beside) for word in split_id(line)[1].split()):
-            return False
-    return len(set(first)) == len(first) > 0 and all(map(is_id.search, first))
-
-
-_WITH_DIGIT = re.compile("[0-9]")
-_WITH_MARK = re.compile(r"[\w.][-_]\w|\d")
+    return len(set(first)) == len(first) > 0 and all(re.search(mark, word) for word in first)
 
 
 def split_trn(line: str) -> tuple[str, str] | None:

@@ -123,7 +123,7 @@ def test_words_go_to_the_segments_of_their_time(rescore: Run, tmp_path: Path) ->
     ctm = "TALK A 0.1 0.2 a\nTALK A 0.9 0.2 b\nTALK A 2.1 0.2 x\nTALK A 3.1 0.2 d\nTALK A 9 1 e\n"
     output, reference = files(tmp_path, out__ctm=ctm, ref__stm=stm)
     ((first, second, last),) = measured_recordings([str(output)], str(reference))
-    assert [first.id, second.id, last.id] == ["x.1-TALK-00001", "y-TALK-00002", "y-TALK-00004"]
+    assert [first.id, second.id, last.id] == ["x.1-talk-00001", "y-talk-00002", "y-talk-00004"]
     pairs = [(nbest.hypotheses[0].text, *nbest.references) for nbest in (first, second, last)]
     assert pairs == [("a", "a b"), ("b", "c"), ("d e", "d")]
     (tmp_path / "out.txt").write_text("talk a b c d\n")

@@ -20,7 +20,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore import formats
 from rescore.asr.formats.contents import CtmWord, Times, ctm_words, cue_words, cues, kind_of
 from rescore.errors import UserError
-from rescore.formats.references import STM, cheapest, marked_readings, readings, without_marks
+from rescore.formats.references import STM, cheapest, readings
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import split_id, split_trn, stem_of
 from rescore.formats.times import Span, spread
@@ -221,8 +221,8 @@ def _read_file(source: Source) -> _File:
 
 def closest_readings(reference: Recording, heard: Recording) -> Recording:
     """A reference with the alternatives (`{ a / b }`) that are closest to an output, which may differ in each piece."""
-    texts = [marked_readings(" ".join(reference.words[slice(*piece)]), "reference") for piece in reference.pieces]
-    longest = [max(map(without_marks, each), key=lambda text: len(text.split())).lower().split() for each in texts]
+    texts = [readings(" ".join(reference.words[slice(*piece)]), "reference") for piece in reference.pieces]
+    longest = [max(each, key=lambda text: len(text.split())).lower().split() for each in texts]
     where: list[int] = []
     output = [word.lower() for word in heard.words]
     for change in Levenshtein.opcodes([word for words in longest for word in words], output):
@@ -244,31 +244,26 @@ def measured_recordings(outputs: Sequence[str], references: str, strict: bool = 
 
     If the references are STM and all outputs are CTM, each segment is a list, as sclite aligns it.
     """
-    pairs = {path: read_systems([path, references], strict) for path in outputs}
-    others = [path for path, (heard, expected) in pairs.items() if not _is_timed(heard, expected)]
-    if 0 < len(others) < len(pairs):
-        log.warning("%s: is no CTM: whole recordings are aligned, not segments as sclite does", others[0])
-    return [list(_measured(path, references, pairs[path], bool(others))) for path in outputs]
+    systems = {path: read_systems([references, path], strict) for path in outputs}
+    untimed = [path for path, pair in systems.items() if not _are_timed(*pair)]
+    if 0 < len(untimed) < len(systems):
+        log.warning("%s: is no CTM: whole recordings are aligned, not segments as sclite does", untimed[0])
+    measured: dict[str, list[NbestList]] = {}
+    for path, (expected, heard) in systems.items():
+        if unknown := sorted(heard.keys() - expected.keys()):
+            raise UserError(f"{references}: no reference for recording {unknown[0]} of {path}")
+        if absent := sorted(expected.keys() - heard.keys()):
+            count = len(absent)
+            log.warning("%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], count)
+        pairs = [(name, reference, heard.get(name, Recording())) for name, reference in expected.items()]
+        measured[path] = [nbest for pair in pairs for nbest in (_whole(path, *pair) if untimed else _segments(*pair))]
+    return [measured[path] for path in outputs]
 
 
-def _measured(path: str, references: str, pair: Sequence[Mapping[str, Recording]], whole: bool) -> Iterator[NbestList]:
-    heard, expected = pair
-    if unknown := sorted(heard.keys() - expected.keys()):
-        raise UserError(f"{references}: no reference for recording {unknown[0]} of {path}")
-    if absent := sorted(expected.keys() - heard.keys()):
-        log.warning(
-            "%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], len(absent)
-        )
-    for name, reference in expected.items():
-        output = heard.get(name, Recording())
-        yield from [_aligned_whole(path, name, reference, output)] if whole else _segments(name, reference, output)
-
-
-def _is_timed(output: Mapping[str, Recording], reference: Mapping[str, Recording]) -> bool:
+def _are_timed(reference: Mapping[str, Recording], output: Mapping[str, Recording]) -> bool:
     """Whether the output is CTM, and the reference STM."""
-    return all(one.segments for one in reference.values()) and all(
-        one.spoken or not one.words for one in output.values()
-    )
+    spoken = all(one.spoken or not one.words for one in output.values())
+    return spoken and all(one.segments for one in reference.values())
 
 
 def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
@@ -285,22 +280,22 @@ def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[Nbe
     for number, (segment, output) in enumerate(zip(reference.segments, words, strict=True), 1):
         if not segment.is_scored:
             continue
-        identity = f"{re.sub('[-_]', '.', segment.speaker)}-{name}-{number:05}"
-        heard_text = " ".join(output)
-        choices = marked_readings(heard_text, identity) if any(" " in word for word in output) else [heard_text]
-        references = readings(segment.text, identity)
-        text = cheapest(marked_readings(segment.text, identity), choices)[1]
-        yield NbestList(identity, [Hypothesis(text, {FIRST_PASS: 0.0})], references, recording=name)
+        name_of = f"{re.sub('[-_]', '.', segment.speaker)}-{name}-{number:05}"
+        text = " ".join(output)
+        expected = readings(segment.text, name_of)
+        if any(" " in word for word in output):
+            text = cheapest(expected, readings(text, name_of))[1]
+        yield NbestList(name_of, [Hypothesis(text, {FIRST_PASS: 0.0})], expected, recording=name)
 
 
-def _aligned_whole(path: str, name: str, reference: Recording, heard: Recording) -> NbestList:
+def _whole(path: str, name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
     unscored = [segment.span for segment in reference.segments if not segment.is_scored]
     if unscored and heard.times:
         heard = heard.without(unscored)
     elif unscored and heard.words:
         log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
     texts = (closest_readings(reference, heard).text,)
-    return NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], texts, recording=name)
+    yield NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], texts, recording=name)
 
 
 def _ctm(source: Source) -> Iterator[_Piece]:
