@@ -16,6 +16,7 @@ from rescore.pipeline import expand, score, tune
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry
+from rescore.reports.results import decided
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
@@ -49,11 +50,7 @@ def compare(
 
 
 def _entries(
-    lists: Sequence[NbestList],
-    dev: Sequence[NbestList],
-    plan: Plan,
-    config: RunConfig,
-    progress: OnProgress,
+    lists: Sequence[NbestList], dev: Sequence[NbestList], plan: Plan, config: RunConfig, progress: OnProgress
 ) -> Iterator[Entry]:
     """Without a model (for decisions other than the best score), each model alone, and all together, tuned; one after
     another, as columns are added. Each entry is an experiment with a plan of its own; all share the metric."""
@@ -70,8 +67,9 @@ def _entries(
             own = resolve(replace(config, norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
             tuned_before[key] = tune(dev, plan=replace(own, metrics=plan.metrics))
         weights = tuned_before[key]
-        name = " + ".join(names) if missing is None else f"without {missing.name}"
-        return Entry(name or plan.decision.name, lists, weights, weights.value, speed, missing is not None)
+        named = " + ".join(names) if missing is None else f"without {missing.name}"
+        name = ", ".join(filter(None, [named, decided(plan.decision.name)]))
+        return Entry(name, lists, weights, weights.value, speed, missing is not None)
 
     if plan.decision.name != "best":
         yield entry([])

@@ -131,7 +131,10 @@ def test_to_frame(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "pandas", Module("pandas"))
     rows = rescore.evaluate(LISTS).to_frame()
-    assert rows[0] == {"name": "first pass", "WER": pytest.approx(100 / 3)} and rows[2]["name"] == "reranked"
+    assert [row["id"] for row in rows] == [nbest.id for nbest in LISTS]
+    texts = ("reference", "first_pass", "chosen")
+    assert [*rows[0]][:7] == ["id", *texts, "first_pass_errors", "chosen_errors", "changed"] and rows[0]["s2s"] < 0
+    assert sum(row["first_pass_errors"] for row in rows) == 1 and not rows[0]["changed"]
     table = rescore.compare(LISTS, LISTS, brevity).to_frame()
     assert table[1]["name"] == "first pass" and table[1]["WER"] == pytest.approx(100 / 3) and table[1]["p"] is None
     assert isinstance(table[2]["p"], float) and list(table[2])[:3] == ["name", "weight", "dev WER"]
@@ -395,7 +398,7 @@ def test_what_a_shell_shows() -> None:
     assert repr(LISTS[0]) == "<NbestList u1: 2 hypotheses, 'a b'>"
     assert repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}, "given")) == "<Weights: s2s 0.75, tta 0.25 (given)>"
     assert repr(rescore.TokenScores(["a", "b"], np.array([-0.5, -1.0]))) == "<TokenScores -1.5000: 'a b'>"
-    assert re.fullmatch(r"<LanguageModel tta: [0-9a-f]{12}, float32>", repr(rescore.load("tta-small")))
+    assert re.fullmatch(r"<LanguageModel tta-small: [0-9a-f]{12}, float32>", repr(rescore.load("tta-small")))
 
 
 def test_read_may_leave_out_references(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,9 +78,7 @@ class InputOptions(Declared):
     ref_format: str | None = option(None, "Format of --ref.  [default: detected]", choices=("kaldi", "trn", "plain"))
     format_name: str | None = option(None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS)
     s2s: str = option(
-        "s2s",
-        "Column of the first-pass score. rank: no column, the order of the hypotheses.",
-        metavar="COLUMN|rank",
+        "s2s", "Column of the first-pass score. rank: no column, the order of the hypotheses.", metavar="COLUMN|rank"
     )
     read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
     """The options of the formats."""
@@ -105,12 +103,7 @@ class InputOptions(Declared):
 
     def _how(self) -> dict[str, Any]:
         """The arguments of every function that reads lists."""
-        return {
-            "format_name": self.format_name,
-            "s2s": self.s2s,
-            "strict": self.strict,
-            "options": self.read_options,
-        }
+        return {"format_name": self.format_name, "s2s": self.s2s, "strict": self.strict, "options": self.read_options}
 
     def read(self, paths: Sequence[str], need_references: bool = False, ref_option: str = "--ref") -> list[NbestList]:
         """All lists; `ref_option` is named where references are missing."""
@@ -358,8 +351,25 @@ class ReportOptions(Declared):
             with formats.opened(self.report) as file:
                 files.write(results, file)
         for place in self.table:
-            from rescore.reports import overview
             from rescore.reports.markup import style_of
+            from rescore.reports.overview import render_overview, with_dev
 
             with formats.opened(place) as file:
-                file.write(overview.render_overview([results], "espnet", str(style_of(place))) + "\n")
+                file.write(render_overview([*with_dev([results])], "espnet", str(style_of(place))) + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailsOutput(Declared):
+    details: str | None = option(
+        None,
+        "Write a row per utterance: reference, both texts, their errors, scores. .tsv, else JSON Lines.",
+        metavar="FILE",
+        writes="stdout",
+    )
+
+    def write_details(self, rows: Callable[[], list[dict[str, Any]]]) -> None:
+        """Write the rows, if they are asked for."""
+        if self.details:
+            from rescore.reports.details import write
+
+            write(rows(), self.details)

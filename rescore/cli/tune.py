@@ -26,9 +26,7 @@ class TunedColumns(options.Lists):
         metavar="NAME",
     )
     word_bonus: bool | None = option(
-        None,
-        "Also tune a word bonus.  [default: with several columns, not for BLEU]",
-        "--word-bonus/--no-word-bonus",
+        None, "Also tune a word bonus.  [default: with several columns, not for BLEU]", "--word-bonus/--no-word-bonus"
     )
     token_bonus: bool | None = option(
         None,
@@ -59,11 +57,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     from rescore.tuning.curves import weight_curve, write_curve
 
     config = options.configured(
-        config,
-        dev=own.nbest,
-        columns=own.column,
-        word_bonus=own.word_bonus,
-        token_bonus=own.token_bonus,
+        config, dev=own.nbest, columns=own.column, word_bonus=own.word_bonus, token_bonus=own.token_bonus
     )
     dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)
@@ -85,7 +79,8 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
 def _found(metric: str, weights: Weights) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
-    from rescore.tuning.weights import notes, why_zero
+    from rescore.tuning.weights import notes
+    from rescore.tuning.zero import why_zero
 
     about = weights.tuned_for
     assert about is not None and about.value is not None and about.first_pass is not None
