@@ -195,13 +195,12 @@ def test_files_are_read_in_ten_minutes() -> None:
 
 
 TOLD = {
-    r"<ALT": "rescore.asr.formats.contents",  # alternatives of a CTM
     r"\{\s*([^{}": "rescore.formats.references",  # alternatives of trn and STM
     r"\(([^": "rescore.formats.text",  # the id of a line of trn
     r"[-_]\w": "rescore.formats.text",  # how an id looks
     r"\s+-->\s+": "rescore.asr.formats.contents",  # a subtitle
     r"(\S+)\s+(\S+)\s+(\S+)\s+(\d": "rescore.formats.references",  # a segment of an STM
-    r"S+\s+(?:\d": "rescore.asr.formats.contents",  # a word of a CTM
+    r"S+\s+\d+(?:": "rescore.asr.formats.contents",  # a word of a CTM
 }
 """Marks in the texts of a module that tells a format, alternatives or ids, and the only module that may."""
 

@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 
 from rescore.errors import UserError, counted
@@ -236,8 +235,7 @@ def _trn_texts(lines: Sequence[str], path: str) -> dict[str, tuple[str, ...]] | 
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith(";;"):
             continue
-        parts = split_trn(line)
-        if parts is None:
+        if (parts := split_trn(line)) is None:
             return None
         add_once(texts, parts[1], (parts[0].strip(),), f"{path}: line {number}")
     return texts or None
@@ -273,13 +271,7 @@ def readings(text: str, place: str) -> tuple[str, ...]:
         texts = list(dict.fromkeys(reading for part in parts for reading in _without_one_bracket(*part)))
         if len(texts) > MOST_READINGS:
             raise UserError(f"{place}: its alternatives make more than {MOST_READINGS:,} readings; leave some out")
-    # Of equally close readings, sclite takes the one with the fewest alternatives without words.
-    texts.sort(key=lambda text: text.count(_NOTHING))
-    return tuple(dict.fromkeys(" ".join(text.split()) if _NOTHING in text else text for text in texts))
-
-
-_NOTHING = "\x1f"
-"""A blank, for `str.split`, in the place of an alternative without words."""
+    return tuple(texts)
 
 
 def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str]:
@@ -288,18 +280,8 @@ def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str
         yield text
         return
     for alternative in match[1].split("/"):
-        words = " ".join(word for word in alternative.split() if word != "@") or _NOTHING
-        yield f"{text[: match.start()].rstrip(' ')} {words} {text[match.end() :].lstrip(' ')}".strip(" ")
-
-
-def cheapest(references: Sequence[str], hypotheses: Sequence[str]) -> tuple[str, str]:
-    """The readings of a reference and of an output that sclite aligns at the least cost, the first of equals."""
-    from rapidfuzz.distance import Levenshtein
-
-    def cost(pair: tuple[str, ...]) -> int:
-        return Levenshtein.distance(*(text.lower().split() for text in pair), weights=(3, 3, 4))
-
-    return min(product(references, hypotheses), key=cost)
+        words = [word for word in alternative.split() if word != "@"]
+        yield " ".join([*text[: match.start()].split(), *words, *text[match.end() :].split()])
 
 
 class _Text:
@@ -324,12 +306,7 @@ def read_best(source: Source, files: Sequence[TextFile], allow_missing: bool = F
     hypotheses = _with_ids(output, files[0]) or output.numbered_texts()
     _check_left_out(files, list(hypotheses), f"text in {output.path}", "an output", allow_missing)
     texts = read_references(files, list(hypotheses))
-    lists = [replace(nbest, references=texts[nbest.id]) for nbest in best_lists(hypotheses)]
-    for nbest in lists if output.by_id is not None else ():  # alternatives of trn
-        (hypothesis,) = nbest.hypotheses
-        choices = readings(hypothesis.text, f"{output.path}: utterance {nbest.id}")
-        nbest.hypotheses = [replace(hypothesis, text=cheapest(nbest.references, choices)[1])]
-    return lists
+    return [replace(nbest, references=texts[nbest.id]) for nbest in best_lists(hypotheses)]
 
 
 def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:

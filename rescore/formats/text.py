@@ -162,11 +162,8 @@ def begin_with_ids(lines: Sequence[str], mark: str = "[0-9]") -> bool:
 
 def split_trn(line: str) -> tuple[str, str] | None:
     """Text and id of a line of trn; None if no id in brackets is at its end."""
-    match = _TRN.search(line)
+    match = re.search(r"(?:^|\s)\(([^\s()]+)\)\s*$", line)
     return (line[: match.start()], match[1]) if match else None
-
-
-_TRN = re.compile(r"(?:^|\s)\(([^\s()]+)\)\s*$")
 
 
 def first_words(lines: Sequence[str]) -> list[str]:

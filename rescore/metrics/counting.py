@@ -16,8 +16,6 @@ import numpy.typing as npt
 Counts = npt.NDArray[np.int64]
 
 SUBSTITUTION, GAP = 4, 3
-CLOSEST = np.array([(1 << 20) + 1, 1 << 20, 1 << 20])
-"""Weights of substitutions, deletions and insertions that order references: by errors, equal ones by sclite's costs."""
 BATCH = 1 << 18  # cells of one diagonal of a batch: bounds memory
 
 # The cost of a partial alignment and its substitutions travel in one integer. The rest follows from these: gaps cost

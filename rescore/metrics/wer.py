@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rescore.metrics.base import Counts, Metric, Values
-from rescore.metrics.counting import CLOSEST
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.options import Declared, option
 
@@ -20,7 +19,7 @@ class ErrorRate(Metric):
 
     Texts are normalised first (by default as sclite does: case is folded). Words are parted by white space, or split
     further as the normaliser says; characters include the blanks between words, as in ESPnet. With several references
-    the one with the fewest errors counts, of equals the cheapest in sclite.
+    the one with the fewest errors counts.
     """
 
     higher_is_better = False
@@ -57,8 +56,8 @@ class ErrorRate(Metric):
             rows = [index for index, texts in enumerate(references) if rank < len(texts)]
             counts = self._count([references[row][rank] for row in rows], [hypotheses[row] for row in rows])
             if rank:
-                closer = counts[:, :REFERENCE] @ CLOSEST < best[rows, :REFERENCE] @ CLOSEST
-                counts = np.where(closer[:, None], counts, best[rows])
+                fewer = counts[:, :REFERENCE].sum(axis=1) < best[rows, :REFERENCE].sum(axis=1)
+                counts = np.where(fewer[:, None], counts, best[rows])
             best[rows] = counts
         return best
 

@@ -274,7 +274,7 @@ def cases() -> list[Case]:
         path.write_bytes(mutated(TIMED[name].encode(), draw))
         other.write_text(TIMED["a.ctm"])
         systems = {"a": read_recordings(path), "b": read_recordings(other)}
-        return [[*combine(systems, Normaliser())], measured_recordings([str(path)], str(path))]
+        return [[*combine(systems, Normaliser())], measured_recordings(str(path), str(path))]
 
     corrector = Corrector(["Aoife", "gold man => Goldman"])
 

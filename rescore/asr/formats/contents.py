@@ -33,16 +33,6 @@ class CtmWord(NamedTuple):
     def word(self) -> str:
         return self.cells[4]
 
-    @property
-    def mark(self) -> str:
-        """The sign of a mark of alternatives; empty for a word."""
-        return _MARKS.get(self.word.upper(), "")
-
-    @property
-    def middle(self) -> float:
-        """The middle of its time, which tells the segment of a reference that it belongs to."""
-        return round((self.start + self.end) / 2, 6)
-
     def goes_on(self, end: float, words: int) -> bool:
         """Whether it belongs to the piece before it, which ends at `end` and has this number of words."""
         return self.start - end <= PAUSE and words < MOST_WORDS
@@ -81,38 +71,17 @@ FEW = 5
 """Lines that show that a file is CTM or STM; an error in a later line is reported."""
 _ENDINGS = {"ctm": "ctm", "stm": "stm", "srt": "srt", "vtt": "srt"}
 """Formats by the endings of their files."""
-_CTM = re.compile(r"\S+\s+\S+\s+(?:\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s|$)|\*\s+\*\s+<ALT)", re.I)
-
-
-_MARKS = {"<ALT_BEGIN>": "{", "<ALT>": "/", "<ALT_END>": "}"}
-"""Lines of a CTM, without times, that stand around alternatives."""
+_CTM = re.compile(r"\S+\s+\S+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s|$)")
 
 
 def ctm_word(line: str, place: str) -> CtmWord | None:
-    """The word, or mark of alternatives, of a line of CTM; None for a comment or an empty line."""
+    """The word of a line of CTM; None for a comment or an empty line."""
     cells = line.split()
     if not cells or cells[0].startswith(";;"):
         return None
     if len(cells) < 5:
         raise UserError(f"{place}: not CTM: expected `recording channel start duration word [confidence]`")
-    if cells[4].upper() in _MARKS:
-        return CtmWord(cells, 0.0, 0.0)
     return CtmWord(cells, *Span.read(cells[2], cells[3], place, duration=True))
-
-
-def ctm_words(source: Source) -> Iterator[CtmWord]:
-    """The words of a CTM. Alternatives are one word such as `{ a / b c }`, at the time of the last of their words."""
-    group: list[CtmWord] = []
-    for place, line in source.filled():
-        if word := ctm_word(line, place):
-            group.append(word)
-        if group and (not group[0].mark or group[-1].mark == "}"):
-            last = max(group, key=lambda word: word.middle)
-            text = " ".join(word.mark or word.word for word in group)
-            yield last._replace(cells=[*last.cells[:4], text])
-            group.clear()
-    if group:
-        raise UserError(f"{source.name}: <ALT_BEGIN> without <ALT_END>")
 
 
 _CUE = re.compile(r"\s*((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")

@@ -18,27 +18,16 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.asr.formats.contents import CtmWord, Times, ctm_words, cue_words, cues, kind_of
+from rescore.asr.formats.contents import CtmWord, Times, ctm_word, cue_words, cues, kind_of
 from rescore.errors import UserError
-from rescore.formats.references import STM, cheapest, readings
+from rescore.formats.references import STM, readings
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import split_id, split_trn, stem_of
 from rescore.formats.times import Span, spread
+from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 
 log = logging.getLogger(__name__)
-
-
-class Segment(NamedTuple):
-    """A line of an STM."""
-
-    speaker: str
-    span: Span
-    text: str
-
-    @property
-    def is_scored(self) -> bool:
-        return "ignore_time_segment_in_scoring" not in self.text.lower()
 
 
 @dataclass(slots=True)
@@ -50,10 +39,8 @@ class Recording:
     """Start and end of each word, in seconds; empty if the file has none."""
     ends: list[int] = field(default_factory=list)
     """Number of words up to the end of each piece."""
-    segments: list[Segment] = field(default_factory=list)
-    """All segments of an STM, in their order; empty for other files."""
-    spoken: list[tuple[str, float]] = field(default_factory=list)
-    """The words of a CTM, alternatives as one word, with the middle of their time; empty for other files."""
+    unscored: list[Times] = field(default_factory=list)
+    """Segments of a reference that are not measured."""
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
@@ -92,8 +79,6 @@ class _Piece(NamedTuple):
     times: Sequence[Times] = ()
     channel: str = ""
     is_id: bool = False
-    segment: Segment | None = None
-    spoken: Sequence[tuple[str, float]] = ()
 
 
 class _File(NamedTuple):
@@ -131,8 +116,7 @@ def read_systems(paths: Sequence[str | Path], strict: bool = False) -> list[dict
     known = _Names({piece.name for pieces in every for piece in pieces if not piece.is_id})
     channels = [{(piece.name, piece.channel) for piece in pieces if piece.channel} for pieces in every]
     split = {name for pairs in channels for name, number in Counter(name for name, _ in pairs).items() if number > 1}
-    spelled: dict[str, str] = {}
-    found = [_joined(files, known, split, spelled) for files in systems]
+    found = [_joined(files, known, split) for files in systems]
     if empty := [path for path, recordings in zip(paths, found, strict=True) if not recordings]:
         raise UserError(
             f"{empty[0]}: no recording in it; give a file or a folder with CTM, STM, SRT, VTT, JSON, trn or text"
@@ -177,12 +161,11 @@ def _pieces(file: _File, others: _Names) -> list[_Piece]:
     return [piece._replace(name=piece.name.rpartition("-")[0], is_id=False) for piece in file.by_id]
 
 
-def _joined(files: Sequence[_File], known: _Names, split: Set[str], spelled: dict[str, str]) -> dict[str, Recording]:
+def _joined(files: Sequence[_File], known: _Names, split: Set[str]) -> dict[str, Recording]:
     """The recordings of a system.
 
     Args:
         known: the recordings that any system names. split: the recordings whose channels are recordings.
-        spelled: the first spelling of each name; case does not count, as in sclite.
     """
     where: dict[str, str] = {}
     recordings: dict[str, Recording] = {}
@@ -192,15 +175,18 @@ def _joined(files: Sequence[_File], known: _Names, split: Set[str], spelled: dic
             of_channel = f"{name}-{piece.channel}"
             if piece.channel and (name in split or of_channel in known):
                 name = of_channel
-            name = spelled.setdefault(name.lower(), name)
             if where.setdefault(name, file.place) != file.place:
                 raise UserError(f"{file.place}: recording {name} is in another file, too; give each recording once")
             recording = recordings.setdefault(name, Recording())
-            recording.segments += [piece.segment] if piece.segment else []
-            recording.spoken += piece.spoken
-            if not piece.segment or piece.segment.is_scored:
+            if [word.lower() for word in piece.words] == [_UNSCORED]:
+                recording.unscored += piece.times
+            else:
                 recording.add(piece.words, piece.times)
     return recordings
+
+
+_UNSCORED = "ignore_time_segment_in_scoring"
+"""The text of a segment of STM that sclite does not measure."""
 
 
 def _read_file(source: Source) -> _File:
@@ -231,78 +217,44 @@ def closest_readings(reference: Recording, heard: Recording) -> Recording:
         where += [change.dest_start] * (change.src_end - change.src_start) if change.tag == "delete" else []
     ends = [*where, len(output)]
     places = [ends[end] for end in accumulate(map(len, longest), initial=0)]
-    result = Recording()
+    result = Recording(unscored=reference.unscored)
     for piece, choice, span in zip(reference.pieces, texts, pairwise(places), strict=True):
-        words = cheapest(choice, [" ".join(output[slice(*span)])])[0].split()
+        words = Normaliser().closest(choice, " ".join(output[slice(*span)])).split()
         times = reference.times[slice(*piece)]
         result.add(words, spread(words, (times[0][0], times[-1][1])) if times and len(choice) > 1 else times)
     return result
 
 
-def measured_recordings(outputs: Sequence[str], references: str, strict: bool = False) -> list[list[NbestList]]:
-    """The recordings of each output as lists with one hypothesis; empty, with a warning, if the output lacks it.
-
-    If the references are STM and all outputs are CTM, each segment is a list, as sclite aligns it.
-    """
-    systems = {path: read_systems([references, path], strict) for path in outputs}
-    untimed = [path for path, pair in systems.items() if not _are_timed(*pair)]
-    if 0 < len(untimed) < len(systems):
-        log.warning("%s: is no CTM: whole recordings are aligned, not segments as sclite does", untimed[0])
-    measured: dict[str, list[NbestList]] = {}
-    for path, (expected, heard) in systems.items():
-        if unknown := sorted(heard.keys() - expected.keys()):
-            raise UserError(f"{references}: no reference for recording {unknown[0]} of {path}")
-        if absent := sorted(expected.keys() - heard.keys()):
-            count = len(absent)
-            log.warning("%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], count)
-        pairs = [(name, reference, heard.get(name, Recording())) for name, reference in expected.items()]
-        measured[path] = [nbest for pair in pairs for nbest in (_whole(path, *pair) if untimed else _segments(*pair))]
-    return [measured[path] for path in outputs]
-
-
-def _are_timed(reference: Mapping[str, Recording], output: Mapping[str, Recording]) -> bool:
-    """Whether the output is CTM, and the reference STM."""
-    spoken = all(one.spoken or not one.words for one in output.values())
-    return spoken and all(one.segments for one in reference.values())
-
-
-def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
-    """The segments of a recording, each with the words in its time: up to the first word whose middle is after its end.
-
-    The last segment has all further words. An id begins with the speaker, as --by-speaker expects.
-    """
-    words: list[list[str]] = [[] for _ in reference.segments]
-    place = 0
-    for word, middle in heard.spoken:
-        while place + 1 < len(words) and middle >= reference.segments[place].span.end:
-            place += 1
-        words[place].append(word)
-    for number, (segment, output) in enumerate(zip(reference.segments, words, strict=True), 1):
-        if not segment.is_scored:
-            continue
-        name_of = f"{re.sub('[-_]', '.', segment.speaker)}-{name}-{number:05}"
-        text = " ".join(output)
-        expected = readings(segment.text, name_of)
-        if any(" " in word for word in output):
-            text = cheapest(expected, readings(text, name_of))[1]
-        yield NbestList(name_of, [Hypothesis(text, {FIRST_PASS: 0.0})], expected, recording=name)
-
-
-def _whole(path: str, name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
-    unscored = [segment.span for segment in reference.segments if not segment.is_scored]
-    if unscored and heard.times:
-        heard = heard.without(unscored)
-    elif unscored and heard.words:
-        log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
-    texts = (closest_readings(reference, heard).text,)
-    yield NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], texts, recording=name)
+def measured_recordings(path: str, references: str, strict: bool = False) -> list[NbestList]:
+    """Each recording of the references as a list with one hypothesis; empty, with a warning, if the output lacks it."""
+    outputs, expected = read_systems([path, references], strict)
+    if unknown := sorted(outputs.keys() - expected.keys()):
+        raise UserError(f"{references}: no reference for recording {unknown[0]} of {path}")
+    if absent := sorted(expected.keys() - outputs.keys()):
+        log.warning(
+            "%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], len(absent)
+        )
+    lists = []
+    for name, reference in expected.items():
+        heard = outputs.get(name, Recording())
+        if reference.unscored and heard.times:
+            heard = heard.without(reference.unscored)
+        elif reference.unscored and heard.words:
+            log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
+        texts = (closest_readings(reference, heard).text,)
+        lists.append(NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], texts, recording=name))
+    return lists
 
 
 def _ctm(source: Source) -> Iterator[_Piece]:
     """`recording channel start duration word [confidence]`."""
-    pieces: dict[tuple[str, ...], list[CtmWord]] = {}
-    for word in ctm_words(source):
-        waiting = pieces.setdefault(tuple(word.cells[:2]), [])
+    pieces: dict[tuple[str, str], list[CtmWord]] = {}
+    for place, line in source.filled():
+        word = ctm_word(line, place)
+        if word is None:
+            continue
+        key = word.cells[0], word.cells[1]
+        waiting = pieces.setdefault(key, [])
         if waiting and not word.goes_on(waiting[-1].end, len(waiting)):
             yield _ctm_piece(waiting)
             waiting.clear()
@@ -310,16 +262,9 @@ def _ctm(source: Source) -> Iterator[_Piece]:
     yield from map(_ctm_piece, pieces.values())
 
 
-def _ctm_piece(group: Sequence[CtmWord]) -> _Piece:
-    """Of alternatives, the first are the words of the piece."""
-    name, channel = group[0].cells[:2]
-    words: list[str] = []
-    times: list[Times] = []
-    for each in group:
-        first = readings(each.word, name)[0].split() if " " in each.word else [each.word]
-        words += first
-        times += spread(first, (each.start, each.end)) if " " in each.word else [(each.start, each.end)]
-    return _Piece(name, words, times, channel.upper(), spoken=[(each.word, each.middle) for each in group])
+def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
+    name, channel = words[0].cells[:2]
+    return _Piece(name, [word.word for word in words], [(word.start, word.end) for word in words], channel.upper())
 
 
 def _stm(source: Source) -> list[_Piece]:
@@ -332,9 +277,7 @@ def _stm(source: Source) -> list[_Piece]:
         if match is None:
             raise UserError(f"{place}: not stm: expected `file channel speaker start end text`")
         words, span = match[6].split(), Span.read(match[4], match[5], place)
-        segment = Segment(match[3], span, " ".join(words))
-        piece = _Piece(match[1], words, spread(words, span), match[2].upper(), segment=segment)
-        segments.append((span.start, piece))
+        segments.append((span.start, _Piece(match[1], words, spread(words, span), match[2].upper())))
     return [piece for _, piece in sorted(segments, key=lambda segment: segment[0])]
 
 
