@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from rescore.errors import UserError, counted
 
@@ -227,7 +228,7 @@ class NbestList:
             UserError: a hypothesis has no such score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
-            return [float(len(self.words(hypothesis.text))) for hypothesis in self.hypotheses]
+            return [_length(self.words, hypothesis.text) for hypothesis in self.hypotheses]
         try:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:
@@ -246,6 +247,11 @@ class NbestList:
         """The names of the columns of some roles, in the order of the file."""
         names = dict.fromkeys(name for hypothesis in self.hypotheses for name in hypothesis.scores)
         return [name for name in names if self.role(name) in roles]
+
+
+@lru_cache(maxsize=1 << 18)
+def _length(words: Callable[[str], Sequence[str]], text: str) -> float:
+    return float(len(words(text)))
 
 
 def check_scores(nbest: NbestList, place: str) -> None:

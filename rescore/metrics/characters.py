@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
 
 from rescore.metrics.base import Counts
-from rescore.metrics.normalise import Normaliser, paired_words
+from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
 from rescore.options import Declared
 
@@ -26,10 +27,16 @@ class CharacterErrorRate(ErrorRate):
     def versions(self) -> dict[str, str]:
         return {name: version(name) for name in ("jiwer", "rapidfuzz")}
 
+    pair_losses = ErrorRate.least_losses
+    """Edit distances are jiwer's errors."""
+
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
+        return _characters(self._units(references), self._units(hypotheses))
+
+    def _units(self, texts: Sequence[str]) -> list[str]:
         whole = replace(self.words, split_characters=False, split_mixed=False)
-        of_references, of_hypotheses = paired_words(references, hypotheses, whole)
-        return _characters([" ".join(words) for words in of_references], [" ".join(words) for words in of_hypotheses])
+        shown = {text: " ".join(whole(text)) for text in dict.fromkeys(texts)}
+        return [shown[text] for text in texts]
 
 
 class MixedErrorRate(ErrorRate):

@@ -184,7 +184,9 @@ class Tuner:
             from rescore.tuning.pattern import equal_weights, pruned  # here: only decisions by expected loss need it
 
             shorter = pruned(lists, objective.weights(equal_weights(objective))[0])
-            objective = Objective.of(self.metric, shorter, objective.columns, free, self.losses)
+            if shorter is not lists:
+                objective = Objective.of(self.metric, shorter, objective.columns, free)
+            objective = objective.deciding_by(self.losses, shorter)
         return self._optimise(objective)
 
     def _optimise(self, objective: Objective) -> Optimum:
