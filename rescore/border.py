@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from rescore.config import RunConfig
-from rescore.errors import UserError
+from rescore.errors import UserError, did_you_mean
 from rescore.lms import LanguageModel, each, load
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
 from rescore.options import OptionValues, flattened
-from rescore.parts import did_you_mean
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.folds import model_columns
 

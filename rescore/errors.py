@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(Exception):
     """Bad usage or bad input, reported in one line: what was found, where, and what to do.
@@ -17,6 +20,12 @@ def counted(number: int, noun: str) -> str:
         return f"1 {noun}"
     ending = next((ending for ending in _PLURALS if noun.endswith(ending)), "")
     return f"{number:,} {noun.removesuffix(ending)}{_PLURALS.get(ending, 's')}"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Suggestion for a misspelled name, or an empty string."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 _PLURALS = {"is": "es", "y": "ies"}

@@ -12,11 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rescore.errors import UserError
+from rescore.errors import UserError, did_you_mean
 
 T = TypeVar("T")
 LARGEST_JSON = 1 << 26
 """Bytes of a JSON document of the project's own: weights, results, a configuration."""
+
+
+def absent(path: Path) -> str:
+    """The message about a path that leads nowhere, with the file or folder beside it whose name is most like its."""
+    beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+    meant = did_you_mean(path.name, beside)
+    return f"{path}: no such file or folder{meant}"
 
 
 def sha256(path: Path) -> bytes:

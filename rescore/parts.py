@@ -6,12 +6,11 @@ modules may import it.
 
 from __future__ import annotations
 
-import difflib
 import importlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
-from rescore.errors import UserError
+from rescore.errors import UserError, did_you_mean
 
 Part = TypeVar("Part")
 
@@ -23,12 +22,6 @@ def resolve(name: str) -> Any:
     for attribute in filter(None, attributes.split(".")):
         part = getattr(part, attribute)
     return part
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Suggestion for a misspelled name, or an empty string."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 class Registry(Generic[Part]):
@@ -75,10 +68,13 @@ class Registry(Generic[Part]):
         Raises:
             UserError: the table has no such part.
         """
-        for known in self._parts:
-            if known == name or known.casefold() == name.casefold():
-                return known
+        if known := self.known(name):
+            return known
         raise UserError(f"{self.kind} {name!r} is not one of {', '.join(self._parts)}{did_you_mean(name, self._parts)}")
+
+    def known(self, name: str) -> str:
+        """The name of a part, in the table's letter case; empty if the table has no such part."""
+        return next((known for known in self._parts if known.casefold() == name.casefold()), "")
 
     def __getitem__(self, name: str) -> Part:
         part = self._parts[self.check(name)][0]

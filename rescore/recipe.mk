@@ -80,7 +80,7 @@ endef
 # $(1): the lists; $(2): as above; $(3): the dev set.
 define _reranked
 $(OUT)/$(1)$(2).results.json: $(OUT)/$(1)$(2).scored.jsonl.gz $(OUT)/$(3)$(2).weights.json
-	$(RESCORE) rerank $$< --weights $$(word 2,$$^) $$(MEASURE_OPTIONS) --dataset $(1) \
+	$(RESCORE) rerank $$< --weights $$(word 2,$$^) $$(MEASURE_OPTIONS) --dataset $(patsubst dev.dev,dev,$(1)) \
 		--best $$(@:.results.json=.trn) --report $$@
 endef
 

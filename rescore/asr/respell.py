@@ -23,7 +23,7 @@ from rescore.asr.correct import Corrector
 from rescore.asr.formats.documents import Replacement, Text, replaced
 from rescore.asr.merge import refuse_scored
 from rescore.config import RunConfig
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, did_you_mean
 from rescore.expansion import Expansion
 from rescore.lms import parse, shipped_models
 from rescore.lms.lexicon import NAME, Lexicon, spelled
@@ -43,7 +43,6 @@ from rescore.nbest import (
     content_hash,
 )
 from rescore.options import Declared, option
-from rescore.parts import did_you_mean
 
 log = logging.getLogger(__name__)
 

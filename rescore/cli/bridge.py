@@ -21,6 +21,7 @@ import click
 from click.core import ParameterSource
 
 from rescore.errors import UserError
+from rescore.files import absent
 from rescore.options import Declared, Field, Option, flattened, made
 
 LONG = 50
@@ -196,6 +197,8 @@ class Command(click.Command):
         usual -= {*ctx.help_option_names, "--help-all"}
         typed = {argument.partition("=")[0] for argument in args if argument.startswith("-")}
         ctx.meta[PARTS] = ctx.resilient_parsing or not typed <= usual
+        if (self.name, "--weights") == ("run", *typed & {"--weights"}):
+            raise click.UsageError("run tunes weights; to apply weights: rescore rerank NBEST --weights FILE")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -237,7 +240,7 @@ def _check_files(given: Sequence[tuple[str, str, Option]]) -> None:
     for shown, value, about in given:
         path = Path(value)
         if "NBEST" in (about.metavar or "") and not (value == "-" or set(value) & set("*?[") or path.exists()):
-            raise UserError(f"{value}: no such file or folder")
+            raise UserError(absent(path))
         if not about.writes or (value == "-" and about.writes != "stdout"):
             continue
         if path.exists() and not (path.is_file() or path.is_dir()):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Container, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
+from itertools import chain, count, takewhile
 from pathlib import Path
 
 import click
@@ -16,8 +17,22 @@ from rescore.cli.bridge import command
 from rescore.errors import UserError
 from rescore.options import Declared, option
 
-DEV, TEST = re.compile("dev|valid"), re.compile("test|eval")
-"""What the names of dev lists and of test lists have in them."""
+DEV, TEST = re.compile(r"dev(?!test)|valid|\bdt\d"), re.compile(r"test|eval|tst|\bet\d")
+"""What the names of dev lists and of test lists have in them; a name with both, `test_dev93`, is of dev lists."""
+FIRST, LAST = (
+    re.compile(r"(decode|recogs|generate|gen)[-_.]"),
+    re.compile(
+        r"[-_](model|decode|epoch|iter|avg|lm_scale|beam_size|greedy|modified|fast|ctc|1best|nbest|whole)\b.*"
+        r"|(\.(jsonl?|txt|tsv|log|out|gz))+$"
+    ),
+)
+"""What stands before and behind the name of a set in the names of folders and files."""
+FOLDERS = ("ESPnet2", "ESPnet1", "Kaldi")
+"""Toolkits whose lists are folders, each called after its set."""
+TRANSLATION = """MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter
+# A model that reads the source helps most: LM := hf-seq2seq:FOLDER. Minimum Bayes risk often adds to it:
+# TUNE_OPTIONS := --decide mbr
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +49,8 @@ def init_command(own: Folder) -> None:
     \b
     cd egs2/librispeech/asr1 && rescore init && make
 
-    The command searches for ESPnet2 and ESPnet1 decode folders, fairseq logs, NeMo beams and native lists. If it finds
-    none, the Makefile has lines to fill in.
+    The command searches for decode folders of ESPnet2, ESPnet1 and Kaldi, fairseq logs, icefall's recogs-*.txt, NeMo
+    beams and native lists. If it finds none, the Makefile has lines to fill in.
     """
     from rescore.files import write_text
 
@@ -46,37 +61,53 @@ def init_command(own: Folder) -> None:
     if target.exists():
         raise UserError(f"{target}: exists already; remove it, or give another folder")
     toolkit, names = search(place)
-    pairs = paired(names)
-    sets = [(title, *(_lists(place, name, toolkit) for name in pairs[title])) for title in pairs]
-    if not sets:
-        test = _lists(place, names[0], toolkit) if names else "path/to/test --ref path/to/test/text"
-        sets = [("test", "path/to/dev --ref path/to/dev/text", test)]
-    if len(sets) == 1:
-        lines = f"DEV  := {sets[0][1]}\nTEST := {sets[0][2]}\n"
+    sets = {name: _set_of(name, toolkit) for name in names}
+    pairs = paired(sets)
+    devs = list(dict.fromkeys(dev for dev, _ in pairs.values()))
+    known = {name: _lists(place, name, sets[name], toolkit) for name in names}
+    known |= {"": "path/to/dev --ref path/to/dev/text"}
+    lines = [f"DEV  := {known[devs[0]]}"] if len(devs) == 1 else []
+    if len(pairs) == 1:
+        lines += [f"TEST := {known[test]}" for _, test in pairs.values()]
+    elif pairs:
+        lines += [f"TESTS := {' '.join(pairs)}"]
+        for title, (dev, test) in pairs.items():
+            lines += [f"DEV_{title}  := {known[dev]}"] if len(devs) > 1 else []
+            lines += [f"TEST_{title} := {known[test]}"]
     else:
-        lines = f"TESTS := {' '.join(pairs)}\n"
-        lines += "".join(f"DEV_{title}  := {dev}\nTEST_{title} := {test}\n" for title, dev, test in sets)
-    measured = "MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter\n" if toolkit == "fairseq" else ""
+        lines = [f"DEV  := {known[names[0] if names else '']}", "TEST := path/to/test --ref path/to/test/text"]
     write_text(
         target,
         f"# {toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
-        f"{lines}# LM := tta ngram:lm.arpa\n{measured}include $(shell rescore recipe)\n",
+        + "\n".join(lines)
+        + f"\n# LM := tta ngram:lm.arpa\n{TRANSLATION if toolkit == 'fairseq' else ''}"
+        "include $(shell rescore recipe)\n",
     )
-    for _, dev, test in sets:
-        click.echo(f"{target}: {toolkit}, dev {dev}, test {test}")
-    left_out = sorted(set(names) - {name for pair in pairs.values() for name in pair}) if pairs else []
-    if left_out:
-        click.echo(f"left out: {', '.join(map(_quoted, left_out))}")
-    click.echo("next: make" if pairs else f"next: fill in DEV and TEST in {target}, then make")
+    for dev, test in pairs.values():
+        click.echo(f"{target}: {toolkit}, dev {known[dev]}, test {known[test]}")
+    used = {name for pair in pairs.values() for name in pair}
+    if left_out := [_quoted(name) for name in names if used and name not in used]:
+        click.echo(f"left out: {', '.join(left_out)}")
+    if toolkit == "fairseq":
+        click.echo("translation: prefer a model that reads the source (LM := hf-seq2seq:FOLDER), and try --decide mbr")
+    if toolkit == "icefall":
+        click.echo("each file has one text per utterance: join those of two methods with rescore merge")
+    click.echo("next: make" if all(devs) and pairs else f"next: fill in DEV and TEST in {target}, then make")
 
 
 def search(place: Path) -> tuple[str, list[str]]:
     """The first toolkit that has lists in a folder, and the names of these lists. Links in the folder are followed."""
     paths = [*place.glob("*"), *place.glob("*/**/*")]
+    kaldi = {path.parent for path in paths if path.name == "words_text"}
     for toolkit, places in (
         ("ESPnet2", {path.parent for path in paths if path.name == "logdir"}),
-        ("ESPnet1", {path.parent for path in paths if path.name == "data.json"}),
+        (
+            "ESPnet1",
+            {path.parent for path in paths if path.name == "data.json" and "dump" not in path.relative_to(place).parts},
+        ),
+        ("Kaldi", {path.parent if path.name.startswith("archives.") else path for path in kaldi}),
         ("fairseq", _fairseq(place)),
+        ("icefall", {path for path in paths if path.match("recogs-*.txt")}),
         ("NeMo", {path for path in paths if path.match("preds_out_width*.tsv")}),
         ("native lists", {path for path in paths if path.suffix == ".jsonl"}),
     ):
@@ -85,30 +116,37 @@ def search(place: Path) -> tuple[str, list[str]]:
     return "no lists found", []
 
 
-def paired(names: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Dev lists and test lists by the title of the test set; empty if there are none of one kind.
+def _set_of(name: str, toolkit: str) -> str:
+    """The set that lists are of: what the last folder is called after, or the file, or the folder that it is in."""
+    parts = [LAST.sub("", FIRST.sub("", part, count=1)) for part in reversed(Path(name).parts)]
+    named = (part for part in parts if DEV.search(part) or TEST.search(part))
+    return parts[0] if toolkit in FOLDERS else next(named, parts[0])
 
-    Names that are equal but for `dev` and `test` are a pair; test lists without such dev lists get the first dev lists.
+
+def paired(sets: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Dev lists (empty if there are none) and test lists, by a title of the test set for the names of variables.
+
+    Names that are equal but for `dev` and `test` are a pair; other test lists get the dev lists that are nearest.
     """
-    plain = partial(re.compile(f"{DEV.pattern}|{TEST.pattern}").sub, "*")
-    dev = [name for name in names if DEV.search(name)]
-    others = [name for name in names if name not in dev]
-    tests = [name for name in others if TEST.search(name)] or others[:1]
-    alike = {plain(name): name for name in reversed(dev)}
+    dev = [name for name in sets if DEV.search(sets[name])]
+    others = [name for name in sets if name not in dev]
+    tests = [name for name in others if TEST.search(sets[name])] or [name for name in others if "train" not in name]
     pairs: dict[str, tuple[str, str]] = {}
-    for test in tests if dev else ():
-        pairs[_title(test, pairs)] = alike.get(plain(test), dev[0]), test
+    for test in tests:
+        plain = re.sub(r"\W+", "_", sets[test], flags=re.ASCII).strip("_") or "test"
+        titles = chain([plain], (f"{plain}_{number}" for number in count(2)))
+        pairs[next(title for title in titles if title not in pairs)] = (
+            max(dev, key=partial(_nearness, test), default=""),
+            test,
+        )
     return pairs
 
 
-def _title(test: str, taken: Container[str]) -> str:
-    """A title of a test set that the name of a Makefile's variable can have in it: `clean` for `test_clean`."""
-    behind = TEST.split(Path(test).name)[-1].partition(".")[0]
-    title = plain = re.sub(r"[^A-Za-z0-9]+", "_", behind).strip("_") or "test"
-    number = 2
-    while title in taken:
-        title, number = f"{plain}_{number}", number + 1
-    return title
+def _nearness(test: str, dev: str) -> tuple[bool, int]:
+    """Whether names differ in `dev` and `test` alone, and the number of folders that they share."""
+    alike = [TEST.sub("*", DEV.sub("*", name)) for name in (test, dev)]
+    shared = takewhile(lambda pair: pair[0] == pair[1], zip(Path(test).parts, Path(dev).parts, strict=False))
+    return alike[0] == alike[1], len(list(shared))
 
 
 def _fairseq(place: Path) -> set[Path]:
@@ -118,18 +156,19 @@ def _fairseq(place: Path) -> set[Path]:
     known: set[Path] = set()
     for folder in (place, *(path for path in place.iterdir() if path.is_dir()), *place.glob("*/*/")):
         logs = formats.fairseq_logs(folder)
-        one_set = len({bool(DEV.search(log.name)) for log in logs}) == 1
+        one_set = not any(DEV.search(log.name) or TEST.search(log.name) for log in logs)
         known |= {folder} if folder != place and len(logs) > 1 and one_set else set(logs)
     return known
 
 
-def _lists(place: Path, name: str, toolkit: str) -> str:
+def _lists(place: Path, name: str, title: str, toolkit: str) -> str:
     """The lists' name, with --ref and the text of the data folder that a decode folder is named after, if any."""
-    if toolkit != "ESPnet2":
+    if toolkit not in ("ESPnet2", "Kaldi"):
         return _quoted(name)
-    texts = [path for path in sorted(place.glob("data/*/text")) if path.parent.name in name]
+    places = ("data/*/text", "dump/*/*/text", "dump/*/org/*/text")
+    texts = [path for pattern in places for path in sorted(place.glob(pattern)) if path.parent.name in Path(name).name]
     best = max(texts, key=lambda path: len(path.parent.name), default=None)
-    return f"{_quoted(name)} --ref {_quoted(str(best.relative_to(place))) if best else 'data/SET/text'}"
+    return f"{_quoted(name)} --ref {_quoted(str(best.relative_to(place) if best else Path('data', title, 'text')))}"
 
 
 def _quoted(name: str) -> str:

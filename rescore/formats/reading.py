@@ -175,27 +175,10 @@ def _format(source: Source, name: str | None) -> Format:
     if name is None:
         name = sniff(source)
     if name is None:
-        if not source.is_folder and not source.head.strip():
-            raise UserError(f"{source.name}: is empty")
-        raise UserError(f"{source.name}: {_unknown(source)}; formats are {', '.join(FORMATS.names)}")
+        from rescore.formats.unknown import unknown  # here: most paths have a known format
+
+        raise UserError(f"{source.name}: {unknown(source)}")
     return FORMATS[name]
-
-
-def _unknown(source: Source) -> str:
-    """The message about a path of no known format: the nearest format, and the missing parts."""
-    if source.is_folder:
-        return (
-            "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2), no data.json (ESPnet1), "
-            "no words_text (Kaldi), no files of SRILM, no fairseq log"
-        )
-    first = source.head.partition("\n")[0].rstrip("\r")
-    if "\t" in first or first.count(",") > 1:
-        names = first.split("\t" if "\t" in first else ",")
-        return f"which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)[:80]})"
-    return (
-        "not an N-best list of a known format; lines of plain text are OpenNMT's where each sentence has N of them "
-        "(--format opennmt --nbest-size N)"
-    )
 
 
 def _rank(nbest: NbestList) -> None:

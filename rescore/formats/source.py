@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import IO, Any, NamedTuple, cast
 
 from rescore.errors import UserError, counted
+from rescore.files import absent
 from rescore.options import OptionValues
 
 log = logging.getLogger(__name__)
@@ -194,7 +195,7 @@ class Source:
         self.name = "<stdin>" if self.is_stdin else str(path)
         with as_user_errors(self.name):
             if not self.is_stdin and not self.path.exists():
-                raise UserError(f"{self.name}: no such file or folder")
+                raise UserError(absent(self.path))
 
     @property
     def is_folder(self) -> bool:

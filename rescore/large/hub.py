@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.files import read_json
+from rescore.files import absent, read_json
 from rescore.lms.base import Question
 from rescore.lms.config import LIMITS
 
@@ -68,9 +68,10 @@ def find(path: Path) -> tuple[Path, str | None]:
 def _download(model: str, revision: str | None) -> Path:
     from huggingface_hub import constants, snapshot_download
 
+    meant = absent(Path(model)).rpartition("folder")[2]
     nowhere = f"{model}: no such folder, and not in the Hugging Face cache ({constants.HF_HUB_CACHE})"
     if constants.is_offline_mode():
-        raise UserError(f"{nowhere}; HF_HUB_OFFLINE is set, so that it is not downloaded")
+        raise UserError(f"{nowhere}; HF_HUB_OFFLINE is set, so that it is not downloaded{meant}")
     log.info("%s: downloading from the Hugging Face Hub", model)
     # Without this, a machine without network waits for minutes until the last attempt.
     os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "10")
@@ -78,7 +79,7 @@ def _download(model: str, revision: str | None) -> Path:
         return Path(snapshot_download(model, revision=revision, allow_patterns=FILES))
     except Exception as error:  # of the library, of two HTTP libraries, and of the system
         reason = " ".join(str(error).split())[:200]
-        raise UserError(f"{nowhere}; downloading it failed: {type(error).__name__}: {reason}") from None
+        raise UserError(f"{nowhere}; downloading it failed: {type(error).__name__}: {reason}{meant}") from None
 
 
 _MANY = (

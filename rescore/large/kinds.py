@@ -43,6 +43,7 @@ class MaskedKind(HubKind):
     """The pseudo-log-likelihood."""
 
     capabilities = Capabilities(pseudo=True, vectors=True)
+    holds = "ForMaskedLM"
     options = ("intact",)
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
@@ -55,6 +56,7 @@ class CausalKind(HubKind):
     """log p of each token given [BOS] and those before."""
 
     capabilities = Capabilities(source=True, vectors=True)
+    holds = r"ForCausalLM|LMHeadModel|\.gguf$"
     prompted = True
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> NetworkScorer:
@@ -67,6 +69,7 @@ class Seq2SeqKind(HubKind):
     """log p of each token of the target, its end with them, given the other side."""
 
     capabilities = Capabilities(source=True)
+    holds = "(T5|Bart|100|Pegasus|Seq2Seq)ForConditionalGeneration|MTModel"
     options = ("channel", "src=", "tgt=")
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> Seq2SeqLM:
@@ -81,6 +84,7 @@ class SpeechKind(HubKind):
     """log p of the hypothesis given its recording, of a sequence-to-sequence model."""
 
     capabilities = Capabilities(audio=math.inf)
+    holds = "Whisper|Speech"
     options = ("language=", "task=")
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> SpeechModel:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import chain, count
 from pathlib import Path
 
-from rescore.errors import UserError
+from rescore.errors import UserError, did_you_mean
 from rescore.files import read_json
 from rescore.lms.base import (
     DEFAULT,
@@ -23,7 +23,7 @@ from rescore.lms.base import (
 )
 from rescore.lms.folders import card, card_value
 from rescore.nbest import RESERVED, NbestList
-from rescore.parts import KINDS, did_you_mean
+from rescore.parts import KINDS
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +42,11 @@ def shipped_models() -> Path:
 def parse(spec: str) -> Spec:
     """Take apart what --lm was given: a kind or the name of a shipped model, options of the kind, and a path."""
     first, *rest = spec.split(":")
-    try:
-        kind = (card_value(shipped_models() / first, "kind") if first in shipped() else None) or KINDS.check(first)
-    except UserError as error:
-        raise UserError(f"--lm {spec}: {error}; give KIND or KIND:PATH") from None
+    kind = (card_value(shipped_models() / first, "kind") if first in shipped() else None) or KINDS.known(first)
+    if not kind:
+        from rescore.lms.misnamed import advice  # here, and below: most names are right
+
+        raise UserError(f"--lm {spec}: {first!r} {advice(spec, shipped())}")
     folder = shipped_models() / (first if first in shipped() else kind)
     options = []
     while rest and rest[0].partition("=")[0] in _options(kind):
@@ -95,6 +96,13 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
         lm = kind_of(parsed.kind).load(parsed, computing)
     except UserError as error:
         meant = did_you_mean(parsed.place.partition(":")[0].partition("=")[0], _options(parsed.kind))
+        if parsed.path.exists():
+            from rescore.lms.misnamed import fitting
+
+            if (fit := fitting(parsed.path)) and fit != parsed.kind:
+                raise UserError(
+                    f"--lm {spec}: {error}; it holds a model of another kind: {fit}:{parsed.path}"
+                ) from None
         if parsed.path.exists() or not meant:
             raise
         raise UserError(f"--lm {spec}: {error}{meant}") from None

@@ -269,6 +269,8 @@ class Kind:
     """How else than usually it can score; a case (`rescore.lms.context`) can be named with every kind."""
     readings: ClassVar[tuple[str, ...]] = ()
     """The options of each model that KIND:all stands for, joined by colons; empty where `all` is no option."""
+    holds: ClassVar[str] = ""
+    """Regular expression for the names of its files, or of the architectures in config.json, to tell a path's kind."""
     place: ClassVar[str] = "PATH"
     """What stands behind the options, for messages."""
     prompted: ClassVar[bool] = False

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from rescore.errors import UserError
+from rescore.errors import UserError, did_you_mean
 from rescore.files import parsed, read_json, write_text
-from rescore.parts import KINDS, did_you_mean
+from rescore.parts import KINDS
 
 LIMITS = {
     "vocab_size": 10_000_000,

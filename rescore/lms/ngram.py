@@ -43,6 +43,8 @@ LARGE = 50_000_000
 class NgramKind(Kind):
     """Scored by KenLM, or in NumPy; estimated by KenLM's lmplz, or in NumPy."""
 
+    holds = r"\.arpa(\.gz)?$|\.(klm|binary)$"
+
     @dataclass(frozen=True, kw_only=True)
     class Options(TextOptions, TokenizerOptions):
         title = "n-gram models"

@@ -129,9 +129,9 @@ def test_init_finds_all_pairs_and_follows_links(rescore: Run, tmp_path: Path) ->
     done = rescore("init", "asr1")
     makefile = (tmp_path / "asr1" / "Makefile").read_text()
     assert makefile.splitlines()[1:6] == [
-        "TESTS := clean other",
+        "TESTS := test_clean test_other",
         *(
-            f"{kind.upper()}_{name}{blanks}:= exp/decode_{kind}_{name} --ref data/{kind}_{name}/text"
+            f"{kind.upper()}_test_{name}{blanks}:= exp/decode_{kind}_{name} --ref data/{kind}_{name}/text"
             for name in ("clean", "other")
             for kind, blanks in (("dev", "  "), ("test", " "))
         ),
@@ -141,7 +141,84 @@ def test_init_finds_all_pairs_and_follows_links(rescore: Run, tmp_path: Path) ->
     for name in ("dev", "test1", "test2"):
         (tmp_path / "one" / f"{name}.jsonl").touch()
     rescore("init", "one")
-    assert "TESTS := 1 2\nDEV_1  := dev.jsonl\n" in (tmp_path / "one" / "Makefile").read_text()
+    assert (
+        "DEV  := dev.jsonl\nTESTS := test1 test2\nTEST_test1 := test1.jsonl\n"
+        in (tmp_path / "one" / "Makefile").read_text()
+    )
+
+
+_ESPNET2 = "exp/asr_train_conformer_raw_en_bpe5000_sp/decode_asr_model_valid.acc.ave"
+_ESPNET2_LM = "exp/asr_train_conformer/decode_lm_lm_train_devset_valid.loss.ave_asr_model_valid.acc.ave"
+_ESPNET1 = "exp/train_nodev_pytorch_train/decode_{}_model.valid.best_decode_rnnlm"
+_ICEFALL = "exp/modified_beam_search/recogs-{}-epoch-30-avg-9-modified_beam_search-beam-size-4.txt"
+
+
+@pytest.mark.parametrize(
+    ("files", "lines"),
+    [
+        (
+            [f"{_ESPNET2}/{name}/logdir/output.1/1best_recog/text" for name in ("dev", "test_a", "test_b")]
+            + [f"data/{name}/text" for name in ("dev", "test_a", "test_b", "train_nodev")],
+            [f"DEV  := {_ESPNET2}/dev --ref data/dev/text", "TESTS := test_a test_b"]
+            + [f"TEST_{name} := {_ESPNET2}/{name} --ref data/{name}/text" for name in ("test_a", "test_b")],
+        ),
+        (
+            [f"{_ESPNET2_LM}/{name}/logdir/output.1/1best_recog/text" for name in ("org/dev", "test_a")]
+            + ["dump/raw/org/dev/text", "dump/raw/test_a/text"],
+            [
+                f"DEV  := {_ESPNET2_LM}/org/dev --ref dump/raw/org/dev/text",
+                f"TEST := {_ESPNET2_LM}/test_a --ref dump/raw/test_a/text",
+            ],
+        ),
+        (
+            [f"{_ESPNET1.format(name)}/data.json" for name in ("dev_clean", "test_clean", "test_other")]
+            + ["dump/dev_clean/deltafalse/data.json"],
+            [
+                f"DEV  := {_ESPNET1.format('dev_clean')}",
+                "TESTS := test_clean test_other",
+                *(f"TEST_{name} := {_ESPNET1.format(name)}" for name in ("test_clean", "test_other")),
+            ],
+        ),
+        (
+            [f"exp/chain/tdnn1d_valid/decode_{name}/archives.{n}/words_text" for n in (1, 2) for name in
+             ("nosp_test_dev93", "nosp_test_eval92")]
+            + [f"data/{name}/text" for name in ("test_dev93", "test_eval92")],
+            [
+                "DEV  := exp/chain/tdnn1d_valid/decode_nosp_test_dev93 --ref data/test_dev93/text",
+                "TEST := exp/chain/tdnn1d_valid/decode_nosp_test_eval92 --ref data/test_eval92/text",
+            ],
+        ),
+        (
+            [_ICEFALL.format(name) for name in ("dev-clean", "dev-other", "test-clean", "test-other")],
+            ["TESTS := test_clean test_other"]
+            + [
+                f"{kind.upper()}_test_{name}{blank}:= {_ICEFALL.format(f'{kind}-{name}')}"
+                for name in ("clean", "other")
+                for kind, blank in (("dev", "  "), ("test", " "))
+            ],
+        ),
+        (
+            [f"results/{name}.log" for name in ("valid", "test", "test2", "test3")],
+            ["DEV  := results/valid.log", "TESTS := test test2 test3"]
+            + [f"TEST_{name} := results/{name}.log" for name in ("test", "test2", "test3")],
+        ),
+        (
+            [f"checkpoints/valid_bleu/generate-{name}.txt" for name in ("test", "test1")],
+            ["DEV  := path/to/dev --ref path/to/dev/text", "TESTS := test test1"]
+            + [f"TEST_{name} := checkpoints/valid_bleu/generate-{name}.txt" for name in ("test", "test1")],
+        ),
+    ],
+    ids=["espnet2", "espnet2-lm", "espnet1", "kaldi", "icefall", "fairseq", "fairseq-without-dev"],
+)  # fmt: skip
+def test_init_on_the_standard_tree_of_a_toolkit(
+    files: list[str], lines: list[str], rescore: Run, tmp_path: Path
+) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("S-0\ta\n", encoding="utf-8")
+    done = rescore("init", ".")
+    assert (tmp_path / "Makefile").read_text().splitlines()[1 : len(lines) + 1] == lines
+    assert ("next: make" if "path/to" not in lines[0] else "next: fill in DEV") in done.stdout
 
 
 def test_init(rescore: Run, tmp_path: Path) -> None:
@@ -160,7 +237,9 @@ def test_init(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "mt").mkdir()
     for name in ("generate-valid.txt", "generate-test.txt"):
         (tmp_path / "mt" / name).write_text("S-0\ta\n")
-    rescore("init", "mt")
+    assert "model that reads the source" in rescore("init", "mt").stdout
+    assert "LM := hf-seq2seq:FOLDER" in (tmp_path / "mt" / "Makefile").read_text()
+    assert "# TUNE_OPTIONS := --decide mbr\n" in (tmp_path / "mt" / "Makefile").read_text()
     assert "DEV  := generate-valid.txt\nTEST := generate-test.txt\n" in (tmp_path / "mt" / "Makefile").read_text()
     (tmp_path / "empty").mkdir()
     assert "fill in DEV and TEST" in rescore("init", "empty").stdout

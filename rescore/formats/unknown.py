@@ -1,0 +1,36 @@
+"""What a path of no known format may be, and what to do with it."""
+
+from __future__ import annotations
+
+import re
+
+from rescore.formats.source import Source
+from rescore.formats.text import begin_with_ids
+from rescore.parts import FORMATS
+
+
+def unknown(source: Source) -> str:
+    """The message about a path of no known format: the nearest format, and the missing parts."""
+    if source.is_folder:
+        folders = [Source(path) for path in sorted(source.path.iterdir()) if path.is_dir()]
+        if sets := [one.path.name for one in folders if any(FORMATS[name].sniff(one) for name in FORMATS.names)]:
+            return f"a folder of several sets; it holds {', '.join(sets)[:200]}: give {source.path / sets[0]}"
+        return (
+            "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2), no data.json (ESPnet1), "
+            "no words_text (Kaldi), no files of SRILM, no fairseq log"
+        )
+    if not source.head.strip():
+        return "is empty"
+    first, *more = source.head.split("\n")
+    if re.search(r"\|\s*fairseq", source.head):
+        return "a fairseq log that ends before its first S- or H- line; let fairseq-generate run to its end"
+    if begin_with_ids([first, *more[:-1]]) or re.search(r"\([^() \t]+\)\s*$", first):
+        return f"a 1-best text, with one text for each utterance; to measure it: rescore eval {source.name} --ref FILE"
+    first = first.rstrip("\r")
+    if "\t" in first or first.count(",") > 1:
+        names = first.split("\t" if "\t" in first else ",")
+        return f"which column has the hypotheses? Say it with --field text=NAME ({', '.join(names)[:80]})"
+    return (
+        "not an N-best list of a known format; lines of plain text are OpenNMT's where each sentence has N of them "
+        f"(--format opennmt --nbest-size N); formats are {', '.join(FORMATS.names)}"
+    )

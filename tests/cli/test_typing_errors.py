@@ -1,0 +1,88 @@
+"""A typing error, or a file for another command: one line that names what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rescore import formats
+from rescore.errors import UserError
+from rescore.lms import load
+from tests.conftest import ROOT, Run, assert_one_line_error, run_main
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("tta-samll", "'tta-samll' is not one of"),
+        ("tta-samll", "; did you mean tta-small?"),
+        ("hf:owner/model", "; did you mean hf-"),
+        ("lm.arpa", "give --lm ngram:lm.arpa"),
+        ("hf:masked", "give --lm hf-masked:masked"),
+        ("hf:causal", "give --lm hf-causal:causal"),
+        ("masked", "give --lm hf-masked:masked"),
+        ("hf:translation", "give --lm hf-seq2seq:translation"),
+        ("network", "give --lm tta:network"),
+        ("hf-causal:network", "it holds a model of another kind: tta:network"),
+    ],
+)
+def test_names_of_models(spec: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configs = {
+        "masked": {"architectures": ["BertForMaskedLM"]},
+        "causal": {"architectures": ["LlamaForCausalLM"]},
+        "translation": {"architectures": ["MarianMTModel"]},
+        "network": {"kind": "tta"},
+    }
+    for name, config in configs.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (tmp_path / "lm.arpa").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as error:
+        load(spec)
+    assert message in str(error.value) and "Hub" not in str(error.value)
+
+
+def test_a_folder_that_is_misspelled_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.is_offline_mode", lambda: True)
+    (tmp_path / "exp" / "small-lm").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"did you mean small-lm\?"):
+        load("hf-causal:exp/smal-lm")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("utt1 hello there\nutt2 good day\n", "a 1-best text, with one text for each utterance; to measure it: "),
+        ("hello there (utt1)\ngood day (utt2)\n", "to measure it: rescore eval {} --ref FILE"),
+        (
+            "2024-01-01 12:00:00 | INFO | fairseq_cli.generate | loading model(s) from model.pt\n",
+            "a fairseq log that ends before its first S- or H- line",
+        ),
+        ("a line\nand another\n", "not an N-best list of a known format"),
+    ],
+)  # fmt: skip
+def test_files_that_are_no_lists(text: str, message: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(text, encoding="utf-8")
+    assert_one_line_error(rescore("run", "text", "--lm", "tta"), message.format("text"))
+
+
+def test_paths(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "test.jsonl").write_text('{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n', encoding="utf-8")
+    assert_one_line_error(rescore("test.jsnl"), "test.jsnl: no such file or folder; did you mean test.jsonl?")
+    assert_one_line_error(rescore("run", "test.jsnl"), "test.jsnl: no such file or folder; did you mean test.jsonl?")
+    assert_one_line_error(rescore("test.jsonl", "--ref", "tset.jsonl"), "did you mean test.jsonl?")
+    for name in ("test_a", "test_b"):
+        formats.write(formats.read([ROOT / "data" / "dev.json"])[:2], str(tmp_path / "decode" / name), "espnet2")
+    (tmp_path / "decode" / "log").mkdir()
+    message = "decode: a folder of several sets; it holds test_a, test_b: give decode/test_a"
+    assert_one_line_error(rescore("run", "decode"), message)
+
+
+def test_weights_are_applied_by_rerank() -> None:
+    done = run_main("run", ROOT / "data" / "dev.json", "--weights", "w.json")
+    assert_one_line_error(done, "to apply weights: rescore rerank NBEST --weights FILE")
