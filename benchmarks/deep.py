@@ -4,7 +4,7 @@
     python benchmarks/deep.py time FOLDER [--before TREE] [--limit 280] [--only NAME,NAME]
 
 `make` writes 65 lists of 1,248 hypotheses with four columns of scores (`deep.jsonl`), 1,000 lists of 1,000
-(`many.jsonl`) and 17,000 lists of seven (`short.jsonl`). `time` prints the seconds and MiB of each command, on one core.
+(`many.jsonl`) and 17,000 lists of seven (`short.jsonl`). `time` prints seconds and MiB of each command, on one core.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def deeper(nbest: NbestList, size: int, chance: random.Random) -> Iterator[str]:
 
 
 def made(lists: Sequence[NbestList], number: int, size: int) -> Iterator[str]:
-    """JSON Lines. Each score is the number of errors with noise of its own; the first pass gives the lm too little weight."""
+    """JSON Lines. Each score is the number of errors with noise of its own; the lm weighs too little in the first."""
     chance = random.Random(0)
     record = {
         name: {"model": "toolkit", "fingerprint": "", "norm": "sum", "precision": "", "role": "component"}

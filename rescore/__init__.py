@@ -8,19 +8,7 @@ from rescore.nbest import Hypothesis, NbestList
 from rescore.version import VERSION
 
 if TYPE_CHECKING:
-    from rescore.api import (
-        cer,
-        compare,
-        evaluate,
-        load,
-        load_weights,
-        read,
-        rerank,
-        save_weights,
-        score,
-        to_frame,
-        wer,
-    )
+    from rescore.api import cer, compare, evaluate, load, load_weights, read, rerank, save_weights, score, to_frame, wer
     from rescore.config import RunConfig
     from rescore.lms.base import LanguageModel, Question, TokenScores
     from rescore.metrics import Normaliser

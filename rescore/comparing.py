@@ -48,11 +48,7 @@ def compare(
 
 
 def _entries(
-    lists: Sequence[NbestList],
-    dev: Sequence[NbestList],
-    plan: Plan,
-    config: RunConfig,
-    progress: OnProgress,
+    lists: Sequence[NbestList], dev: Sequence[NbestList], plan: Plan, config: RunConfig, progress: OnProgress
 ) -> Iterator[Entry]:
     """Without a model (for decisions other than the best score), each model alone, and all together, tuned; one after
     another, as columns are added. Each entry is an experiment with a plan of its own; all share the metric."""

@@ -155,6 +155,9 @@ UNSPACED_LETTERS = (
 """Ranges of the letters of Chinese, Japanese and Thai, which put no blanks between words."""
 
 
+_count = lru_cache(maxsize=1 << 18)(lambda words, text: len(words(text)))
+
+
 @dataclass(slots=True)
 class Hypothesis:
     """One candidate: `text` as the toolkit meant a person to read it, `scores` in natural log, higher is better."""
@@ -228,7 +231,7 @@ class NbestList:
             UserError: a hypothesis has no such score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
-            return [_length(self.words, hypothesis.text) for hypothesis in self.hypotheses]
+            return [float(_count(self.words, hypothesis.text)) for hypothesis in self.hypotheses]
         try:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:
@@ -247,11 +250,6 @@ class NbestList:
         """The names of the columns of some roles, in the order of the file."""
         names = dict.fromkeys(name for hypothesis in self.hypotheses for name in hypothesis.scores)
         return [name for name in names if self.role(name) in roles]
-
-
-@lru_cache(maxsize=1 << 18)
-def _length(words: Callable[[str], Sequence[str]], text: str) -> float:
-    return float(len(words(text)))
 
 
 def check_scores(nbest: NbestList, place: str) -> None:

@@ -138,18 +138,14 @@ KINDS: Registry[Any] = Registry(
             "rescore.large.kinds:SpeechKind",
             "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
         ),
-        "qe": (
-            "rescore.mt.comet:QualityKind",
-            "translation quality estimate without references (COMET-QE, CometKiwi)",
-        ),
+        "qe": ("rescore.mt.comet:QualityKind", "translation quality estimate without references (COMET-QE, CometKiwi)"),
         "server": ("rescore.large.server:ServerKind", "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server"),
     },
 )
 """The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
 
 CHANNEL_KINDS: Registry[Any] = Registry(
-    "kind of channel",
-    {"channel": ("rescore.asr.channel:ChannelKind", "model of misheard words, for --respell")},
+    "kind of channel", {"channel": ("rescore.asr.channel:ChannelKind", "model of misheard words, for --respell")}
 )
 """Kinds of channels that `rescore train` estimates: classes with the methods of `rescore.lms.base.Kind`."""
 

@@ -36,13 +36,7 @@ from rescore.reports.results import evaluate as evaluate_weights
 from rescore.scoring import OnProgress, OnScores, add_columns, windows
 from rescore.tuning import Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
-from rescore.tuning.folds import (
-    added_columns,
-    warn_of_overlap,
-    warn_of_scales,
-    warn_of_single,
-    warn_of_unused,
-)
+from rescore.tuning.folds import added_columns, warn_of_overlap, warn_of_scales, warn_of_single, warn_of_unused
 
 __all__ = ["Outcome", "Plan", "RunConfig", "decide", "evaluate", "expand", "resolve", "run", "score", "tune"]
 
@@ -169,10 +163,7 @@ def expand(plan: Plan, lists: Iterable[NbestList], dev: bool = False) -> Iterato
 
 
 def score(
-    plan: Plan,
-    lists: Iterable[NbestList],
-    progress: OnProgress = lambda done: None,
-    on_scores: OnScores | None = None,
+    plan: Plan, lists: Iterable[NbestList], progress: OnProgress = lambda done: None, on_scores: OnScores | None = None
 ) -> Iterator[NbestList]:
     """Copies of the lists with one more column per model, and the number of tokens (`Plan.counted`); a stream.
 
@@ -286,11 +277,7 @@ def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Ou
 
 
 def decide(
-    plan: Plan,
-    weights: Weights,
-    lists: Iterable[NbestList],
-    texts: bool = True,
-    expanded: bool = False,
+    plan: Plan, weights: Weights, lists: Iterable[NbestList], texts: bool = True, expanded: bool = False
 ) -> Iterator[tuple[NbestList, str]]:
     """Each list, sorted by the combined score, with the text chosen for it; a stream.
 
@@ -314,10 +301,7 @@ def decide(
 
 
 def rerank(
-    lists: Iterable[NbestList],
-    weights: Weights,
-    config: RunConfig,
-    texts: bool = True,
+    lists: Iterable[NbestList], weights: Weights, config: RunConfig, texts: bool = True
 ) -> Iterator[tuple[NbestList, str]]:
     """`decide` of a stream, with the plan that its first lists give."""
     first, stream = first_lists(lists)

@@ -16,9 +16,7 @@ from rescore.parts import STYLES
 @dataclass(frozen=True, kw_only=True)
 class Comparison(options.Lists):
     word_bonus: bool | None = option(
-        None,
-        "Tune a word bonus.  [default: for all models together, not for BLEU]",
-        "--word-bonus/--no-word-bonus",
+        None, "Tune a word bonus.  [default: for all models together, not for BLEU]", "--word-bonus/--no-word-bonus"
     )
     style: str = option("text", "Style of the table on stdout.", choices=(*STYLES, "json"))
     output: tuple[str, ...] = option(

@@ -79,9 +79,7 @@ class InputOptions(Declared):
     ref_format: str | None = option(None, "Format of --ref.  [default: detected]", choices=("kaldi", "trn", "plain"))
     format_name: str | None = option(None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS)
     s2s: str = option(
-        "s2s",
-        "Column of the first-pass score. rank: no column, the order of the hypotheses.",
-        metavar="COLUMN|rank",
+        "s2s", "Column of the first-pass score. rank: no column, the order of the hypotheses.", metavar="COLUMN|rank"
     )
     read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
     """The options of the formats."""
@@ -106,12 +104,7 @@ class InputOptions(Declared):
 
     def _how(self) -> dict[str, Any]:
         """The arguments of every function that reads lists."""
-        return {
-            "format_name": self.format_name,
-            "s2s": self.s2s,
-            "strict": self.strict,
-            "options": self.read_options,
-        }
+        return {"format_name": self.format_name, "s2s": self.s2s, "strict": self.strict, "options": self.read_options}
 
     def read(self, paths: Sequence[str], need_references: bool = False, ref_option: str = "--ref") -> list[NbestList]:
         """All lists; `ref_option` is named where references are missing."""

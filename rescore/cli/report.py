@@ -26,12 +26,7 @@ class Table(Declared):
         None, "Style of the table.  [default: from the ending of -o, else text]", choices=parts.STYLES
     )
     output: str = option(
-        "-",
-        "Write the table: .md, .csv, .tex or .txt; - is stdout.",
-        "-o",
-        "--output",
-        metavar="FILE",
-        writes="stdout",
+        "-", "Write the table: .md, .csv, .tex or .txt; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
     )
 
 

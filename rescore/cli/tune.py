@@ -26,9 +26,7 @@ class TunedColumns(options.Lists):
         metavar="NAME",
     )
     word_bonus: bool | None = option(
-        None,
-        "Also tune a word bonus.  [default: with several columns, not for BLEU]",
-        "--word-bonus/--no-word-bonus",
+        None, "Also tune a word bonus.  [default: with several columns, not for BLEU]", "--word-bonus/--no-word-bonus"
     )
     token_bonus: bool | None = option(
         None,
@@ -61,11 +59,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     from rescore.tuning.curves import weight_curve, write_curve
 
     config = options.configured(
-        config,
-        dev=own.nbest,
-        columns=own.column,
-        word_bonus=own.word_bonus,
-        token_bonus=own.token_bonus,
+        config, dev=own.nbest, columns=own.column, word_bonus=own.word_bonus, token_bonus=own.token_bonus
     )
     dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)

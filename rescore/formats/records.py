@@ -238,26 +238,10 @@ NEMO = Records(
     src=(),
     needs=("audio_filepath",),
 )
-HYPORADISE = Records(
-    "HyPoradise",
-    text=("input",),
-    score=("score", "am_score"),
-    ref=("output",),
-    needs=("input",),
-)
+HYPORADISE = Records("HyPoradise", text=("input",), score=("score", "am_score"), ref=("output",), needs=("input",))
 GENERIC = Records(
     "a JSON record",
-    text=(
-        "nbest",
-        "hyps",
-        "hypotheses",
-        "hyp",
-        "hypothesis",
-        *PREDICTED,
-        "text",
-        "transcript",
-        "beams",
-    ),
+    text=("nbest", "hyps", "hypotheses", "hyp", "hypothesis", *PREDICTED, "text", "transcript", "beams"),
     score=("score", "scores", "s2s", "sequences_scores", "logp", "log_prob", "logprob", "avg_logprob"),
     id=("id", "utt", "utt_id", "utterance", "utterance_id", "key", "audio", "audio_filepath", "path"),
     ref=("ref", "reference", "references", "target", "sentence"),

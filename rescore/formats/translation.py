@@ -9,15 +9,7 @@ from dataclasses import dataclass
 
 from rescore.errors import UserError, counted
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import (
-    ListSize,
-    as_number,
-    grouped,
-    portions,
-    strip_markup,
-    undo_bpe,
-    undo_entities,
-)
+from rescore.formats.text import ListSize, as_number, grouped, portions, strip_markup, undo_bpe, undo_entities
 from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
 from rescore.options import Declared, option

@@ -13,14 +13,7 @@ from pathlib import Path
 
 from rescore.errors import UserError, did_you_mean
 from rescore.files import read_json
-from rescore.lms.base import (
-    DEFAULT,
-    ComputeOptions,
-    LanguageModel,
-    Spec,
-    kind_of,
-    origin,
-)
+from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, Spec, kind_of, origin
 from rescore.lms.folders import card, card_value
 from rescore.nbest import RESERVED, NbestList
 from rescore.parts import KINDS
@@ -139,10 +132,7 @@ FOLDER_NAME = re.compile(r"(?!mean$)[\w-]{1,40}")
 
 
 def with_own_columns(
-    models: Sequence[LanguageModel],
-    norm: str = "sum",
-    heads: Sequence[NbestList] = (),
-    specs: Sequence[str] = (),
+    models: Sequence[LanguageModel], norm: str = "sum", heads: Sequence[NbestList] = (), specs: Sequence[str] = ()
 ) -> list[LanguageModel]:
     """The models, each with a name of its own, and so a column.
 

@@ -108,11 +108,7 @@ def length_power(norm: str) -> float:
 class ComputeOptions(Declared):
     """Where and how a network computes, and in what frame; None for what suits."""
 
-    device: str | None = option(
-        None,
-        "cpu, cuda or cuda:N.  [default: cuda if available]",
-        metavar="NAME",
-    )
+    device: str | None = option(None, "cpu, cuda or cuda:N.  [default: cuda if available]", metavar="NAME")
     precision: str | None = option(
         None,
         "Number format of networks; int8 needs a CPU, fp16 a GPU.  [default: float32 on a CPU, bf16 on a GPU]",

@@ -59,9 +59,5 @@ class TokenizerOptions(TrainingOptions):
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(TrainingOptions):
     pairs: tuple[Path, Path] | None = option(
-        None,
-        "Source sentences and their translations, line by line.",
-        metavar="SOURCE TARGET",
-        reads=True,
-        common=True,
+        None, "Source sentences and their translations, line by line.", metavar="SOURCE TARGET", reads=True, common=True
     )

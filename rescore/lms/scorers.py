@@ -13,14 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rescore.lms.base import (
-    Capabilities,
-    Question,
-    Streamed,
-    TokenScores,
-    Values,
-    places_of,
-)
+from rescore.lms.base import Capabilities, Question, Streamed, TokenScores, Values, places_of
 from rescore.lms.fast import Batch
 
 log = logging.getLogger(__name__)

@@ -59,8 +59,7 @@ class Metric:
     words: Normaliser | None = None
     """The normaliser that cuts texts into words; None for a metric without a word alignment."""
     pair_losses: Callable[[Sequence[Any]], PairLosses] | None = None
-    """Compares texts with each other (`losses`), each as the reference of the others; None if the metric has no short
-    cut."""
+    """Compares texts with each other (`losses`); None if the metric has no short cut."""
     least_losses: Callable[[Sequence[Any]], PairLosses] | None = None
     """The same for numbers that no loss is below, if they are faster than `pair_losses`."""
     punishes_brevity: ClassVar[bool] = False

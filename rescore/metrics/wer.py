@@ -98,13 +98,12 @@ class ErrorRate(Metric):
         units = self._units(texts)
 
         def compare(choices: Places, references: Places) -> Values:
-            ours, theirs = ([units[place] for place in places.tolist()] for places in (choices, references))
+            ours, theirs = ([units[place] for place in places] for places in (choices, references))
             return np.asarray(cdist(ours, theirs, scorer=Levenshtein.distance, dtype=np.float32))
 
         return compare
 
     def _units(self, texts: Sequence[str]) -> list[str]:
-        """The texts, with a character for each unit."""
         return encoded(list(map(self.words, texts)))
 
     def details(self, sums: Counts) -> dict[str, int | float]:

@@ -16,22 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from rescore.lms.base import Capabilities, ComputeOptions, Question, Spec
-from rescore.lms.causal import (
-    BackwardScorer,
-    CausalScorer,
-)
+from rescore.lms.causal import BackwardScorer, CausalScorer
 from rescore.lms.config import NetworkConfig
 from rescore.lms.masked import masked_scorer
 from rescore.lms.networks import Transformer, padding_mask
 from rescore.lms.own import OwnNetwork
-from rescore.lms.scorers import (
-    CONTEXT_TOKEN,
-    Encoded,
-    NetworkScorer,
-    Window,
-    log,
-    windows,
-)
+from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, Window, log, windows
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import (
     BackwardLanguageModelling,

@@ -69,9 +69,7 @@ def documents(lines: Iterable[str]) -> list[NbestList]:
 
 
 def measure(
-    lm: LanguageModel,
-    lines: Sequence[NbestList],
-    progress: Callable[[int], object] = lambda number: None,
+    lm: LanguageModel, lines: Sequence[NbestList], progress: Callable[[int], object] = lambda number: None
 ) -> tuple[TextScore, list[TokenScores]]:
     """The figures of a text, and the scores of each of its sentences.
 

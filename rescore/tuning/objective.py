@@ -25,14 +25,12 @@ MAX_SQUARED = 1e150
 """Largest number whose square is a float."""
 ROUNDING = 1e-12
 """A weight below this share of the largest weight (of standardised columns) is 0: a rest of the middle around 0."""
-CELLS = 1 << 21
-"""Hypotheses times points that are looked at together."""
 LONG = 64
 """Hypotheses from which on a list is long: its losses are computed where they can change a choice."""
 PIVOTS = 64
 """Hypotheses of each list beside which all others are looked at, to find those that no weights can choose."""
 CACHED = 2_000
-"""Points whose choices, of 8 bytes per list, are kept."""
+"""Points, about, whose choices are kept, of 8 bytes per list."""
 
 
 def padded(rows: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
@@ -113,8 +111,7 @@ class Objective:
     times: Counts
     """(lists,) how often each list counts: once, except in a bootstrap sample"""
     losses: Floats | Sequence[Any] | None = None
-    """(lists, hypotheses, hypotheses) loss of choosing the row's hypothesis where the column's hypothesis is right; of
-    long lists their `rescore.decision.risk.ListLosses`"""
+    """(lists, hypotheses, hypotheses) loss of a row where the column is right; or `ListLosses` (`rescore.decision.risk`)"""
     choices: dict[bytes, Indices] = field(default_factory=dict)
     """The choices at points that were looked up before; shared by all samples"""
     envelopes: dict[bytes, Envelopes] = field(default_factory=dict)
@@ -214,22 +211,17 @@ class Objective:
 
     def values(self, points: Sequence[Floats]) -> list[float]:
         """The metric's values at points, in percent; faster than one point after another."""
-        new = list({point.tobytes(): point for point in points if point.tobytes() not in self.choices}.values())
-        if len(self.choices) + len(new) > CACHED:
+        if len(self.choices) > CACHED:
             self.choices.clear()
-            new = list(points)
-        step = max(1, CELLS // self.present.size)
-        for some in (new[start : start + step] for start in range(0, len(new), step)):
-            chosen = self._choose(some)
-            self.choices.update(zip((point.tobytes() for point in some), chosen, strict=True))
-        sums = [self.times @ self.chosen(point) for point in points]
-        return self.metric.values(np.stack(sums)).tolist()
+        new = {point.tobytes(): point for point in points if point.tobytes() not in self.choices}
+        self.choices.update(zip(new, self._choose(list(new.values())) if new else (), strict=True))
+        return self.metric.values(np.stack([self.times @ self.chosen(point) for point in points])).tolist()
 
     def chosen(self, point: Floats) -> Counts:
         """(lists, k) the statistics of what is chosen at a point, each list once."""
-        if point.tobytes() not in self.choices:
-            self.choices[point.tobytes()] = self._choose([point])[0]
-        return self.statistics[np.arange(len(self.statistics)), self.choices[point.tobytes()]]
+        if (key := point.tobytes()) not in self.choices:
+            (self.choices[key],) = self._choose([point])
+        return self.statistics[np.arange(len(self.statistics)), self.choices[key]]
 
     def _choose(self, points: Sequence[Floats]) -> list[Indices]:
         if self.losses is None:

@@ -25,13 +25,7 @@ from rescore.nbest import (
 )
 from rescore.signature import origins
 from rescore.tuning.objective import Objective, by_content
-from rescore.tuning.search import (
-    Optimum,
-    gain_interval,
-    optimise,
-    significantly_better,
-    without_useless,
-)
+from rescore.tuning.search import Optimum, gain_interval, optimise, significantly_better, without_useless
 from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)

@@ -48,11 +48,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         choices=("wordpiece", "words"),
     )
     size: int | None = option(
-        None,
-        "Number of tokens of a new tokenizer.  [default: from --config]",
-        metavar="N",
-        low=6,
-        high=10_000_000,
+        None, "Number of tokens of a new tokenizer.  [default: from --config]", metavar="N", low=6, high=10_000_000
     )
     steps: int | None = option(
         None,
@@ -206,10 +202,7 @@ class MaskingOptions(NeuralOptions):
         high=0.99,
     )
     mask_cap: int | None = option(
-        None,
-        "Mask at most N tokens per sentence, such as 4.  [default: no limit]",
-        metavar="N",
-        low=1,
+        None, "Mask at most N tokens per sentence, such as 4.  [default: no limit]", metavar="N", low=1
     )
 
     @property
