@@ -154,7 +154,7 @@ def score(
     from rescore import border, pipeline
 
     every = border.checked_lists("score", lists, texts=True)
-    config = border.config_of(norm=norm, lms=border.names_of(lms), **options)
+    config = border.config_of("score", norm=norm, lms=border.names_of(lms), **options)
     plan = pipeline.resolve(
         config, every, load=lambda: border.as_models(lms), specs=border.specs_of(lms), measures=False
     )
@@ -222,7 +222,7 @@ def evaluate(
     from rescore import border, pipeline
 
     every = border.checked_lists("evaluate", lists)
-    config = border.config_of(metric, decision, words, normaliser, scale=scale)
+    config = border.config_of("evaluate", metric, decision, words, normaliser, scale=scale)
     return pipeline.apply(every, border.as_weights(weights, every), config).results
 
 
@@ -248,7 +248,9 @@ def compare(
     from rescore import border, comparing
 
     sets = border.checked_lists("compare", lists), border.checked_lists("compare", dev)
-    config = border.config_of(metric, decision, words, normaliser, norm=norm, lms=border.names_of(lms), **options)
+    config = border.config_of(
+        "compare", metric, decision, words, normaliser, norm=norm, lms=border.names_of(lms), **options
+    )
     return comparing.compare(*sets, config, lambda: border.as_models(lms), specs=border.specs_of(lms))
 
 

@@ -12,14 +12,14 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 
-from rescore.config import RunConfig
+from rescore.config import MEASURES, ROADS, RunConfig
 from rescore.errors import UserError, did_you_mean
 from rescore.lms import LanguageModel, each, load
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
-from rescore.options import OptionValues, flattened
+from rescore.options import Field, OptionValues, flattened
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.folds import model_columns
 
@@ -100,33 +100,56 @@ def as_weights(given: Weights | Mapping[str, float] | float | None, lists: Seque
     return Weights.interpolation({columns[0]: float(given)}, "given", "given")
 
 
+def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
+    """The options of expansions and metrics among the names of arguments, fields and options that are given.
+
+    Raises:
+        UserError: a name is unknown, has no meaning on this road (`rescore.config.ROADS`), or lacks another.
+    """
+    names = {{"metric": "metrics", "decision": "decide"}.get(name, name): name for name in given}
+    for table in names.keys() & {"expanding", "measuring"}:
+        names |= {name: name for name in given[names.pop(table)].values}
+    options = {entry.name: entry for entry in RunConfig.declared()}
+    options["normaliser"] = options["measuring"]
+    known = {*options, *(field.name for field in fields(RunConfig))}
+    further = {entry.name: entry for entry in flattened(() if names.keys() <= known else RunConfig.declared())}
+    for field, name in names.items():
+        option = (options | further).get(field)
+        if not option and field not in known:
+            near = did_you_mean(name, known | further.keys())
+            raise UserError(f"{name} is not an option{near}; rescore.RunConfig lists them")
+        able = [other for other, one in ROADS.items() if {field, option and option.title} & {*one[0], *one[1]}]
+        if road not in able:
+            raise UserError(f"{road} takes no {name}" + (f"; give it to {' or '.join(able)}" if able else ""))
+        if option and option.about.needs and option.about.needs not in names:
+            raise UserError(f"{name} needs {option.about.needs}")
+    return {name: entry for name, entry in further.items() if name not in known}
+
+
 def config_of(
+    road: str,
     metric: str | None = None,
     decision: str | None = None,
     words: str | Path | None = None,
     normaliser: Normaliser | None = None,
     **others: Any,
 ) -> RunConfig:
-    """The settings of a call: fields of `RunConfig`, and options of expansions and metrics; `rescore.plan.resolve`
-    decides the rest."""
+    """The settings of a call: fields of `RunConfig`, and options of expansions and metrics, where its road has them;
+    `rescore.plan.resolve` decides the rest."""
     from rescore.metrics.listed import WordList
 
-    if isinstance(columns := others.pop("columns", None), str):
+    if isinstance(columns := others.get("columns"), str):
         raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
     if not isinstance(metric, str | None):
         raise UserError(f"metric is {metric!r}; give the name of one metric")
-    own = [field.name for field in fields(RunConfig)]
-    further = {name: others.pop(name) for name in [*others] if name not in own}
-    tables = [entry for entry in RunConfig.declared() if further and entry.about.parts]
-    place = {option.name: entry.name for entry in tables for option in flattened([entry])}
-    if unknown := next((name for name in further if name not in place), None):
-        known = [*own, *place]
-        raise UserError(f"{unknown} is not an option{did_you_mean(unknown, known)}; rescore.RunConfig lists them")
-    expanding = {name: value for name, value in further.items() if place[name] == "expanding"}
-    if expanding:
+    arguments = {"metric": metric, "decision": decision, "words": words, "normaliser": normaliser} | others
+    options = check_road(road, {name: value for name, value in arguments.items() if value is not None})
+    parts = {name: value for name, value in others.items() if name in options}
+    others = {name: value for name, value in others.items() if name not in parts and value is not None}
+    of_metrics = {name: value for name, value in parts.items() if options[name].title == MEASURES}
+    if expanding := {name: value for name, value in parts.items() if name not in of_metrics}:
         given = others.get("expanding", OptionValues())
         others["expanding"] = OptionValues(**given.values | expanding)
-    of_metrics = {name: value for name, value in further.items() if place[name] == "measuring"}
     switches = {name: of_metrics.pop(name) for name in FLAGS if name in of_metrics}
     listed = WordList.load(Path(words)) if words is not None else None
     chosen = (normaliser or Normaliser()).merged_with(Normaliser(**switches))
@@ -135,4 +158,4 @@ def config_of(
         measuring = others.pop("measuring").merged_with(measuring)
     # A call may also give a field of the configuration by its own name, such as decide="mbr".
     named = {"metrics": (metric,) if metric else (), "decide": decision, "measuring": measuring}
-    return RunConfig(**named | others, columns=tuple(columns or ()))
+    return RunConfig(**named | others | {"columns": tuple(columns or ())})

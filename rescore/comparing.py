@@ -13,9 +13,10 @@ from rescore.metrics.significance import PairedTest
 from rescore.nbest import WORDS, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import expand, score, tune
-from rescore.plan import Load, Plan, resolve
+from rescore.plan import Load, Plan, check, resolve
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry
+from rescore.reports.results import decided
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
@@ -39,11 +40,12 @@ def compare(
     Args:
         specs: the names of the loaded models, as in `resolve`.
     """
+    config = check(replace(config, dev=config.dev or "dev"))
     warn_of_overlap(lists, dev)
     plan = resolve(config, lists, dev, load, specs)
     lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
     entries = _entries(lists, dev, plan, replace(config, expanding=OptionValues()), progress)
-    names = source, config.dev or "dev"
+    names = source, str(config.dev)
     return comparison.compare(plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:])
 
 
@@ -65,8 +67,9 @@ def _entries(
             own = resolve(replace(config, norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
             tuned_before[key] = tune(dev, plan=replace(own, metrics=plan.metrics))
         weights = tuned_before[key]
-        name = " + ".join(names) if missing is None else f"without {missing.name}"
-        return Entry(name or plan.decision.name, lists, weights, weights.value, speed, missing is not None)
+        named = " + ".join(names) if missing is None else f"without {missing.name}"
+        name = ", ".join(filter(None, [named, decided(plan.decision.name)]))
+        return Entry(name, lists, weights, weights.value, speed, missing is not None)
 
     if plan.decision.name != "best":
         yield entry([])

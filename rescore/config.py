@@ -17,6 +17,23 @@ EXPANSION, SYSTEMS = "New hypotheses", "Several systems"
 DECISION, MEASURES = "Decision", "What is measured"
 """Groups of options, as the help names them."""
 
+ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "run": ((MODELS, WEIGHTS, TUNING, EXPANSION, SYSTEMS, DECISION, MEASURES), ()),
+    "score": ((MODELS, EXPANSION, "words"), ("lms", "count_tokens")),
+    "tune": ((TUNING, DECISION, MEASURES, "boost", "recombine"), ("columns", "word_bonus", "token_bonus")),
+    "rerank": ((EXPANSION, DECISION, MEASURES), ()),
+    "evaluate": ((), ("decide", "scale", "metrics", "words", "normaliser")),
+    "compare": (
+        (MODELS, EXPANSION, DECISION, MEASURES, "boost", "components"),
+        ("lms", "word_bonus", "token_bonus", "count_tokens", "bagging"),
+    ),
+    "serve": ((EXPANSION, DECISION, MEASURES), ("lms", "norm", "force_weights", "count_tokens")),
+    "confidence": ((DECISION, MEASURES), ()),
+    "convert": ((EXPANSION,), ()),
+} | dict.fromkeys(("analyse", "combine", "eval", "merge"), ((MEASURES,), ()))
+"""The groups and single fields of `RunConfig` that a road takes: a command, and the function of Python with its name;
+then fields of the function alone, for which the command has options of its own, or none."""
+
 
 def _bonus(text: str) -> bool | float:
     if text in ("off", "tune"):
@@ -45,8 +62,6 @@ class RunConfig(Declared):
         "--lm-norm",
         group=MODELS, metavar="sum|mean|length^A", parse=_norm,
     )  # fmt: skip
-    cache: str | None = None
-    """The folder in which scores and generated hypotheses are kept."""
     force_weights: bool = False
     """Whether weights that were tuned on scores of another model are applied; the signature then contains `forced`."""
     count_tokens: bool | None = None
@@ -86,7 +101,7 @@ class RunConfig(Declared):
     speaker: str | None = option(
         None,
         "Regular expression that finds the speaker in an utterance id. All utterances of a speaker are in one fold.",
-        group=WEIGHTS, metavar="REGEX",
+        group=WEIGHTS, metavar="REGEX", needs="folds",
     )  # fmt: skip
     columns: tuple[str, ...] = ()
     """The scored columns whose weights are tuned; empty for the columns of language models."""

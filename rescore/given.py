@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rescore.config import RunConfig
 from rescore.errors import UserError
-from rescore.lms import recommended_weight
+from rescore.lms.cards import recommended_weight
 from rescore.nbest import FIRST_PASS, LISTED, TOKENS, WORDS, NbestList
 from rescore.tuning import Weights
 

@@ -224,7 +224,7 @@ def tune(
     if plan is None:
         from rescore.border import checked_lists, config_of  # here: commands make their plan themselves
 
-        config = config_of(metric, decision, columns=columns, **options)
+        config = check(replace(config_of("tune", metric, decision, columns=columns, **options), dev="dev"))
         lists = checked_lists("tune", lists)
         plan = resolve(config, dev=lists)
         lists = list(expand(plan, lists, dev=True))

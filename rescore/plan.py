@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rescore.config import RunConfig
+from rescore.config import TUNING, WEIGHTS, RunConfig
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.lms import (
@@ -136,20 +136,15 @@ def check(config: RunConfig) -> RunConfig:
     decision = decision_of(config)
     if decision.needs_scale and not config.tunes:
         raise UserError(f"--decide {decision.name} needs --dev lists to tune the scale of posteriors on, or --scale")
-    for option, is_set in (
-        ("--no-bagging", not config.bagging),
-        ("--allow-negative", bool(config.negative)),
-        ("--components", config.components),
-    ):
-        if is_set and not config.tunes:
-            raise UserError(f"{option} is about tuning; give --dev or --folds")
-    for option, bonus in (("--word-bonus", config.word_bonus), ("--token-bonus", config.token_bonus)):
-        if bonus is True and not config.tunes:
-            raise UserError(f"{option} tune needs --dev lists to tune on")
-        if config.tunes and bonus is not None and not isinstance(bonus, bool):
-            raise UserError(f"{option} NUMBER needs --weight; --dev and --folds tune this bonus")
-    if config.boost is True and not config.tunes:
-        raise UserError("--boost tune needs --dev lists to tune on; or give --boost NUMBER")
+    for name, title, about, _, default in () if config.tunes else RunConfig.declared():
+        value = getattr(config, name)
+        if title == TUNING and value != default:
+            raise UserError(f"{about.flag(name)} is about tuning; give --dev or --folds")
+        if title == WEIGHTS and value is True:
+            raise UserError(f"{about.flag(name)} tune needs --dev lists to tune on; or give NUMBER")
+    for name, bonus in (("--word-bonus", config.word_bonus), ("--token-bonus", config.token_bonus)):
+        if config.tunes and not isinstance(bonus, bool | None):
+            raise UserError(f"{name} NUMBER needs --weight; --dev and --folds tune this bonus")
     if not config.tunes and config.lms:
         from rescore.given import given_weights
 
@@ -312,11 +307,12 @@ class _Resolver:
             names = dict.fromkeys([metric.companion])
             self._decide("further metric", metric.companion, f"tuning for {metric.name} flatters {metric.name}")
         others = [choose_metric(other, self._lists or self._basis, measuring) for other in names]
-        if measuring.words and metric.words and (self._boosts or self._boosted()):
+        told = any("words" in vars(one.options) for one in (metric, *others))
+        if measuring.words and metric.words and (self._boosts or self._boosted() or not told):
             wanted = [name for name in ("bwer", "uwer") if name not in (metric.name.lower(), *names)]
             try:
                 others += [choose_metric(name, self._lists or self._basis, measuring) for name in wanted]
-                self._decide("further metrics", "bwer, uwer", "listed words have a bonus: what it costs other words")
+                self._decide("further metrics", "bwer, uwer", "words are listed: what they cost other words")
             except UserError as error:  # the words may be right for other lists
                 log.warning("%s, so figures of listed words are absent", error)
         return metric, *others

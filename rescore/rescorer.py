@@ -34,6 +34,7 @@ from rescore.nbest import (
     is_bonus,
     ranked_by_means,
 )
+from rescore.options import as_json
 from rescore.parts import CONFIDENCES
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
@@ -105,6 +106,9 @@ class Rescorer:
             self._tuned = None
         else:
             self._tuned = border.as_weights(weights, [])
+        bonuses = () if self._tuned else ("weights", "word_bonus", "token_bonus", "boost")
+        given = as_json(self._config)
+        border.check_road("serve", {name: given[name] for name in given if name not in bonuses})
         self._plans: dict[tuple[bool, bool], Plan] = {}
         self._lock = threading.Lock()
         dev_lists = border.checked_lists("Rescorer", dev)
@@ -196,23 +200,17 @@ def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:
 
 def _lacked(name: str, plan: Plan, made: Collection[str]) -> str | None:
     """The error about a column of a plan's weights that neither models and expansions give (`made`) nor a request can
-    bring: scores of the toolkit are its own, and columns without a record may be; None for other columns."""
-    column = plan.weights.columns.get(name)
+    bring; None for other columns. Requests bring scores of the toolkit, and columns of weights that were not tuned."""
+    column, counted = plan.weights.columns.get(name), {LISTED: plan.listed, TOKENS: plan.counted}
     if name == EMPTY or (column and column.model == VOTE):
         return (
             "these weights are votes of the systems of `rescore combine`, which single lists lack; use `rescore rerank`"
         )
-    if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *made) or (column and column.is_component):
+    if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *made) or counted.get(name):
         return None
-    if name == LISTED:
-        return None if plan.listed else f"the weights need the column {name}; {advice(name, {})}"
-    if name == TOKENS:
-        known = plan.counted or not column
-        return (
-            None if known else "the weights need the column tokens, and no model counts tokens; give its --lm as well"
-        )
-    if is_bonus(name, column):
+    if name == LISTED or (is_bonus(name, column) and name != TOKENS):
         return f"the weights need the column {name}; {advice(name, {})}"
-    if not column:
+    if column.is_component if column else not plan.weights.tuned_for:
         return None
-    return f"the weights need the column {name}; models give {', '.join(made) or 'none'}; give its --lm as well"
+    models = "no model counts tokens" if name == TOKENS else f"models give {', '.join(made) or 'none'}"
+    return f"the weights need the column {name}; {models}; give its --lm as well"

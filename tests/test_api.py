@@ -131,7 +131,10 @@ def test_to_frame(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "pandas", Module("pandas"))
     rows = rescore.evaluate(LISTS).to_frame()
-    assert rows[0] == {"name": "first pass", "WER": pytest.approx(100 / 3)} and rows[2]["name"] == "reranked"
+    assert [row["id"] for row in rows] == [nbest.id for nbest in LISTS]
+    texts = ("reference", "first_pass", "chosen")
+    assert [*rows[0]][:7] == ["id", *texts, "first_pass_errors", "chosen_errors", "changed"] and rows[0]["s2s"] < 0
+    assert sum(row["first_pass_errors"] for row in rows) == 1 and not rows[0]["changed"]
     table = rescore.compare(LISTS, LISTS, brevity).to_frame()
     assert table[1]["name"] == "first pass" and table[1]["WER"] == pytest.approx(100 / 3) and table[1]["p"] is None
     assert isinstance(table[2]["p"], float) and list(table[2])[:3] == ["name", "weight", "dev WER"]
@@ -395,7 +398,7 @@ def test_what_a_shell_shows() -> None:
     assert repr(LISTS[0]) == "<NbestList u1: 2 hypotheses, 'a b'>"
     assert repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}, "given")) == "<Weights: s2s 0.75, tta 0.25 (given)>"
     assert repr(rescore.TokenScores(["a", "b"], np.array([-0.5, -1.0]))) == "<TokenScores -1.5000: 'a b'>"
-    assert re.fullmatch(r"<LanguageModel tta: [0-9a-f]{12}, float32>", repr(rescore.load("tta-small")))
+    assert re.fullmatch(r"<LanguageModel tta-small: [0-9a-f]{12}, float32>", repr(rescore.load("tta-small")))
 
 
 def test_read_may_leave_out_references(tmp_path: Path) -> None:
@@ -453,28 +456,30 @@ def test_sizes_inside_a_configuration_have_limits(tmp_path: Path) -> None:
 
 
 def test_options_of_metrics_and_of_expansions() -> None:
-    config = border.config_of("bleu", tokenise="char", drop_punctuation=True, recombine=5)
+    config = border.config_of("tune", "bleu", tokenise="char", drop_punctuation=True, recombine=5)
     assert config.measuring.values["tokenise"] == "char" and config.measuring.values["normaliser"].drop_punctuation
     assert config.expanding.values == {"recombine": 5}
     with pytest.raises(rescore.UserError, match="tokenize is not an option; did you mean tokenise"):
-        border.config_of("bleu", tokenize="char")
+        border.config_of("tune", "bleu", tokenize="char")
 
 
 def test_a_call_takes_fields_by_their_own_names() -> None:
     """Fields of `RunConfig` that arguments fill may be given, too; options are added to those of a field."""
-    before = border.config_of(nfkc=True, recombine=5)
+    before = border.config_of("compare", nfkc=True, recombine=5)
     config = border.config_of(
+        "compare",
         metrics=("cer",),
         decide="mbr",
         measuring=before.measuring,
         expanding=before.expanding,
         split_hyphens=True,
+        respell=3,
         lexicon="words",
     )
     assert config.metrics == ("cer",) and config.decide == "mbr"
     normaliser = config.measuring.values["normaliser"]
     assert normaliser.nfkc and normaliser.split_hyphens
-    assert config.expanding.values == {"recombine": 5, "lexicon": "words"}
+    assert config.expanding.values == {"recombine": 5, "respell": 3, "lexicon": "words"}
 
 
 def test_tuning_has_one_road() -> None:

@@ -84,6 +84,8 @@ class Golden:
     def data(self, name: str, *keys: str) -> None:
         """Keys of a JSON file that a command wrote, one a line, with floats to six digits."""
         value = json.loads((self.folder / name).read_text(encoding="utf-8"), parse_float=lambda text: f6(float(text)))
+        if value.get("dev"):
+            value["dev"].pop("metrics", None)  # what `run` alone adds, for tables
         rows = [(key, value[key]) for key in keys if key != "metrics"]
         for metric in value["metrics"] if "metrics" in keys else ():
             rows += [(f"{metric['metric']} {key}", metric[key]) for key in METRIC if metric[key] not in (None, {})]

@@ -45,7 +45,7 @@ def figures(report: dict[str, Any]) -> dict[str, Any]:
     kept = {
         name: value for name, value in report.items() if name not in ("dataset", "seconds", "stages", "origin", "plan")
     }
-    return kept | {"dev": report["dev"] | {"source": ""}}
+    return kept | {"dev": report["dev"] | {"source": "", "metrics": []}}
 
 
 def test_one_experiment_by_every_road(run_in: Run, tmp_path: Path) -> None:

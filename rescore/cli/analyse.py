@@ -12,13 +12,13 @@ from rescore.options import option
 
 
 @dataclass(frozen=True, kw_only=True)
-class Analysis(options.Lists):
+class Analysis(options.Lists, options.DetailsOutput):
     output: str | None = option(
         None, "Write the whole analysis as JSON.", "-o", "--output", metavar="FILE", writes="stdout"
     )
 
 
-@options.command("analyse", config=options.config(options.MEASURES))
+@options.command("analyse", config=options.config("analyse"))
 def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inputs: options.InputOptions) -> None:
     """Show whether rescoring helps and where it differs from the first pass. The lists need references.
 
@@ -31,7 +31,7 @@ def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inp
     perfect language model, and the next step.
     """
     from rescore import formats
-    from rescore.pipeline import expand
+    from rescore.pipeline import evaluate, expand
     from rescore.plan import resolve
     from rescore.reports import analysis
     from rescore.tuning import suited
@@ -40,7 +40,9 @@ def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inp
     loaded = suited(weights.load(), lists, weights.force_weights)
     single = options.with_one_metric(options.configured(config, weights=weights))
     plan = resolve(single, lists, weights=loaded)
-    result = analysis.analyse(plan.metric, list(expand(plan, lists)), loaded)
+    expanded = list(expand(plan, lists))
+    result = analysis.analyse(plan.metric, expanded, loaded)
+    own.write_details(lambda: evaluate(plan, loaded, expanded)[0].details())
     if own.output:
         with formats.opened(own.output) as file:
             analysis.write(result, file)

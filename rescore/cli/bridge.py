@@ -55,10 +55,8 @@ class Offer:
     """The fields of a declared class that a command offers as options."""
 
     declared: type[Declared]
-    groups: tuple[str, ...] = ()
-    """Titles of the groups that are offered; all groups if empty."""
     names: tuple[str, ...] = ()
-    """Fields that are offered besides."""
+    """Titles of the groups, and fields, that are offered; all fields if empty."""
     required: tuple[str, ...] = ()
 
     def _declared(self) -> list[Field]:
@@ -68,11 +66,10 @@ class Offer:
     @property
     def fields(self) -> list[Field]:
         """The offered options."""
-        every = not (self.groups or self.names)
         return [
             entry._replace(about=replace(entry.about, required=entry.about.required or entry.name in self.required))
             for entry in flattened(self._declared())
-            if every or entry.title in self.groups or entry.name in self.names
+            if not self.names or {entry.title, entry.name} & {*self.names}
         ]
 
     def parameters(self) -> Iterator[click.Parameter]:

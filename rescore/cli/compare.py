@@ -33,9 +33,7 @@ class Comparison(options.Lists):
     "compare",
     lms=options.PLAIN,
     dev=options.Offer(options.DevLists, required=("dev",)),
-    config=options.config(
-        options.MODELS, options.EXPANSION, options.DECISION, options.MEASURES, names=("components", "boost")
-    ),
+    config=options.config("compare"),
 )
 def command(
     own: Comparison,

@@ -31,7 +31,7 @@ class Conversion(options.Lists):
     )
 
 
-@options.command("convert", config=options.config(options.EXPANSION))
+@options.command("convert", config=options.config("convert"))
 def command(own: Conversion, undo: options.DetokenizeOption, config: RunConfig, inputs: options.InputOptions) -> None:
     """Convert N-best lists to another format.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluation(Declared):
+class Evaluation(options.DetailsOutput):
     common = True
 
     outputs: tuple[str, ...] = option((), metavar="OUTPUT...", argument=True, required=True, reads=True)
@@ -53,7 +53,7 @@ class TestOptions(Declared):
         return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker)
 
 
-@options.command("eval", config=options.config(options.MEASURES))
+@options.command("eval", config=options.config("eval"))
 def command(own: Evaluation, config: RunConfig, significance: TestOptions, inputs: options.InputOptions) -> None:
     """Measure N-best lists (first pass and oracle) or 1-best texts (Kaldi text, trn, plain lines): WER, CER or BLEU.
 
@@ -83,6 +83,9 @@ def command(own: Evaluation, config: RunConfig, significance: TestOptions, input
         config = replace(config, metrics=("wer", *_listed_metrics()))
     every = metrics_of(options.configured(config), read[0][1])
     systems = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]
+    if own.details and len(read) > 2:
+        raise click.UsageError("--details compares one or two outputs")
+    own.write_details(lambda: comparison.output_details(every[0], read[0], read[-1]))
     if own.report:
         with formats.opened(own.report) as file:
             comparison.write(systems, file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import click
 
 from rescore.cli.bridge import Offer, command
 from rescore.cli.progress import progress_bar, scoring_bar
-from rescore.config import DECISION, EXPANSION, MEASURES, MODELS, SYSTEMS, TUNING, WEIGHTS, RunConfig
+from rescore.config import ROADS, RunConfig
 from rescore.files import resolved, shown
 from rescore.formats.source import ReadOptions
 from rescore.lms.base import ComputeOptions
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     Times = dict[str, RecordingSegment] | None
     """Where utterances stand in recordings."""
 
-__all__ = ["DECISION", "EXPANSION", "MEASURES", "MODELS", "SYSTEMS", "TUNING", "WEIGHTS", "Offer", "command"]
-__all__ += ["progress_bar", "scoring_bar"]
+__all__ = ["Offer", "command", "progress_bar", "scoring_bar"]
 
 
-def config(*groups: str, names: Sequence[str] = ()) -> Offer:
-    """The fields of `RunConfig` in some groups, and the fields of these names, as options of a command."""
-    return Offer(RunConfig, groups, tuple(names))
+def config(command: str) -> Offer:
+    """The fields of `RunConfig` that are options of a command."""
+    return Offer(RunConfig, ROADS[command][0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +248,7 @@ def configured(
 ) -> RunConfig:
     """The decisions of a command's options together; `dev` are paths of the dev lists, `more` further fields."""
     if lms:
-        more |= {"lms": lms.lm, "cache": lms.cache}
+        more["lms"] = lms.lm
     if weights:
         more["force_weights"] = weights.force_weights
     return replace(config, dev=shown(", ".join(dev)) or None, **more)
@@ -352,8 +351,25 @@ class ReportOptions(Declared):
             with formats.opened(self.report) as file:
                 files.write(results, file)
         for place in self.table:
-            from rescore.reports import overview
             from rescore.reports.markup import style_of
+            from rescore.reports.overview import render_overview, with_dev
 
             with formats.opened(place) as file:
-                file.write(overview.render_overview([results], "espnet", str(style_of(place))) + "\n")
+                file.write(render_overview([*with_dev([results])], "espnet", str(style_of(place))) + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailsOutput(Declared):
+    details: str | None = option(
+        None,
+        "Write a row per utterance: reference, both texts, their errors, scores. .tsv, else JSON Lines.",
+        metavar="FILE",
+        writes="stdout",
+    )
+
+    def write_details(self, rows: Callable[[], list[dict[str, Any]]]) -> None:
+        """Write the rows, if they are asked for."""
+        if self.details:
+            from rescore.reports.details import write
+
+            write(rows(), self.details)

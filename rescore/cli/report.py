@@ -17,6 +17,7 @@ class Table(Declared):
     common = True
 
     results: tuple[str, ...] = option((), metavar="RESULTS.json...", argument=True, required=True, reads=True)
+    dev: bool = option(False, "Also show the dev lists that each result was tuned on (`run --dev`).")
     layout: str = option(
         "espnet",
         "espnet: one row per output, as in ESPnet's RESULTS.md; paper: one row per method, one column per test set.",
@@ -43,13 +44,14 @@ def report_command(own: Table) -> None:
     from rescore import formats
     from rescore.reports.files import read
     from rescore.reports.markup import endings, style_of
-    from rescore.reports.overview import render_overview, told_apart
+    from rescore.reports.overview import render_overview, told_apart, with_dev
 
     if own.output.endswith(".json"):
         raise click.UsageError(f"--output {own.output}: its ending is not one of {endings()}; give --style")
     results = told_apart([read(Path(path)) for path in own.results])
     with formats.opened(own.output) as file:
-        file.write(render_overview(results, own.layout, own.style or style_of(own.output) or "text") + "\n")
+        shown = list(with_dev(results)) if own.dev else results
+        file.write(render_overview(shown, own.layout, own.style or style_of(own.output) or "text") + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,7 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
                     pass
 
 
-@options.command("rerank", config=options.config(options.EXPANSION, options.DECISION, options.MEASURES))
+@options.command("rerank", config=options.config("rerank"))
 def command(
     own: Reranking,
     weights: options.TunedWeights,

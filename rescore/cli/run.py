@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOutputs(options.RerankedOutputs):
+class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
     """Files that a run writes."""
 
     save_weights: str | None = option(
@@ -34,7 +34,7 @@ class RunOutputs(options.RerankedOutputs):
     @property
     def any(self) -> bool:
         """Whether one is asked for."""
-        return any((self.output, self.best, self.save_weights, self.html))
+        return any((self.output, self.best, self.save_weights, self.html, self.details))
 
     def check_lists(self, lists: Sequence[NbestList], times: options.Times) -> None:
         """Refuse what cannot be written of these lists, before anything is computed.
@@ -58,6 +58,7 @@ class RunOutputs(options.RerankedOutputs):
         if self.best:
             with formats.opened(self.best) as file:
                 formats.write_best(self.best, zip(outcome.lists, outcome.texts, strict=True), file, times)
+        self.write_details(outcome.results.details)
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
         if self.html:  # last: it may fail, and nothing else is to be lost then
@@ -70,18 +71,7 @@ class RunOutputs(options.RerankedOutputs):
                 file.write(content)
 
 
-@options.command(
-    "run",
-    config=options.config(
-        options.MODELS,
-        options.WEIGHTS,
-        options.TUNING,
-        options.EXPANSION,
-        options.SYSTEMS,
-        options.DECISION,
-        options.MEASURES,
-    ),
-)
+@options.command("run", config=options.config("run"))
 def command(
     own: options.Lists,
     lms: options.LanguageModelOptions,
@@ -121,9 +111,11 @@ def command(
     outputs.check_lists(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
+    if (reporting.report or reporting.table) and outcome.results.dev and dev is not None:
+        outcome.results.dev.metrics = pipeline.evaluate(outcome.plan, outcome.weights, outcome.dev or ())[0].metrics
     reporting.write(outcome.results, nbest[0])
     outputs.write(outcome, times)
-    to_stdout = "-" in (outputs.output, outputs.best, reporting.report)
+    to_stdout = "-" in (outputs.output, outputs.best, outputs.details, reporting.report)
     if not (outputs.any or reporting.report or reporting.table) and outcome.results.metric is None:
         formats.write_best("-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout)
         to_stdout = True

@@ -14,26 +14,11 @@ import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.metrics.listed import WordList
 from rescore.options import Declared, option
 
 if TYPE_CHECKING:
     from rescore.lms import LanguageModel, TokenScores
     from rescore.nbest import NbestList
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListedWords(Declared):
-    title = options.EXPANSION
-
-    words: WordList | None = option(
-        None,
-        "Your own words, such as names: their number becomes the column listed. With --respell they are kept and "
-        "proposed as replacements.",
-        metavar="FILE",
-        reads=True,
-        read=WordList.load,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +54,11 @@ class Scoring(Declared):
     )
 
 
-@options.command("score", config=options.config(options.MODELS, options.EXPANSION))
+@options.command("score", config=options.config("score"))
 def command(
     own: Scoring,
     lms: options.LanguageModelOptions,
     config: RunConfig,
-    listed: ListedWords,
     inputs: options.InputOptions,
 ) -> None:
     """Add columns of LM scores (natural log) to N-best lists, or print the perplexity of plain text.
@@ -87,15 +71,14 @@ def command(
     a stream.
     """
     from rescore import formats, pipeline
-    from rescore.metrics import MetricOptions
 
     nbest, tokens, output = own.nbest, own.tokens, own.output
     if bool(nbest) == bool(own.text):
         raise click.UsageError("give either N-best lists or --text FILE")
     if not lms.lm:
         raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
-    if own.text and config.expands:
-        given = ", ".join(f"--{name.replace('_', '-')}" for name, value in config.expanding.values.items() if value)
+    of_lists = config.expanding.values | {"words": config.measuring.words}
+    if own.text and (given := ", ".join(f"--{name}" for name, value in of_lists.items() if value)):
         raise click.UsageError(f"--text is scored as it is; options that add hypotheses are for lists: {given}")
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
@@ -103,8 +86,7 @@ def command(
         if own.text:
             _score_text(own, lms, file, inputs.strict)
             return
-        measuring = MetricOptions(words=listed.words)
-        config = options.configured(config, lms, measuring=measuring, count_tokens=own.count_tokens)
+        config = options.configured(config, lms, count_tokens=own.count_tokens)
         head, lists = pipeline.first_lists(inputs.iterate(nbest), most=1)
         plan = pipeline.resolve(config, head, load=lms.load, measures=False)
         lists = pipeline.expand(plan, lists)

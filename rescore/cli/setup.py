@@ -66,20 +66,16 @@ def init_command(own: Folder) -> None:
     devs = list(dict.fromkeys(dev for dev, _ in pairs.values()))
     known = {name: _lists(place, name, sets[name], toolkit) for name in names}
     known |= {"": "path/to/dev --ref path/to/dev/text"}
-    lines = [f"DEV  := {known[devs[0]]}"] if len(devs) == 1 else []
-    if len(pairs) == 1:
-        lines += [f"TEST := {known[test]}" for _, test in pairs.values()]
-    elif pairs:
-        lines += [f"TESTS := {' '.join(pairs)}"]
-        for title, (dev, test) in pairs.items():
-            lines += [f"DEV_{title}  := {known[dev]}"] if len(devs) > 1 else []
-            lines += [f"TEST_{title} := {known[test]}"]
-    else:
-        lines = [f"DEV  := {known[names[0] if names else '']}", "TEST := path/to/test --ref path/to/test/text"]
+    several = len(pairs) > 1
+    lines = [f"TESTS := {' '.join(pairs)}"] * several
+    for title, (dev, test) in (pairs or {"": (names[0] if names else "", "")}).items():
+        named = [f"_{title}" * several * many for many in (len(devs) > 1, True)]
+        lines += [f"DEV{named[0]}  := {known[dev]}", f"TEST{named[1]} := {known[test]}"]
+    lines = [line.replace("path/to/dev", "path/to/test") if line[0] == "T" else line for line in lines]
     write_text(
         target,
         f"# {toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
-        + "\n".join(lines)
+        + "\n".join(dict.fromkeys(lines))
         + f"\n# LM := tta ngram:lm.arpa\n{TRANSLATION if toolkit == 'fairseq' else ''}"
         "include $(shell rescore recipe)\n",
     )
@@ -207,7 +203,8 @@ def models_command(own: Models) -> None:
     rescore models tta
     rescore models tta:DIR
     """
-    from rescore.lms import describe, model_card, shipped, shipped_models
+    from rescore.lms import shipped, shipped_models
+    from rescore.lms.cards import describe, model_card
     from rescore.styles import text
 
     rows = [["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]]

@@ -40,9 +40,7 @@ class TunedColumns(options.Lists):
     curve: str | None = option(None, "Write the metric at each weight as CSV.", metavar="FILE", writes="stdout")
 
 
-@options.command(
-    "tune", config=options.config(options.TUNING, options.DECISION, options.MEASURES, names=("boost", "recombine"))
-)
+@options.command("tune", config=options.config("tune"))
 def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) -> None:
     """Tune the weights for the best WER, CER or BLEU on lists with LM scores and references.
 
@@ -81,7 +79,8 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
 def _found(metric: str, weights: Weights) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
-    from rescore.tuning.weights import notes, why_zero
+    from rescore.tuning.weights import notes
+    from rescore.tuning.zero import why_zero
 
     about = weights.tuned_for
     assert about is not None and about.value is not None and about.first_pass is not None

@@ -246,8 +246,7 @@ class ServerModel(Streamed):
         scored = _letters("".join(token.text for token in tokens if token.log_prob is not None))
         if not scored.endswith(_letters(PROBE.text)):
             log.warning(
-                "%s: gives no score for the first token of a text; give --prompt, such as '\\n{text}'",
-                self._client.url,
+                "%s: gives no score for the first token of a text; give --prompt, such as '\\n{text}'", self._client.url
             )
 
     def _before(self, question: Question) -> str:

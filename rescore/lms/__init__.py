@@ -3,19 +3,7 @@
 A model scores sentences (`LanguageModel`), and `KINDS` is the table of their kinds.
 """
 
-from rescore.lms.backends import (
-    describe,
-    each,
-    is_pseudo,
-    load,
-    load_all,
-    model_card,
-    parse,
-    recommended_weight,
-    shipped,
-    shipped_models,
-    with_own_columns,
-)
+from rescore.lms.backends import each, is_pseudo, load, load_all, parse, shipped, shipped_models, with_own_columns
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,
@@ -39,16 +27,13 @@ __all__ = [
     "Question",
     "TokenScores",
     "capabilities_of",
-    "describe",
     "each",
     "is_pseudo",
     "kind_of",
     "load",
     "load_all",
-    "model_card",
     "origin",
     "parse",
-    "recommended_weight",
     "shipped",
     "shipped_models",
     "with_own_columns",

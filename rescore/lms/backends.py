@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-import json
 import logging
-import math
 import re
 from collections.abc import Sequence
 from itertools import chain, count
 from pathlib import Path
 
 from rescore.errors import UserError, did_you_mean
-from rescore.files import read_json
 from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, Spec, kind_of, origin
-from rescore.lms.folders import card, card_value
+from rescore.lms.folders import card_value
 from rescore.nbest import RESERVED, NbestList
 from rescore.parts import KINDS
 
@@ -99,6 +96,8 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
         if parsed.path.exists() or not meant:
             raise
         raise UserError(f"--lm {spec}: {error}{meant}") from None
+    if not parsed.place:  # a column is named as its model: tta-small, not tta
+        lm.name = lm.name.replace(parsed.kind, parsed.path.name, 1)
     if not cases:
         return lm
     from rescore.lms.wrapped import Recased
@@ -163,28 +162,6 @@ def with_own_columns(
     return named
 
 
-def model_card(spec: str) -> str:
-    """The text of a model's README.md; empty where it has none."""
-    return card(parse(spec).path)
-
-
-def recommended_weight(spec: str) -> float:
-    """The weight that the model's card recommends where there are no dev lists to tune on."""
-    path = parse(spec).path
-    if not path.exists():
-        raise UserError(f"--lm {spec}: no such file or folder, so no recommended_weight; give a model that exists")
-    try:
-        weight = float(card_value(path, "recommended_weight") or "none")
-    except ValueError:
-        weight = -1.0
-    if not 0 <= weight <= 1:
-        place = path / "README.md" if path.is_dir() else path
-        raise UserError(
-            f"{place}: no recommended_weight between 0 and 1 in its card; give --dev LISTS or --weight NUMBER"
-        )
-    return weight
-
-
 def is_pseudo(spec: str) -> bool:
     """Whether a model's scores are pseudo-log-likelihoods; `spec` is what --lm names, or a column's model."""
     kind, *options = spec.split(":")
@@ -194,14 +171,3 @@ def is_pseudo(spec: str) -> bool:
 def shipped() -> list[str]:
     """The names of the shipped models: of their folders, which `--lm` takes like kinds."""
     return sorted(path.parent.name for path in shipped_models().glob("*/config.json"))
-
-
-def describe(name: str) -> list[str]:
-    """A shipped model's parameters, layers, width, language, training text and recommended weight."""
-    folder = shipped_models() / name
-    config = read_json(folder / "config.json")
-    with open(folder / "model.safetensors", "rb") as file:  # the header has all shapes; tensors are not read
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    parameters = sum(math.prod(about["shape"]) for name, about in header.items() if name != "__metadata__")
-    about = [card_value(folder, key) or "" for key in ("language", "trained_on")]
-    return [f"{parameters:,}", str(config["layers"]), str(config["d_model"]), *about, f"{recommended_weight(name):g}"]

@@ -198,8 +198,8 @@ class ListedErrorRate(ErrorRate):
         words: WordList | None = option(
             None,
             "Your own words, such as names, one per line; or one line `utterance word word ...` per utterance. BWER is "
-            "the error rate of these words, UWER of all other words. --boost adds a bonus for each of them; --respell "
-            "keeps them and proposes them as replacements.",
+            "the error rate of these words, UWER of all other words. --boost adds a bonus for each of them, counted in "
+            "the column listed; --respell keeps them and proposes them as replacements.",
             metavar="FILE",
             reads=True,
             read=WordList.load,

@@ -30,26 +30,20 @@ SHOWN_DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100)
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """The best possible value with lists of `n` hypotheses."""
+    """The metric, in percent, of the best of the first `n` hypotheses of each list by first-pass score."""
 
     n: int
-    """The number of hypotheses of each list, the best by first-pass score."""
     oracle: float
-    """The metric of the best of them, in percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """How often another hypothesis was chosen, and what that did to the utterance."""
+    """Utterances with another hypothesis than before; of these, those whose metric is better, worse or the same."""
 
     moved: int
-    """Utterances with another hypothesis than before."""
     better: int
-    """Of these, those whose metric is better,"""
     worse: int
-    """worse,"""
     same: int
-    """or the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,6 @@ class Outlook:
     """Whether a language model's scores have a weight."""
     first_pass: float
     reranked: float
-    """Of the texts chosen."""
     flatters: bool
     """Whether the weights were tuned on these very lists."""
     gain: float
@@ -95,9 +88,10 @@ class Outlook:
         return self.gain / self.possible if self.possible else 0.0
 
     @property
-    def certain(self) -> bool:
-        """Whether the gain is more than chance."""
-        return self.gain > 0 and self.p_value < SIGNIFICANT
+    def certain(self) -> str:
+        """Whether the gain is more than chance; "unclear" where the p-value and the interval disagree."""
+        signs = {self.gain > 0 and self.p_value < SIGNIFICANT, self.interval[0] > 0}
+        return "unclear" if len(signs) > 1 else "yes" if signs == {True} else "no"
 
 
 @dataclass(slots=True)
@@ -165,7 +159,9 @@ def _next_step(outlook: Outlook) -> str:
         return f"score the lists with a language model: the largest possible gain is {outlook.possible:.2f} points"
     if outlook.gain <= 0:
         return "another LM: this LM does not help here"
-    if not outlook.certain:
+    if outlook.certain == "unclear":
+        return "more test lists: the p-value and the interval disagree about the gain"
+    if outlook.certain == "no":
         return "more lists to tune on, then another LM: the gain may be due to chance"
     if outlook.share < LOW_SHARE:
         return f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of the possible gain is left"
@@ -247,7 +243,7 @@ def _rows(outlook: Outlook) -> list[tuple[str, str]]:
     relative = f" ({100 * outlook.gain / outlook.first_pass:.1f} %)" if outlook.first_pass else ""
     change = f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.reranked:.2f}"
     flatters = "the weights were tuned on these very lists, so the gain on other lists is smaller; see `run --folds`"
-    sure = "{}: 95 % CI {:.2f} to {:.2f} points".format("yes" if outlook.certain else "no", *outlook.interval)
+    sure = "{}: 95 % CI {:.2f} to {:.2f} points".format(outlook.certain, *outlook.interval)
     return [
         ("gain", f"{change}, {outlook.gain:.2f} points{relative}"),
         *([("", flatters)] if outlook.flatters else []),

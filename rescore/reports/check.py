@@ -43,11 +43,9 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
     return [*_figures(golden, now, both, tolerance), *_settings(golden, now, both)]
 
 
-Both = Sequence[tuple[MetricResult, MetricResult]]
-"""The metrics that both results have."""
-
-
-def _figures(golden: Results, now: Results, both: Both, tolerance: float) -> Iterator[Finding]:
+def _figures(
+    golden: Results, now: Results, both: Sequence[tuple[MetricResult, MetricResult]], tolerance: float
+) -> Iterator[Finding]:
     for old, new in both:
         for choice in CHOICES:
             name = choice if old.metric == golden.metric else f"{old.metric}.{choice}"
@@ -70,7 +68,7 @@ def _moved(name: str, golden: float, now: float, higher_is_better: bool, toleran
     return Finding(name, f"{golden:.2f}", f"{now:.2f}", verdict, f"{difference:+.2f}" if difference else "")
 
 
-def _settings(golden: Results, now: Results, both: Both) -> Iterator[Finding]:
+def _settings(golden: Results, now: Results, both: Sequence[tuple[MetricResult, MetricResult]]) -> Iterator[Finding]:
     """What must be equal so that figures can be compared; then other differences, which are no failures."""
     lost = {figures.metric for figures in golden.metrics[1:]} - {old.metric for old, _ in both}
     yield from (_same("metric", name, None) for name in sorted(lost))
@@ -85,7 +83,10 @@ def _settings(golden: Results, now: Results, both: Both) -> Iterator[Finding]:
     for name in COMPARABLE[1:]:  # the metric was looked at above
         yield _same(name, *different.pop(name, ("", "")))
     ignored = {"metric"}
-    if _choices(golden) == _choices(now):  # weights are as they choose: their last digits differ between machines
+    choices = [
+        (each.changed, {one.metric: one.counts.get("reranked") for one in each.metrics}) for each in (golden, now)
+    ]
+    if choices[0] == choices[1]:  # weights are as they choose: their last digits differ between machines
         ignored |= {"weights", "scale"}
     for name, values in different.items():
         if name not in ignored:
@@ -94,11 +95,6 @@ def _settings(golden: Results, now: Results, both: Both) -> Iterator[Finding]:
 
 def _same(name: str, golden: object, now: object) -> Finding:
     return Finding(name, str(golden), str(now), "same" if golden == now else "differs")
-
-
-def _choices(results: Results) -> object:
-    """The choices, as far as a results file shows them: the counts of all metrics, and the number of changed texts."""
-    return results.changed, {figures.metric: figures.counts.get("reranked") for figures in results.metrics}
 
 
 def render(findings: list[Finding]) -> str:

@@ -16,7 +16,8 @@ from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest
 from rescore.nbest import COUNTS, FIRST_PASS, NbestList
 from rescore.parts import STYLES, TESTS
-from rescore.reports.figures import FIRST, ORACLE, SHORT, Figures, Row, sign
+from rescore.reports.details import details
+from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
 from rescore.reports.markup import as_frame, as_json, html, latex_note, mark_best, signature_lines
 from rescore.styles import marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
@@ -197,13 +198,14 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
-    """The rows of the table; `marked`: a gain says that it is a loss."""
+    """The rows of the table; `marked`: a gain says that it is a significant loss."""
     records = _records(comparison)
     rows = [["", *list(records[0])[1:]]]
+    tested = {row.name for row in comparison.rows if row.against == FIRST and (row.p_value or 1) < SIGNIFICANT}
     for record in records:
         name, weights, *figures, gain, p, speed = record.values()
         is_worse = is_better(comparison.first_pass, record[comparison.metric], comparison.higher_is_better)
-        change = "" if gain is None else marked_worse(f"{gain:+.1f}", marked and is_worse)
+        change = "" if gain is None else marked_worse(f"{gain:+.1f}", marked and is_worse and name in tested)
         values = ("" if figure is None else f"{figure:.2f}" for figure in figures)
         rows.append([name, weights, *values, change, p_value(p), "" if speed is None else f"{speed:,.0f}"])
     mark_best(rows[3:], 3, comparison.higher_is_better)
@@ -225,9 +227,11 @@ class Systems:
     """The metric of the best hypothesis of each list; None for an output whose lists have one hypothesis."""
 
 
-def compare_outputs(
-    outputs: Sequence[tuple[str, Sequence[NbestList]]], metric: Metric, test: PairedTest | None = None
-) -> Systems:
+Output = tuple[str, Sequence[NbestList]]
+"""The name of an output, and its lists."""
+
+
+def compare_outputs(outputs: Sequence[Output], metric: Metric, test: PairedTest | None = None) -> Systems:
     """The figures of several outputs for the same utterances, each with a p-value against the first.
 
     Raises:
@@ -251,6 +255,12 @@ def compare_outputs(
     if several or test.by_speaker:
         warn_of_few(test, metric, base_lists)
     return systems
+
+
+def output_details(metric: Metric, first: Output, last: Output) -> list[dict[str, Any]]:
+    """A row per utterance of two outputs, as `rescore.reports.details` makes them; the first is the first pass."""
+    texts = [[chosen.text for chosen in Figures(metric, lists).first] for lists in (first[1], _in_order(*last, *first))]
+    return details(metric, _in_order(*last, *first), *texts)
 
 
 def warn_of_few(test: PairedTest, metric: Metric, lists: Sequence[NbestList]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.parts import STYLES
@@ -29,6 +30,7 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
     Raises:
         UserError: the results do not fit the layout.
     """
+    unused = [(_name(run), zeros) for run in results if (zeros := [n for n in run.columns if run.weights.get(n) == 0])]
     if layout != "espnet":
         tables = [STYLES[style](paper(results, style != "csv"))]
         if style != "csv":
@@ -40,7 +42,18 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
         heading = {"markdown": "### {}\n\n", "text": "{}\n"}.get(style, "") if not plain else ""
         tables = [heading.format(metric) + STYLES[style](rows) for metric, rows in metric_tables.items()]
     signatures = [(_name(run), figures.signature) for run in results for figures in run.metrics]
+    if style in ("text", "markdown"):
+        tables += [f"{name}: weight 0 of {', '.join(zeros)}, no significant gain on dev" for name, zeros in unused]
     return "\n\n".join([*tables, *filter(None, ["\n".join(signature_lines(signatures, style))])])
+
+
+def with_dev(results: Sequence[Results]) -> Iterator[Results]:
+    """The results, each after those on its dev lists, if it has them."""
+    for run in results:
+        if (dev := run.dev) and dev.metrics:
+            names = (Path(part).name.partition(".")[0] for part in dev.source.split(", "))
+            yield replace(run, dataset=next(names), metrics=dev.metrics, utterances=dev.utterances, ref_words=None)
+        yield run
 
 
 def espnet(results: Sequence[Results]) -> dict[str, list[list[str]]]:
@@ -82,7 +95,7 @@ def _shares(row: Row, utterances: int) -> list[str]:
 def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
     """One row per method, one column per set; first pass and oracle on top, the best method of each set marked.
 
-    A figure has one of `MARKS` if it differs significantly from the first pass, and `worse` if it is worse.
+    A figure has one of `MARKS` if it differs significantly from the first pass, and `worse` if it is worse then.
 
     Args:
         marked: whether figures have these marks.

@@ -22,9 +22,9 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import align
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
-from rescore.reports.figures import FIRST, ORACLE, SIGNIFICANT
+from rescore.reports.figures import FIRST, ORACLE
 from rescore.reports.markup import html
-from rescore.reports.results import MetricResult, Results, worse
+from rescore.reports.results import MetricResult, Results, worse, zero
 from rescore.styles import marked_worse, p_value
 from rescore.tuning.curves import Step
 
@@ -75,6 +75,7 @@ def _answer(results: Results) -> str:
     main = results.metrics[0]
     lines = [("answer worse" if main.is_worse else "answer", verdict(main))]
     lines += [("answer worse", line) for measured in results.metrics[1:] for line in worse(measured)]
+    lines += [("answer", line) for line in zero(results)]
     sentences = "".join(f'<p class="{style}">{escape(line)}</p>' for style, line in lines)
     return f'{sentences}<div class="sheet">{html(overview(results))}</div>'
 
@@ -83,14 +84,12 @@ def verdict(figures: MetricResult) -> str:
     """The answer in one sentence."""
     if figures.first_pass == figures.reranked:
         return f"Reranking does not change {figures.metric}: {figures.first_pass:.2f}."
-    side = "worse" if figures.is_worse else "better"
-    certain = figures.p_value is not None and figures.p_value < SIGNIFICANT
-    judged = f"significantly {side} than the first pass" if certain else f"{side} than the first pass, maybe by chance"
+    if not figures.certain:
+        return f"The change may be chance: {figures.metric} {figures.first_pass:.2f} -> {figures.reranked:.2f}."
     relative = 100 * (figures.reranked / figures.first_pass - 1) if figures.first_pass else math.inf
-    change = (
-        f": {abs(relative):.1f} % {'more' if relative > 0 else 'less'} {figures.metric}" if relative < math.inf else ""
-    )
-    return f"Reranking is {judged}{change}."
+    more = "more" if relative > 0 else "less"
+    share = f": {abs(relative):.1f} % {more} {figures.metric}" if relative < math.inf else ""
+    return f"Reranking is significantly {'worse' if figures.is_worse else 'better'} than the first pass{share}."
 
 
 def _charts(results: Results, steps: Sequence[Step]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from typing import Annotated, Any
 
@@ -11,14 +12,15 @@ from msgspec import Meta
 
 from rescore import decision
 from rescore.decision import Decision
-from rescore.errors import counted
+from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
+from rescore.parts import resolve
 from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
 from rescore.signature import Signature, origins
 from rescore.styles import p_phrase, text
-from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes, why_zero
+from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes
 
 
 def described(text: str) -> Any:
@@ -49,9 +51,14 @@ class MetricResult:
     )
 
     @property
+    def certain(self) -> bool:
+        """Whether the reranked texts differ significantly from the first pass."""
+        return self.p_value is not None and self.p_value < SIGNIFICANT
+
+    @property
     def is_worse(self) -> bool:
-        """Whether the reranked texts are worse than the first pass, by chance or not."""
-        return is_better(self.first_pass, self.reranked, self.higher_is_better)
+        """Whether the reranked texts are significantly worse than the first pass."""
+        return self.certain and is_better(self.first_pass, self.reranked, self.higher_is_better)
 
     def row(self, choice: str) -> Row:
         """One of `CHOICES`."""
@@ -116,10 +123,10 @@ def gain(measured: MetricResult) -> str:
 
 def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
     """One line where reranking is significantly worse under a metric, which the weights were `tuned_for` or not."""
-    if figures.is_worse and figures.p_value is not None and figures.p_value < SIGNIFICANT:
+    if figures.is_worse:
         disagree = "the weights were tuned for it, so dev and test disagree; tune on lists like the test lists"
         advice = disagree if tuned_for else f"to tune for it, give --metric {figures.metric.lower()} first"
-        change = f"{figures.first_pass:.2f} -> {figures.reranked:.2f}, {p_phrase(figures.p_value)}"
+        change = f"{figures.first_pass:.2f} -> {figures.reranked:.2f}, {p_phrase(figures.p_value or 0.0)}"
         yield f"{figures.metric} is significantly worse than the first pass: {change}; {advice}"
 
 
@@ -137,8 +144,11 @@ class Dev:
     reranked: Annotated[float, described("The metric with the tuned weights, in percent.")]
     low: Annotated[float | None, described("A single weight is as good from here ...")] = None
     high: Annotated[float | None, described("... to here.")] = None
-    unproven: Annotated[Unproven | None, described("The best weights, where no gain was significant.")] = None
+    unproven: Annotated[Unproven | None, described("The tested weights, if no gain was significant.")] = None
     fold_weights: Annotated[tuple[FoldWeights, ...], described("Of each fold, tuned on the other folds.")] = ()
+    metrics: Annotated[list[MetricResult], described("Figures on dev, for tables with both sets.")] = field(
+        default_factory=list
+    )
 
     @classmethod
     def of(cls, weights: Weights, held_out: MetricResult | None = None) -> Dev | None:
@@ -157,8 +167,15 @@ class Dev:
         return cls(source, number, about.first_pass, about.value, about.low, about.high, weights.unproven)
 
 
+class _Details:
+    """Makes the rows of `reports.details`: no field, so not in files, and absent after reading one."""
+
+    __slots__ = ("details",)
+    details: Any
+
+
 @dataclass(slots=True, repr=False)
-class Results:
+class Results(_Details):
     """The figures of one run. Those of a metric are None or empty where the lists have no references."""
 
     utterances: Annotated[int, described("Test lists.")]
@@ -219,15 +236,16 @@ class Results:
         return f"{tables}<p>{self.size}</p><code>{escape(self.signature)}</code>"
 
     def to_frame(self) -> Any:
-        """A DataFrame with a row each for first pass, oracle and reranked, and a column for each metric.
+        """A DataFrame with a row per utterance and the columns of `run --details`.
 
         Raises:
-            UserError: neither pandas nor polars is installed.
+            UserError: neither pandas nor polars is installed, or the results come from a file.
         """
         from rescore.reports.markup import as_frame
 
-        rows = [{one.metric: getattr(one, choice) for one in self.metrics} for choice in CHOICES]
-        return as_frame([{"name": name.replace("_", " ")} | row for name, row in zip(CHOICES, rows, strict=True)])
+        if not hasattr(self, "details"):
+            raise UserError("to_frame: a results file has no utterances; evaluate the lists again")
+        return as_frame(self.details())
 
     @property
     def size(self) -> str:
@@ -275,6 +293,7 @@ def evaluate(
         scale=decide.scale,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
     )
+    results.details = partial(_details, metric, lists, before, texts)
     if metric is None:
         return results, texts
     every = metric, *also
@@ -287,12 +306,22 @@ def evaluate(
     return results, texts
 
 
+def _details(*choice: Any) -> Any:
+    return resolve("rescore.reports.details:details")(*choice)  # not loaded before: most runs write none
+
+
 def system_name(weights: Weights, decision: str) -> str:
-    """The language models as tables name them together: those of a negative weight are subtracted."""
-    order = sorted(weights.language_models, key=lambda name: weights.weights[name] < 0)
-    if not order:
-        return decision if decision != "best" else FIRST
-    return " ".join(f"{'-' if weights.weights[name] < 0 else '+'} {name}" for name in order).removeprefix("+ ")
+    """The method as tables name it: the models that have a weight (of a negative weight subtracted), and the decision,
+    such as `tta-small, MBR`. Where nothing else is the method, models of weight 0 are named."""
+    named = [*filter(weights.weighs, weights.language_models)] or weights.language_models * (decision == "best")
+    order = sorted(named, key=lambda name: weights.weights[name] < 0)
+    models = " ".join(f"{'-' if weights.weights[name] < 0 else '+'} {name}" for name in order).removeprefix("+ ")
+    return ", ".join(filter(None, [models, decided(decision)])) or FIRST
+
+
+def decided(decision: str) -> str:
+    """A decision as tables name it; the best score has no name."""
+    return "" if decision == "best" else decision.upper()
 
 
 def render(results: Results) -> str:
@@ -326,10 +355,19 @@ def _weights(results: Results) -> str:
     if dev.fold_weights:
         folds = "; ".join(named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights)
         line, moved = f"{line}\nweights of each fold, tuned on the other folds: {folds}", ""
-    every = [results.weights, *(fold.weights for fold in dev.fold_weights)]
-    if all(weight == 0 for weights in every for name, weight in weights.items() if name != FIRST_PASS):
-        reason = why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)
+    if reason := "".join(zero(results)):
         return f"{line}{'' if results.decision == 'best' else moved}\n{reason}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
         return line + moved
     return f"{line}{moved}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
+
+
+def zero(results: Results) -> Iterator[str]:
+    """Why all weights that were tuned are 0, if they are: one line."""
+    dev = results.dev
+    every = [results.weights, *(fold.weights for fold in dev.fold_weights)] if dev else []
+    tuned = [weight for weights in every for name, weight in weights.items() if name != FIRST_PASS]
+    if dev and tuned and not any(tuned):
+        from rescore.tuning.zero import why_zero  # here: most runs have a weight
+
+        yield why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)

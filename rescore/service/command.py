@@ -34,7 +34,7 @@ class ServiceOptions(Declared):
 @options.command(
     "serve",
     lms=options.PLAIN,
-    config=options.config(options.DECISION, options.MEASURES, names=("recombine", "respell", "channel", "lexicon")),
+    config=options.config("serve"),
 )
 def command(
     own: ServiceOptions,

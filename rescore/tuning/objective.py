@@ -111,7 +111,7 @@ class Objective:
     times: Counts
     """(lists,) how often each list counts: once, except in a bootstrap sample"""
     losses: Floats | Sequence[Any] | None = None
-    """(lists, hypotheses, hypotheses) loss of a row where the column is right; or `ListLosses` (`rescore.decision.risk`)"""
+    """(lists, hypotheses, hypotheses) loss of a row where the column is right; or `ListLosses` of `decision.risk`"""
     choices: dict[bytes, Indices] = field(default_factory=dict)
     """The choices at points that were looked up before; shared by all samples"""
     envelopes: dict[bytes, Envelopes] = field(default_factory=dict)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rescore.metrics.base import Counts, Metric, is_better
-from rescore.metrics.significance import paired_interval
 from rescore.tuning.line import Floats, best_interval
 from rescore.tuning.objective import Objective
 
@@ -163,33 +162,32 @@ def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
 
 
 def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
-    """Whether choices are better than others by `ERRORS` standard errors, by a paired bootstrap over lists.
+    """Whether choices are better than others: their `gain_interval` lies above 0.
 
     Args:
-        ours, theirs: (lists, k) statistics of what is chosen from each list. One list is evidence of nothing.
+        ours, theirs: (lists, k) statistics of what is chosen from each list.
     """
-    if len(ours) < 2:
-        return False
-    random = np.random.default_rng(SEED)
-    number = len(ours)
+    values = metric.values(np.stack([ours.sum(axis=0), theirs.sum(axis=0)]))
+    return (
+        is_better(float(values[0]), float(values[1]), metric.higher_is_better)
+        and gain_interval(metric, ours, theirs)[0] > 0
+    )
+
+
+def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, float]:
+    """The gain of choices over others, less and plus `ERRORS` standard errors by a paired bootstrap over lists, in
+    points; below 0 it is a loss.
+
+    One list is evidence of nothing: the gain counts as its own error.
+    """
+    random, number = np.random.default_rng(SEED), len(ours)
     sign = 1.0 if metric.higher_is_better else -1.0
 
     def gain(rows: np.ndarray) -> float:
         values = metric.values(np.stack([ours[rows].sum(axis=0), theirs[rows].sum(axis=0)]))
         return float(sign * (values[0] - values[1]))
 
-    observed = gain(np.arange(number))
-    if observed <= 0:
-        return False
-    return observed > ERRORS * float(np.std([gain(random.integers(0, number, number)) for _ in range(TRIALS)]))
-
-
-def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, float]:
-    """The 95 % confidence interval of the gain of choices over others, in points; below 0 it is a loss.
-
-    Args:
-        ours, theirs: (lists, k).
-    """
-    sign = 1.0 if metric.higher_is_better else -1.0
-    low, high = sorted(sign * end for end in paired_interval(metric, list(theirs), list(ours)))
-    return low, high
+    observed = error = gain(np.arange(number))
+    if number > 1:
+        error = float(np.std([gain(random.integers(0, number, number)) for _ in range(TRIALS)]))
+    return observed - ERRORS * abs(error), observed + ERRORS * abs(error)

@@ -200,8 +200,8 @@ class Tuner:
             return replace(fit, low=low, high=high)
         if best.helps or not best.plain[1:].any():
             return fit
-        alone, plain = objective.chosen(best.alone), objective.chosen(best.plain)
-        return replace(fit, unproven=self._unproven(objective.weights(best.plain)[0], plain, alone))
+        alone, tested = objective.chosen(best.alone), objective.chosen(best.average)
+        return replace(fit, unproven=self._unproven(objective.weights(best.average)[0], tested, alone))
 
     def _for_decision(self, fit: Fit, best: Optimum, new_words: frozenset[Origin]) -> Fit:
         """The weights of the best score with a decision's own scale, where its texts gain by them.

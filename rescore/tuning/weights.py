@@ -88,13 +88,13 @@ class TuningOptions:
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
-    """The best weights of lists on which no gain is significant, so that the first pass decides alone."""
+    """The weights whose gain was tested and is not significant, so that the first pass decides alone."""
 
     weights: dict[str, float]
     value: float
     """The metric with these weights, in percent."""
     low: float
-    """The lower end of the 95 % confidence interval of their gain, in points; below 0 it is a loss ..."""
+    """Their gain less two standard errors (the lower end of the 95 % confidence interval), in points; 0 at most ..."""
     high: float
     """... and the upper end."""
     alone: float | None = None
@@ -323,24 +323,6 @@ def notes(every: Sequence[Mapping[str, float]], columns: Mapping[str, Column]) -
             "the bonus for a listed word is negative: words of --words in the tuning lists are wrong more often "
             "than the other scores say; to respell without the list, leave out --words"
         )
-
-
-def why_zero(unproven: Unproven | None, first_pass: float, source: str, decision: str = "best") -> str:
-    """Why all weights are 0, and what to do.
-
-    Args:
-        first_pass: the metric of the first pass, in percent. decision: the rule that was tuned for.
-    """
-    alone = "the first pass" if decision == "best" else f"{decision} of the first-pass scores alone"
-    if unproven is None:
-        return f"the LM does not help: no weight above 0 is better than {alone} on {source}"
-    before = first_pass if unproven.alone is None else unproven.alone
-    return (
-        f"the weight is 0: the gain over {alone} on {source} is less than two standard errors and may be chance. "
-        f"Without this check the weight is {named_weights(unproven.weights)}, for {before:.2f} -> {unproven.value:.2f} "
-        f"on these lists (95 % CI of the gain {unproven.low:.2f} to {unproven.high:.2f} points): tune on more lists, "
-        "or give --no-bagging to take this weight"
-    )
 
 
 def named_weights(weights: Mapping[str, float], excluded: Collection[str] = ()) -> str:

@@ -142,7 +142,7 @@ def test_init_finds_all_pairs_and_follows_links(rescore: Run, tmp_path: Path) ->
         (tmp_path / "one" / f"{name}.jsonl").touch()
     rescore("init", "one")
     assert (
-        "DEV  := dev.jsonl\nTESTS := test1 test2\nTEST_test1 := test1.jsonl\n"
+        "TESTS := test1 test2\nDEV  := dev.jsonl\nTEST_test1 := test1.jsonl\n"
         in (tmp_path / "one" / "Makefile").read_text()
     )
 
@@ -159,7 +159,7 @@ _ICEFALL = "exp/modified_beam_search/recogs-{}-epoch-30-avg-9-modified_beam_sear
         (
             [f"{_ESPNET2}/{name}/logdir/output.1/1best_recog/text" for name in ("dev", "test_a", "test_b")]
             + [f"data/{name}/text" for name in ("dev", "test_a", "test_b", "train_nodev")],
-            [f"DEV  := {_ESPNET2}/dev --ref data/dev/text", "TESTS := test_a test_b"]
+            ["TESTS := test_a test_b", f"DEV  := {_ESPNET2}/dev --ref data/dev/text"]
             + [f"TEST_{name} := {_ESPNET2}/{name} --ref data/{name}/text" for name in ("test_a", "test_b")],
         ),
         (
@@ -174,8 +174,8 @@ _ICEFALL = "exp/modified_beam_search/recogs-{}-epoch-30-avg-9-modified_beam_sear
             [f"{_ESPNET1.format(name)}/data.json" for name in ("dev_clean", "test_clean", "test_other")]
             + ["dump/dev_clean/deltafalse/data.json"],
             [
-                f"DEV  := {_ESPNET1.format('dev_clean')}",
                 "TESTS := test_clean test_other",
+                f"DEV  := {_ESPNET1.format('dev_clean')}",
                 *(f"TEST_{name} := {_ESPNET1.format(name)}" for name in ("test_clean", "test_other")),
             ],
         ),
@@ -199,12 +199,12 @@ _ICEFALL = "exp/modified_beam_search/recogs-{}-epoch-30-avg-9-modified_beam_sear
         ),
         (
             [f"results/{name}.log" for name in ("valid", "test", "test2", "test3")],
-            ["DEV  := results/valid.log", "TESTS := test test2 test3"]
+            ["TESTS := test test2 test3", "DEV  := results/valid.log"]
             + [f"TEST_{name} := results/{name}.log" for name in ("test", "test2", "test3")],
         ),
         (
             [f"checkpoints/valid_bleu/generate-{name}.txt" for name in ("test", "test1")],
-            ["DEV  := path/to/dev --ref path/to/dev/text", "TESTS := test test1"]
+            ["TESTS := test test1", "DEV  := path/to/dev --ref path/to/dev/text"]
             + [f"TEST_{name} := checkpoints/valid_bleu/generate-{name}.txt" for name in ("test", "test1")],
         ),
     ],
@@ -218,7 +218,7 @@ def test_init_on_the_standard_tree_of_a_toolkit(
         (tmp_path / name).write_text("S-0\ta\n", encoding="utf-8")
     done = rescore("init", ".")
     assert (tmp_path / "Makefile").read_text().splitlines()[1 : len(lines) + 1] == lines
-    assert ("next: make" if "path/to" not in lines[0] else "next: fill in DEV") in done.stdout
+    assert ("next: make" if "path/to" not in lines[1] else "next: fill in DEV") in done.stdout
 
 
 def test_init(rescore: Run, tmp_path: Path) -> None:

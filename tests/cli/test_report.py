@@ -106,14 +106,15 @@ def test_systems_of_one_name_are_told_apart(rescore: Run, results: Path, tmp_pat
 
 
 def test_what_is_worse_is_marked(rescore: Run, results: Path, tmp_path: Path) -> None:
-    """Whether the difference may be chance, is said by p and by the marks."""
+    """A difference that may be chance is not called worse."""
     worse = json.loads(results.read_text()) | {"system": "bad"}
     rated(worse["metrics"][0], 40.0, p_value=0.3)
     write_json(tmp_path / "bad.json", worse)
-    assert "0.3000 worse" in rescore("report", "bad.json").stdout
-    assert "40.00 worse" in rescore("report", "bad.json", "--layout", "paper").stdout
+    assert "worse" not in rescore("report", "bad.json").stdout
+    assert "worse" not in rescore("report", "bad.json", "--layout", "paper").stdout
     worse["metrics"][0]["p_value"] = 0.001
     write_json(tmp_path / "bad.json", worse)
+    assert "0.0010 worse" in rescore("report", "bad.json").stdout
     assert "40.00‡ worse" in rescore("report", "bad.json", "--layout", "paper").stdout
     assert "40.00\n" in rescore("report", "bad.json", "--layout", "paper", "--style", "csv").stdout
 

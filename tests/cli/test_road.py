@@ -19,6 +19,7 @@ from rescore.nbest import CHANNEL, EDITS, Column, Hypothesis, NbestList, Origin
 from rescore.reports.analysis import analyse, outlook
 from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
+from rescore.reports.page import page
 from rescore.reports.results import Dev, MetricResult, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune
 from rescore.tuning.weights import FoldWeights, Unproven
@@ -108,17 +109,22 @@ def test_what_may_not_win_is_no_possible_gain() -> None:
 
 def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> None:
     write_lines(tmp_path / "dev.jsonl", noise(60, 1))
-    optimum = json.loads(rescore("tune", "dev.jsonl", "--no-bagging").stdout)
     done = rescore("tune", "dev.jsonl", "-o", "w.json")
     assert done.returncode == 0
     weights = json.loads((tmp_path / "w.json").read_text())
-    assert weights["weights"]["tta"] == 0 and weights["unproven"]["weights"] == {"tta": optimum["weights"]["tta"]}
-    assert weights["unproven"]["value"] == optimum["tuned_for"]["value"] < optimum["tuned_for"]["first_pass"]
-    assert "is less than two standard errors" in done.stderr and "--no-bagging" in done.stderr
+    unproven, lists = weights["unproven"], formats.read([tmp_path / "dev.jsonl"])
+    assert weights["weights"]["tta"] == 0 < unproven["weights"]["tta"]
+    # The interval is of the very weights that are named, and includes 0: test, interval and sentence are one.
+    assert package.evaluate(lists, unproven["weights"]["tta"]).reranked == pytest.approx(unproven["value"])
+    gain = weights["tuned_for"]["first_pass"] - unproven["value"]
+    assert unproven["low"] <= 0 <= unproven["high"] and unproven["low"] + unproven["high"] == pytest.approx(2 * gain)
+    assert "includes 0, so it may be chance; tune on more lists" in done.stderr and "--no-bagging" not in done.stderr
     shown = rescore("rerank", "dev.jsonl", "--weights", "w.json", "--report", "r.json")
     assert shown.returncode == 0
-    results = package.evaluate(formats.read([tmp_path / "dev.jsonl"]), Weights.load(tmp_path / "w.json"))
-    assert "Without this check the weight is tta 0." in render(results)
+    results = package.evaluate(lists, Weights.load(tmp_path / "w.json"))
+    assert f"the weight is 0: tta {unproven['weights']['tta']:.4g} changes the first pass" in render(results)
+    reason = "includes 0, so it may be chance; tune on more lists"
+    assert reason in page(results, ErrorRate(), lists, [nbest.hypotheses[0].text for nbest in lists])
     none = Dev("d", 1, 5.0, 5.0)
     assert "no weight above 0 is better" in render(replace(results, dev=none))
 

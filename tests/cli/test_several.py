@@ -124,14 +124,16 @@ def test_compare_translations(rescore: Run, lists: Path, arpa: str, models: dict
     assert done.returncode == 0, done.stderr
     table = json.loads((tmp_path / "t.json").read_text())
     rows = {row["name"]: row for row in table["rows"]}
-    assert list(rows) == ["mbr", "tta", "ngram", "tta + ngram", "without tta", "without ngram"]
+    assert list(rows) == [
+        f"{name}MBR" for name in ("", "tta, ", "ngram, ", "tta + ngram, ", "without tta, ", "without ngram, ")
+    ]
     assert table["metric"] == "BLEU" and table["others"].keys() == {"chrF"}
-    for row, other in (("without tta", "ngram"), ("without ngram", "tta")):
+    for row, other in (("without tta, MBR", "ngram, MBR"), ("without ngram, MBR", "tta, MBR")):
         for figure in ("value", "others", "weights"):
             assert rows[row][figure] == rows[other][figure]
     # Each is compared with all together, all other rows with the first pass.
-    assert [row["against"] for row in rows.values()] == ["first pass"] * 4 + ["tta + ngram"] * 2
-    assert rows["mbr"]["signature"].count("decide:mbr") and "lm:" not in rows["mbr"]["signature"]
+    assert [row["against"] for row in rows.values()] == ["first pass"] * 4 + ["tta + ngram, MBR"] * 2
+    assert rows["MBR"]["signature"].count("decide:mbr") and "lm:" not in rows["MBR"]["signature"]
     assert "of rows without a model against all models" in done.stdout
     assert (tmp_path / "t.csv").read_text().splitlines()[0] == ",weight,dev BLEU,BLEU,chrF,gain %,p,hyp/s"
     assert rescore("mt.json", "--dev", "mt.json", *lms, "--report", "r.json").returncode == 0
@@ -141,14 +143,17 @@ def test_compare_translations(rescore: Run, lists: Path, arpa: str, models: dict
 
 
 def test_compare_says_which_rows_are_worse() -> None:
-    rows = [Compared(f"lm{value}", "WER", value, p_value=0.5, gain=10 * value - 100) for value in (9.0, 11.0)]
+    rows = [Compared(f"lm{value}", "WER", value, p_value=0.01, gain=10 * value - 100) for value in (9.0, 11.0)]
     found = Comparison("WER", False, "t", "d", 1, 2, 5.0, 5.0, 10.0, 10.0, "", rows=rows)
     table = render(found, "text")
-    assert "-10.0  0.5000" in table and "+10.0 worse  0.5000" in table and "t: 1 utterance, 2 hypotheses" in table
+    assert "-10.0  0.0100" in table and "+10.0 worse  0.0100" in table and "t: 1 utterance, 2 hypotheses" in table
     assert '<td class="worse">+10.0 worse</td>' in found._repr_html_()
     assert "worse" not in render(found, "csv")
     found.higher_is_better = True
-    assert "-10.0 worse  0.5000" in render(found, "text") and "+10.0  0.5000" in render(found, "text")
+    assert "-10.0 worse  0.0100" in render(found, "text") and "+10.0  0.0100" in render(found, "text")
+    rows[0].p_value, rows[1].against = 0.5, "both"
+    found.rows.append(Compared("lm", "WER", 8.0, p_value=0.01, against="both"))
+    assert "worse" not in render(found, "text"), "by chance, or tested against another row"
 
 
 def test_cells_are_text_in_every_style() -> None:

@@ -10,9 +10,10 @@ import torch
 
 from rescore.config import RunConfig
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, checkpoint, kind_of, parse, recommended_weight, without_context
+from rescore.lms import ComputeOptions, checkpoint, kind_of, parse, without_context
 from rescore.lms import load as load_model
 from rescore.lms.base import LanguageModel, Spec
+from rescore.lms.cards import recommended_weight
 from rescore.lms.scorers import windows
 from rescore.nbest import Hypothesis, NbestList
 from tests import stages

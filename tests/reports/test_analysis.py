@@ -108,18 +108,24 @@ def test_gains_by_hand() -> None:
     found = outlook(ErrorRate(), lists, HALF)
     assert found.first_pass == pytest.approx(100 * 4 / 12) and found.oracle == pytest.approx(100 * 3 / 12)
     assert found.gain == found.possible == pytest.approx(100 / 12) and found.share == pytest.approx(1.0)
-    assert not found.certain and found.interval[0] == 0.0 and found.next.startswith("more lists to tune on")
+    assert found.certain == "no" and found.interval[0] == 0.0 and found.next.startswith("more lists to tune on")
     assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next.startswith("score the lists with a language model: ")
 
 
 def test_what_is_certain_is_called_so() -> None:
     lists = [nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0)) for index in range(40)]
     found = outlook(ErrorRate(), lists, HALF)
-    assert found.certain and found.interval == (pytest.approx(100 / 3), pytest.approx(100 / 3))
+    assert found.certain == "yes" and found.interval == (pytest.approx(100 / 3), pytest.approx(100 / 3))
     assert found.next == "nothing stands out: this LM reaches most of the possible gain"
     worse = [nbest(str(index), "a b c", "a b c", "a x c", lm=(0.0, 9.0)) for index in range(40)]
     found = outlook(ErrorRate(), worse, HALF)
-    assert not found.certain and found.gain < 0 and found.interval[1] < 0
+    assert found.certain == "no" and found.gain < 0 and found.interval[1] < 0
+
+
+def test_a_p_value_and_an_interval_that_disagree_are_unclear() -> None:
+    lists = [nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0)) for index in range(40)]
+    unclear = replace(outlook(ErrorRate(), lists, HALF), p_value=0.2)
+    assert unclear.certain == "unclear" == replace(unclear, p_value=0.01, interval=(-0.1, 3.0)).certain
 
 
 def test_depth_is_by_score_not_by_place() -> None:

@@ -32,6 +32,7 @@ from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
 from rescore.nbest import Audio
 from rescore.options import OptionValues
+from rescore.tuning.weights import TunedFor
 from tests.conftest import ROOT, Run, assert_one_line_error, near
 from tests.lms.test_ngram import ARPA
 
@@ -236,6 +237,16 @@ def test_bad_input_is_one_line(client: Client, body: bytes, message: str) -> Non
     status, answer = client.rescore(body)
     assert status == 400 and list(answer) == ["error"]
     assert message in answer["error"] and "\n" not in answer["error"]
+
+
+def test_tuned_weights_of_a_column_without_a_record_are_refused_at_the_start(gate: Gate) -> None:
+    """No model gives the column, and a request cannot know that it has to bring it."""
+    given = Weights({"s2s": 0.5, "gate": 0.4, "tokens": 0.1, "more": 0.1}, "given")
+    assert Rescorer(gate, given).weights is given
+    for name, message in (("tokens", "no model counts tokens"), ("more", "models give gate; give its --lm as well")):
+        tuned = replace(given, weights={"s2s": 1.0, name: 0.1}, tuned_for=TunedFor("wer"))
+        with pytest.raises(UserError, match=f"the weights need the column {name}; {message}"):
+            Rescorer(gate, tuned)
 
 
 def test_a_bad_request_harms_no_other_one_of_its_batch(gate: Gate) -> None:

@@ -120,7 +120,7 @@ def test_bonuses_are_in_units_of_the_scores(decide: str, unit: float) -> None:
 
 
 def test_one_list_is_no_evidence() -> None:
-    better, worse = np.array([[0, 5]]), np.array([[5, 5]])
+    better, worse = np.array([[0, 0, 0, 5]]), np.array([[5, 0, 0, 5]])
     assert not significantly_better(WER, better, worse)
     lists = [
         NbestList("u", [Hypothesis("b", {"s2s": -1.0, "x": -9.0}), Hypothesis("a", {"s2s": -2.0, "x": 0.0})], ("a",))

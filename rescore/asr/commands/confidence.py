@@ -32,7 +32,7 @@ class WordsFile(options.Lists):
     )
 
 
-@options.command("confidence", config=options.config(options.DECISION, options.MEASURES))
+@options.command("confidence", config=options.config("confidence"))
 def command(
     file: WordsFile,
     weights: options.TunedWeights,

@@ -21,11 +21,7 @@ class Correction(Declared):
 
     text: str = option("-", metavar="TEXT", argument=True, reads=True)
     words: str = option(
-        "",
-        "Your terms: one `term`, or `heard => term`, per line.",
-        metavar="FILE",
-        required=True,
-        reads=True,
+        "", "Your terms: one `term`, or `heard => term`, per line.", metavar="FILE", required=True, reads=True
     )
     output: str = option("-", "Write the corrected text.", "-o", "--output", metavar="FILE", writes="stdout")
     kind: str | None = option(None, "Format of TEXT.  [default: detected]", "--format", choices=KINDS)

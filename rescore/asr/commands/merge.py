@@ -24,7 +24,7 @@ class Merged(options.Lists):
     )
 
 
-@options.command("merge", config=options.config(options.MEASURES))
+@options.command("merge", config=options.config("merge"))
 def merge_command(own: Merged, config: RunConfig, inputs: options.InputOptions) -> None:
     """Merge the N-best lists of several systems for the same utterances.
 
@@ -69,7 +69,7 @@ class Systems(Declared):
     strict: bool = option(False, "Stop at oddities of inputs instead of reporting them.")
 
 
-@options.command("combine", config=options.config(options.MEASURES))
+@options.command("combine", config=options.config("combine"))
 def combine_command(own: Systems, config: RunConfig) -> None:
     """Combine outputs of several recognisers for the same whole recordings, each in its own segmentation.
 

@@ -1,0 +1,75 @@
+"""Results per utterance, and the names of methods and sets in tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rescore.reports.results import system_name
+from rescore.tuning import Weights
+from tests.conftest import ROOT, Run
+
+DEV, TEST = ROOT / "data" / "dev.json", ROOT / "data" / "test.json"
+COLUMNS = ["id", "reference", "first_pass", "chosen", "first_pass_errors", "chosen_errors", "changed", "s2s"]
+
+
+def test_a_row_per_utterance_from_run_analyse_and_eval(rescore: Run, tmp_path: Path) -> None:
+    tuned = ("--lm", "tta-small", "--dev", DEV, "--report", "r.json", "--save-weights", "w.json", "--best", "b.trn")
+    done = rescore("run", TEST, *tuned, "--details", "d.jsonl")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
+    figures = json.loads((tmp_path / "r.json").read_text())
+    assert len(rows) == figures["utterances"] and sum(row["changed"] for row in rows) == figures["changed"]
+    assert list(rows[0]) == [*COLUMNS, "tta-small", "tokens"] and "details" not in figures
+    for name, choice in (("first_pass", "first_pass"), ("chosen", "reranked")):
+        counts = figures["metrics"][0]["counts"][choice]
+        errors = sum(counts[kind] for kind in ("substitutions", "deletions", "insertions"))
+        assert sum(row[f"{name}_errors"] for row in rows) == errors
+    rescore("score", TEST, "--lm", "tta-small", "-o", "s.jsonl")
+    assert rescore("analyse", "s.jsonl", "--weights", "w.json", "--details", "a.jsonl").returncode == 0
+    again = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [row["chosen"] for row in again] == [row["chosen"] for row in rows]
+    assert rescore("eval", TEST, "b.trn", "--ref", TEST, "--details", "e.tsv").returncode == 0
+    head, *lines = [line.split("\t") for line in (tmp_path / "e.tsv").read_text().splitlines()]
+    assert head == COLUMNS and [line[3] for line in lines] == [row["chosen"] for row in rows]
+    assert [float(line[5]) for line in lines] == [row["chosen_errors"] for row in rows]
+
+
+def test_dev_and_test_stand_in_one_table(rescore: Run, tmp_path: Path) -> None:
+    done = rescore("run", TEST, "--lm", "tta-small", "--dev", DEV, "--report", "r.json", "--table", "t.md")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(" |")[0] for line in (tmp_path / "t.md").read_text().splitlines()[2:6]]
+    sets = [f"| {name}, {row}" for name in ("dev", "test") for row in ("first pass", "tta-small")]
+    assert rows == sets
+    assert "dev, first pass" not in rescore("report", "r.json").stdout
+    shown = rescore("report", "r.json", "--dev", "--layout", "paper", "--style", "csv").stdout.splitlines()
+    assert shown[0] == "method,dev WER,test WER" and shown[-1].startswith("tta-small,")
+    dev = json.loads((tmp_path / "r.json").read_text())["dev"]
+    assert shown[-1].split(",")[1] == f"{dev['reranked']:.2f}" and shown[1].split(",")[1] == f"{dev['first_pass']:.2f}"
+
+
+@pytest.mark.parametrize(
+    ("weights", "decision", "name"),
+    [
+        ({"s2s": 0.5, "tta-small": 0.5}, "best", "tta-small"),
+        ({"s2s": 0.5, "tta-small": 0.5}, "mbr", "tta-small, MBR"),
+        ({"s2s": 1.0, "tta": 0.0}, "mbr", "MBR"),
+        ({"s2s": 1.0, "tta": 0.0}, "best", "tta"),
+        ({"s2s": 1.0}, "best", "first pass"),
+        ({"s2s": 0.5, "tta": 0.0, "ngram": 0.5}, "best", "ngram"),
+        ({"s2s": 0.5, "ilm": -0.1, "ngram": 0.5}, "rover", "ngram - ilm, ROVER"),
+    ],
+)
+def test_names_of_methods(weights: dict[str, float], decision: str, name: str) -> None:
+    assert system_name(Weights(weights, "given"), decision) == name
+
+
+def test_a_model_of_weight_0_is_in_a_note(rescore: Run, tmp_path: Path) -> None:
+    done = rescore(
+        "run", TEST, "--lm", "tta-small", "--weight", "0", "--decide", "mbr", "--scale", "0.01", "--report", "r.json"
+    )
+    assert done.returncode == 0, done.stderr
+    table = rescore("report", "r.json").stdout
+    assert "\ntest, MBR  " in table and "test, MBR: weight 0 of tta-small" in table
