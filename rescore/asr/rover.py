@@ -67,11 +67,8 @@ class Ballots:
         self._texts: dict[tuple[int, bytes], str] = {}  # of each list and outcome of a vote that was seen before
 
     def vote(self, posteriors: Sequence[Floats], empty: Floats) -> list[str]:
-        """The text that wins in each list.
-
-        Args:
-            posteriors: (hypotheses,) of each list. empty: (lists,) by which the posterior of no word is multiplied.
-        """
+        """The text that wins in each list, by posteriors (hypotheses,) of each list; that of no word is multiplied by
+        `empty` (lists,)."""
         winners = [""] * len(self.tokens)
         for batch in self._batches:
             shares = np.array([posteriors[place] for place in batch.places])  # (lists, hypotheses)
@@ -177,14 +174,12 @@ def networks(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[tuple[list[in
 def elected(
     posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp], empty: Floats
 ) -> tuple[npt.NDArray[np.intp], Numbers]:
-    """The winner of each slot of each list.
+    """The winner of each slot: (lists, slots) the hypothesis that gives the word, -1 for no word, and the word's place
+    in it.
 
     Args:
         posteriors: (lists, hypotheses), the most probable first. words: (lists, hypotheses, words). lengths: (lists,
             hypotheses). empty: (lists,) by which the posterior of no word is multiplied.
-
-    Returns:
-        (lists, slots) the hypothesis that gives the word, -1 for no word; (lists, slots) the place of the word in it.
     """
     spoken, numbers, shares = _networks(posteriors, words, lengths)
     none = np.where(numbers == 0, shares, 0.0).max(axis=2, keepdims=True) * empty[:, None, None]
@@ -358,11 +353,7 @@ class Contest:
         self._known: dict[tuple[int, bytes], int] = {}
 
     def errors(self, votes: Floats, empty: float) -> int:
-        """The word errors of the vote.
-
-        Args:
-            votes: (systems,). empty: by which votes for no word are multiplied.
-        """
+        """The word errors of votes (systems,); votes for no word are multiplied by `empty`."""
         total = 0
         for places, words, agree, systems in self._networks:
             masses = (agree @ votes[systems][:, None, :, None])[..., 0]

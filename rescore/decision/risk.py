@@ -68,11 +68,8 @@ class ListLosses:
         return self._losses[self._every][np.ix_(self._which, self._which)]
 
     def choose(self, posteriors: Floats) -> Places:
-        """(points,) the hypothesis of least expected loss; of equals the more probable, then the first.
-
-        Args:
-            posteriors: (points, hypotheses).
-        """
+        """(points,) the hypothesis of least expected loss under posteriors (points, hypotheses); of equals the more
+        probable, then the first."""
         shares, texts = posteriors, self._every
         if len(texts) < len(self._which):
             shares = np.zeros((len(posteriors), len(texts)))

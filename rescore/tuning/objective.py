@@ -42,13 +42,11 @@ def padded(rows: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
 
 
 def spreads(features: Floats, present: Flags) -> Floats:
-    """(columns,) the standard deviation of scores within a list, the mean over lists; 1 for a column without any.
+    """(columns,) the standard deviation within a list of features (lists, hypotheses, columns) where they are present
+    (lists, hypotheses), the mean over lists; 1 for a column without any.
 
     Impossible hypotheses (-inf in a column) do not count. Values are added in ascending order, so that the order of
     hypotheses does not change the last digit.
-
-    Args:
-        features: (lists, hypotheses, columns). present: (lists, hypotheses).
     """
     away, number = centred(features, present)
     with np.errstate(under="ignore"):
@@ -72,9 +70,6 @@ def by_content(features: Floats, present: Flags) -> list[int]:
 
     Sorted by the covariance of the standardised column with the first column, plus a part of its skewness for lists
     whose first column is constant.
-
-    Args:
-        features: (lists, hypotheses, columns). present: (lists, hypotheses).
     """
     away = centred(features, present)[0] / spreads(features, present)
     keys = (away * (away[..., :1] + 0.1 * away**2)).sum(axis=(0, 1))
@@ -90,9 +85,6 @@ class Objective:
     score is the limit of an infinite scale.
 
     Hypotheses stand in the order in which equals win (`rescore.nbest.tie_order`): of equals the first is right.
-
-    Example: one list, s2s = (-1, -3), lm = (-4, -1). At the point (1, 0) the first hypothesis has the best score; at
-    (0.5, 0.5) the scores are -2.5 and -2, so the second is chosen.
     """
 
     metric: Metric

@@ -57,11 +57,10 @@ class Optimum(NamedTuple):
 
 
 def optimise(objective: Objective, bagging: bool = True, equal: bool = False) -> Optimum:
-    """The point with the best value; with `bagging` the average of resamples, or the first pass alone.
+    """The point with the best value; with `bagging` the average of the best points of bootstrap samples, or the first
+    pass alone where the average is not significantly better.
 
     Args:
-        bagging: average the best points of bootstrap samples, and keep the first pass alone where the average is not
-            significantly better.
         equal: begin a search for minimum Bayes risk with equal weights of all language models, not with the weights of
             the best score.
     """
