@@ -140,7 +140,7 @@ def _networks(posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp])
     for rank in range(depth):
         length = lengths[:, rank]
         own = words[:, rank, : max(1, length.max(initial=0))]  # the texts of this rank may all be empty
-        old, new, slots = _aligned(numbers, shares, slots, own, length, mass)
+        old, new, slots = _aligned(*_tables(numbers, shares, own, mass), slots, length)
         heard = np.where(new >= 0, np.take_along_axis(own, np.maximum(new, 0), axis=1), 0)
         beside, share = (old < 0)[..., None], posteriors[:, rank, None, None]
         if rank and spoken.size:
@@ -189,29 +189,19 @@ def elected(
 
 
 def _aligned(
-    numbers: Numbers,
-    shares: Floats,
-    slots: npt.NDArray[np.intp],
-    words: Numbers,
-    lengths: npt.NDArray[np.intp],
-    mass: Floats,
+    placed: Flags, matched: Flags, slots: npt.NDArray[np.intp], lengths: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[np.intp], Numbers, npt.NDArray[np.intp]]:
-    """Slots paired with words, of the least expected number of word errors.
-
-    Args:
-        numbers: (lists, slots, hypotheses) of the network. shares: their posteriors. slots: (lists,) how many there
-            are. words: (lists, words). lengths: (lists,) numbers of words. mass: (lists,) the sum of all posteriors.
+    """Slots paired with words, of the least expected number of word errors, by `_tables` of (lists,) slots and words.
 
     Returns:
         (lists, pairs) the slot, -1 for none; (lists, pairs) the place of the word, -1 for none; (lists,) how many.
     """
-    placed, matched = _tables(numbers, shares, words, mass)
-    lists = np.arange(len(words))
+    lists = np.arange(len(slots))
     slot, at = slots - 1, lengths.astype(np.intp)
     most = int((slots + lengths).max(initial=0))
-    old = np.full((len(words), most), -1, dtype=np.intp)
-    new = np.full((len(words), most), -1, dtype=np.int32)
-    counts = np.zeros(len(words), dtype=np.intp)
+    old = np.full((len(slots), most), -1, dtype=np.intp)
+    new = np.full((len(slots), most), -1, dtype=np.int32)
+    counts = np.zeros(len(slots), dtype=np.intp)
     for step in range(most):
         active = (slot >= 0) | (at > 0)
         if not active.any():
@@ -234,6 +224,10 @@ def _aligned(
 
 def _tables(numbers: Numbers, shares: Floats, words: Numbers, mass: Floats) -> tuple[Flags, Flags]:
     """The dynamic programme, a row for each slot; lists come last, where they lie side by side.
+
+    Args:
+        numbers: (lists, slots, hypotheses) of the network. shares: their posteriors. words: (lists, words). mass:
+            (lists,) the sum of all posteriors.
 
     Returns:
         placed (slots, words + 1, lists), whether the slot comes last in the cheapest alignment of the slots up to it

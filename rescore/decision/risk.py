@@ -46,7 +46,7 @@ class ListLosses:
     """
 
     def __init__(self, metric: Metric, nbest: NbestList) -> None:
-        self._metric = metric
+        self._metric, self.size = metric, len({hypothesis.text for hypothesis in nbest.hypotheses}) ** 2
         rank: dict[str, int] = {}
         which = [rank.setdefault(hypothesis.text, len(rank)) for hypothesis in nbest.hypotheses]
         self._which, self._texts, self._every = np.array(which, dtype=np.intp), list(rank), np.arange(len(rank))
@@ -57,11 +57,6 @@ class ListLosses:
             least = metric.least_losses(inputs)
         self._losses = _Table(lambda rows: exact(rows, self._every), len(rank), np.float64)
         self._least = _Table(lambda rows: least(self._every, rows).T, len(rank), np.float32)  # references in rows
-
-    @property
-    def size(self) -> int:
-        """How many pairs of texts there are."""
-        return len(self._texts) ** 2
 
     def matrix(self) -> Floats:
         """(hypotheses, hypotheses) the losses: choices in rows, right hypotheses in columns."""

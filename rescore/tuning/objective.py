@@ -120,10 +120,8 @@ class Objective:
         free: Sequence[str] = (),
         standardise: bool = True,
     ) -> Objective:
-        """The objective on lists with references.
-
-        Args:
-            columns: the first pass, then the others. free: columns whose weights may be negative; counts always may.
+        """The objective on lists with references, over the first pass, then other columns; weights of `free` columns
+        and of counts may be negative.
 
         Raises:
             UserError: a list has no reference, or lacks a column.
