@@ -13,9 +13,10 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from rescore.metrics.alignment import GAP, SUBSTITUTION, align
+
 Counts = npt.NDArray[np.int64]
 
-SUBSTITUTION, GAP = 4, 3
 BATCH = 1 << 14  # pairs whose words are numbered together: a number is a character
 
 
@@ -43,8 +44,6 @@ def _batch(references: Sequence[Sequence[Hashable]], hypotheses: Sequence[Sequen
     substitutions of the cheapest alignments; only where these differ, the words are aligned."""
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cpdist
-
-    from rescore.metrics.alignment import align
 
     texts = encoded([*references, *hypotheses])
     ours, theirs = texts[: len(references)], texts[len(references) :]
