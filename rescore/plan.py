@@ -29,7 +29,7 @@ from rescore.lms import (
     origin,
     with_own_columns,
 )
-from rescore.metrics import METRICS, Metric, Normaliser, choose_metric
+from rescore.metrics import METRICS, Metric, Normaliser, are_translations, choose_metric
 from rescore.nbest import (
     LISTED,
     TOKENS,
@@ -294,8 +294,7 @@ class _Resolver:
         if metric.learned and self._tunes:
             name = metric.name.lower()
             raise UserError(f"--metric {name}: tune for bleu or chrf, and report {name} with a second --metric")
-        translation = any(nbest.source is not None for nbest in self._basis)
-        why = f"the lists have {'' if translation else 'no '}source texts"
+        why = f"the lists are {'' if are_translations(self._basis) else 'no '}translations"
         if config.metrics:
             why = "--metric"
         elif tuned:
