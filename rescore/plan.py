@@ -284,8 +284,10 @@ class _Resolver:
     def metrics(self) -> tuple[Metric, ...]:
         """The objective of tuning, and the further metrics of reports."""
         config, tuned = self._config, self._tuned.tuned_for if self._tuned else None
-        measuring = config.measuring
-        if tuned is not None and (not config.metrics or METRICS.check(config.metrics[0]) == tuned.metric):
+        measuring, asked = config.measuring, list(map(METRICS.check, config.metrics))
+        if tuned is not None and (
+            not asked or tuned.metric in asked
+        ):  # in any place: `run` has options for all metrics
             measuring = tuned.options.merged_with(config.measuring)
         name = config.metrics[0] if config.metrics else tuned.metric if tuned else None
         if self._dev and any(nbest.references for nbest in self._lists):
@@ -300,7 +302,7 @@ class _Resolver:
         elif tuned:
             why = "the weights were tuned for it"
         self._decide("metric", metric.name, why)
-        names = dict.fromkeys(map(METRICS.check, config.metrics))
+        names = dict.fromkeys(asked)
         names.pop(metric.name.lower(), None)
         if not config.metrics and metric.companion:
             names = dict.fromkeys([metric.companion])

@@ -208,7 +208,7 @@ def _lacked(name: str, plan: Plan, made: Collection[str]) -> str | None:
         )
     if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *made) or counted.get(name):
         return None
-    if name == LISTED or (is_bonus(name, column) and name != TOKENS):
+    if name == LISTED or is_bonus(name, column):
         return f"the weights need the column {name}; {advice(name, {})}"
     if column.is_component if column else not plan.weights.tuned_for:
         return None

@@ -63,6 +63,14 @@ def test_options_of_a_metric_stay_with_it(rescore: Run, tmp_path: Path, files: N
     by_run = rows(tmp_path / "run.json")
     assert [name for name, _ in by_run] == ["MER", "WER"] and by_run[0][1] != by_run[1][1]
     assert rows(tmp_path / "staged.json") == by_run
+    options = ("--drop-punctuation", "--case-sensitive")
+    assert rescore("tune", "dev.jsonl", "--metric", "mer", *options, "-o", "w.json").returncode == 0
+    signatures = []
+    for order in (("mer", "wer"), ("wer", "mer")):
+        asked = [f"--metric={metric}" for metric in order]
+        assert rescore("rerank", "test.jsonl", "--weights", "w.json", *asked, "--report", "r.json").returncode == 0
+        signatures.append(sorted(row["signature"] for row in json.loads((tmp_path / "r.json").read_text())["metrics"]))
+    assert signatures[0] == signatures[1] and all("case:mixed|drop-punctuation:yes" in one for one in signatures[1])
     lines = [f"{nbest.id} {nbest.references[0]}" for nbest in noisy(seed=2)]
     (tmp_path / "ref").write_text("\n".join(lines) + "\n")
     done = rescore("eval", "best", "--ref", "ref", *metrics, "--report", "eval.json")

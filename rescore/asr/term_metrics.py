@@ -89,6 +89,6 @@ class F1(TermRate):
     name, shares = "F1", (0.5, 0.5)
 
 
-def occurring(words: Sequence[str], terms: Terms | None) -> Counter[tuple[str, ...]]:
+def occurring(words: Sequence[str], terms: Terms) -> Counter[tuple[str, ...]]:
     """How often each term stands in a text."""
-    return Counter(tuple(words[first:last]) for first, last in (terms.places(words) if terms else ()))
+    return Counter(tuple(words[first:last]) for first, last in terms.places(words))

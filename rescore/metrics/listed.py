@@ -112,13 +112,20 @@ class OwnTerms:
     """The terms of each utterance: its own, or those of all utterances. Boost, BWER and recall count these."""
 
     def __init__(self, listed: WordList, words: Normaliser) -> None:
-        self.every = Terms(listed.terms, words)
+        self.every, self._list = Terms(listed.terms, words), listed
         self._own = {name: Terms(terms, words) for name, terms in listed.terms_of.items()}
-        self._by_utterance = listed.by_utterance
 
-    def of(self, utterance: str) -> Terms | None:
-        """The terms of an utterance; None if words are listed by utterance, but not for this utterance."""
-        return self._own.get(utterance) if self._by_utterance else self.every
+    def of(self, utterance: str) -> Terms:
+        """The terms of an utterance.
+
+        Raises:
+            UserError: words are listed by utterance, but not for this utterance.
+        """
+        if self._list.by_utterance and utterance not in self._own:
+            raise UserError(
+                f"{self._list.path}: utterance {utterance} is not in it; give each a line, `utterance word ...`{OR}"
+            )
+        return self._own.get(utterance, self.every)
 
 
 def longest_matches(words: Sequence[str], terms: Container[tuple[str, ...]], longest: int) -> Iterator[tuple[int, int]]:
@@ -144,7 +151,7 @@ def with_listed(lists: Iterable[NbestList], listed: WordList, words: Normaliser)
             before, columns = nbest.provenance, {**nbest.provenance, LISTED: column}
         terms = own.of(nbest.id)
         hypotheses = [
-            replace(one, scores=one.scores | {LISTED: float(sum(terms.marks(words(one.text))) if terms else 0)})
+            replace(one, scores=one.scores | {LISTED: float(sum(terms.marks(words(one.text))))})
             for one in nbest.hypotheses
         ]
         yield replace(nbest, hypotheses=hypotheses, provenance=columns)
@@ -234,21 +241,12 @@ class ListedErrorRate(ErrorRate):
         return ListedErrorRate.Options(normaliser=self.words, words=self._list)
 
     def _count(self, references: list[str], hypotheses: list[Any]) -> Counts:
-        """Only words that count.
-
-        Raises:
-            UserError: the file does not name an utterance.
-        """
+        """Only words that count."""
         words = cache(self.words)
         rows = []
         for reference, hypothesis in zip(references, hypotheses, strict=True):
             utterance, text = hypothesis if self.reads else ("", hypothesis)
-            terms = self._terms.of(utterance)
-            if terms is None:
-                raise UserError(
-                    f"{self._list.path}: utterance {utterance} is not in it; give each a line, `utterance word ...`"
-                )
-            rows.append(self._errors(words(reference), words(text), terms))
+            rows.append(self._errors(words(reference), words(text), self._terms.of(utterance)))
         return np.array(rows, dtype=np.int64)
 
     def _errors(self, reference: Sequence[str], hypothesis: Sequence[str], terms: Terms) -> list[int]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from rescore.asr.term_metrics import F1, Precision, Recall
 from rescore.metrics.base import Input
 from rescore.metrics.listed import WordList
+from tests.conftest import Run, assert_one_line_error
 
 LISTED = WordList(("New York", "New York Times", "york", "eva => Aoife"), "words")
 
@@ -37,3 +40,13 @@ def test_lists_by_utterance() -> None:
     metric = Recall(listed)
     rows = metric.statistics([Input("u-1", "york paris"), Input("u-2", "york paris")], [("york paris",)] * 2)
     assert np.array_equal(rows, [[1, 1, 1], [1, 1, 1]])
+
+
+def test_lists_of_other_utterances_are_refused(rescore: Run, tmp_path: Path) -> None:
+    """Also where the file is a list of terms that begin with digits: the error names both readings."""
+    (tmp_path / "terms").write_text("b2b platform\n3m\n")
+    (tmp_path / "l.jsonl").write_text('{"id": "u1", "ref": "a b2b platform", "hyps": [{"text": "a", "score": -1}]}\n')
+    both = ("utterance u1 is not in it; give each a line, `utterance word ...`", "write one of them as `term => term`")
+    for metric in ("recall", "precision", "f1", "bwer", "uwer"):
+        assert_one_line_error(rescore("eval", "l.jsonl", "--metric", metric, "--words", "terms"), "terms: ", *both)
+    assert_one_line_error(rescore("run", "l.jsonl", "--words", "terms", "--boost", "1"), "terms: ", *both)
