@@ -102,6 +102,8 @@ ROLES = {
 
 SCORE = "score"
 """What files call the first pass."""
+TRANSLATOR = "translator"
+"""A record (no column) of lists from a toolkit that translates: without a source text, too, BLEU measures them."""
 
 RESERVED = frozenset({*ROLES, "combined", SCORE})
 """Names that no file and no user can give to a column: those that have a role; the mark by which files used to tell new
