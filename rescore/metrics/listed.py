@@ -217,6 +217,8 @@ class ListedErrorRate(ErrorRate):
         self._list, self.reads = listed, listed.reads
         self._terms = OwnTerms(listed, self.words)
 
+    pair_losses = least_losses = None  # type: ignore[assignment]  # its words depend on the utterance
+
     @classmethod
     def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ListedErrorRate:
         assert isinstance(options, ListedErrorRate.Options)
