@@ -103,7 +103,7 @@ def command(
     config = check(options.configured(config, lms, dev=weights.dev))
     times = outputs.times()
     lists = inputs.read(nbest, need_references=bool(config.folds))
-    dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
+    dev = inputs.read_dev(weights.dev, weights.dev_ref, weights.dev_src) if weights.dev else None
     if config.expands:
         from rescore.expansion import joined
 
