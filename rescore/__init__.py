@@ -35,35 +35,10 @@ _LATER = {
 }
 """What is imported when it is used, beside the functions of `rescore.api`: `import rescore` costs nothing."""
 
-__all__ = [
-    "Choice",
-    "Hypothesis",
-    "LanguageModel",
-    "NbestList",
-    "Normaliser",
-    "Question",
-    "Rescorer",
-    "Results",
-    "RunConfig",
-    "TokenScores",
-    "UserError",
-    "Weights",
-    "__version__",
-    "cer",
-    "compare",
-    "confidence",
-    "correct",
-    "evaluate",
-    "load",
-    "load_weights",
-    "read",
-    "rerank",
-    "save_weights",
-    "score",
-    "to_frame",
-    "tune",
-    "wer",
-]
+__all__ = ["Choice", "Hypothesis", "LanguageModel", "NbestList", "Normaliser", "Question", "Rescorer"]
+__all__ += ["Results", "RunConfig", "TokenScores", "UserError", "Weights", "__version__", "cer", "compare"]
+__all__ += ["confidence", "correct", "evaluate", "load", "load_weights", "read", "rerank", "save_weights"]
+__all__ += ["score", "to_frame", "tune", "wer"]
 
 
 def __getattr__(name: str) -> Any:

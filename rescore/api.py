@@ -46,6 +46,7 @@ def read(
     paths: str | Path | Sequence[str | Path],
     references: str | Path | Sequence[str | Path] | None = None,
     *,
+    sources: str | Path | None = None,
     s2s: str = FIRST_PASS,
     format: str | None = None,  # noqa: A002 (as --format)
     field: Mapping[str, str] | None = None,
@@ -57,7 +58,8 @@ def read(
     """N-best lists of any known format, which is found out by looking inside.
 
     Args:
-        paths: a file or folder, or several. references: Kaldi text, trn, or plain lines; of several files each has
+        paths: a file or folder, or several. sources: a file of source texts, as `--src`.
+        references: Kaldi text, trn, or plain lines; of several files each has
             one more reference of each utterance. s2s: the first-pass column; `rank` for the order of the file.
         format: its name, as `--format` has it; None to find out. nbest_size: hypotheses per list, if no file says it.
         field: JSON, CSV, TSV: which key or column is text, score, id, ref or src, such as `{"text": "hyp"}`.
@@ -81,6 +83,7 @@ def read(
         [paths] if isinstance(paths, (str, Path)) else paths,
         references=formats.References(tuple(map(str, files))) if files else None,
         format_name=format,
+        sources=sources,
         s2s=s2s,
         strict=strict,
         allow_missing=allow_missing,

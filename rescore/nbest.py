@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from rescore.errors import UserError, counted
 
@@ -97,6 +98,8 @@ ROLES = {
 
 SCORE = "score"
 """What files call the first pass."""
+TRANSLATOR = "translator"
+"""A record (no column) of lists from a toolkit that translates: without a source text, too, BLEU measures them."""
 
 RESERVED = frozenset({*ROLES, "combined", SCORE})
 """Names that no file and no user can give to a column: those that have a role; the mark by which files used to tell new
@@ -148,6 +151,9 @@ UNSPACED_LETTERS = (
     "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
 )
 """Ranges of the letters of Chinese, Japanese and Thai, which put no blanks between words."""
+
+
+_count = lru_cache(maxsize=1 << 18)(lambda words, text: len(words(text)))
 
 
 @dataclass(slots=True)
@@ -223,7 +229,7 @@ class NbestList:
             UserError: a hypothesis has no such score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
-            return [float(len(self.words(hypothesis.text))) for hypothesis in self.hypotheses]
+            return [float(_count(self.words, hypothesis.text)) for hypothesis in self.hypotheses]
         try:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:

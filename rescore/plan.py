@@ -21,15 +21,8 @@ from typing import TYPE_CHECKING, Any
 from rescore.config import TUNING, WEIGHTS, RunConfig
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
-from rescore.lms import (
-    LanguageModel,
-    each,
-    is_pseudo,
-    load_all,
-    origin,
-    with_own_columns,
-)
-from rescore.metrics import METRICS, Metric, Normaliser, choose_metric
+from rescore.lms import LanguageModel, each, is_pseudo, load_all, origin, with_own_columns
+from rescore.metrics import METRICS, Metric, Normaliser, are_translations, choose_metric
 from rescore.nbest import (
     LISTED,
     TOKENS,
@@ -39,7 +32,7 @@ from rescore.nbest import (
     component_columns,
     ranked_by_means,
     systems_of,
-)
+)  # fmt: skip
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
 
@@ -295,8 +288,7 @@ class _Resolver:
         if metric.learned and self._tunes:
             name = metric.name.lower()
             raise UserError(f"--metric {name}: tune for bleu or chrf, and report {name} with a second --metric")
-        translation = any(nbest.source is not None for nbest in self._basis)
-        why = f"the lists have {'' if translation else 'no '}source texts"
+        why = f"the lists are {'' if are_translations(self._basis) else 'no '}translations"
         if config.metrics:
             why = "--metric"
         elif tuned:

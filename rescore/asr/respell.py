@@ -31,17 +31,7 @@ from rescore.lms.neighbours import recording_of
 from rescore.metrics.folds import split
 from rescore.metrics.listed import OR, WordList
 from rescore.metrics.normalise import WRITTEN
-from rescore.nbest import (
-    CHANNEL,
-    EDITS,
-    FIRST_PASS,
-    Column,
-    Hypothesis,
-    NbestList,
-    Origin,
-    Role,
-    content_hash,
-)
+from rescore.nbest import CHANNEL, EDITS, FIRST_PASS, Column, Hypothesis, NbestList, Origin, Role, content_hash
 from rescore.options import Declared, option
 
 log = logging.getLogger(__name__)

@@ -62,7 +62,7 @@ def command(
         if style is None:
             raise click.UsageError(f"--output {path}: its ending is not one of {endings()}, .json")
     config = options.configured(config, lms, dev=dev.dev, word_bonus=own.word_bonus)
-    lists, dev_lists = inputs.read(own.nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref)
+    lists, dev_lists = inputs.read(own.nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
     about = shown(", ".join(own.nbest))
     with options.scoring_bar(config, lists, dev_lists) as bar:
         comparison = comparing.compare(lists, dev_lists, config, lms.load, significance.make(), about, bar.update)

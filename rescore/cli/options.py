@@ -56,6 +56,7 @@ class DevLists(Declared):
         (), "Lists with references to tune on. May be repeated.", metavar="NBEST", reads=True, common=True
     )
     dev_ref: tuple[str, ...] = option((), "References of the dev lists.", metavar="FILE", reads=True, needs="dev")
+    dev_src: str | None = option(None, "Source texts of the dev lists.", metavar="FILE", reads=True, needs="dev")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,12 @@ class InputOptions(Declared):
         metavar="FILE",
         reads=True,
         common=True,
+    )
+    src: str | None = option(
+        None,
+        "Source texts: one line per list in their order, Kaldi text, or a table (.csv, .tsv) with id and src.",
+        metavar="FILE",
+        reads=True,
     )
     allow_missing: bool = option(
         False, "Continue if utterances in --ref have no list, or lists no usable recording in --audio, and say so."
@@ -115,13 +122,14 @@ class InputOptions(Declared):
             need_references=need_references,
             ref_option=ref_option,
             allow_missing=self.allow_missing,
+            sources=self.src,
             **self._how(),
         )
         return list(self._prepared(lists))
 
-    def read_dev(self, paths: Sequence[str], ref: Sequence[str]) -> list[NbestList]:
+    def read_dev(self, paths: Sequence[str], ref: Sequence[str], src: str | None = None) -> list[NbestList]:
         """Dev lists, which have references of their own."""
-        return replace(self, ref=tuple(ref)).read(paths, need_references=True, ref_option="--dev-ref")
+        return replace(self, ref=tuple(ref), src=src).read(paths, need_references=True, ref_option="--dev-ref")
 
     def read_output(self, path: str) -> list[NbestList]:
         """N-best lists, or a 1-best text."""
@@ -130,10 +138,10 @@ class InputOptions(Declared):
         return formats.read_output(path, self._references(), allow_missing=self.allow_missing, **self._how())
 
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
-        """The lists as a stream, which --ref does not allow."""
+        """The lists as a stream, which --ref and --src do not allow."""
         from rescore import formats
 
-        if self.ref:
+        if self.ref or self.src:
             return iter(self.read(paths))
         return self._prepared(formats.iterate(paths, **self._how()))
 

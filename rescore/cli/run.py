@@ -102,7 +102,7 @@ def command(
     config = check(options.configured(config, lms, dev=weights.dev))
     times = outputs.times()
     lists = inputs.read(nbest, need_references=bool(config.folds))
-    dev = inputs.read_dev(weights.dev, weights.dev_ref) if weights.dev else None
+    dev = inputs.read_dev(weights.dev, weights.dev_ref, weights.dev_src) if weights.dev else None
     outputs.check_lists(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)

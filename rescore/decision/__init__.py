@@ -7,14 +7,5 @@ A rule is an object (`DecisionRule`), and `DECISIONS` is the table of them. All 
 from rescore.decision.rules import Decision, DecisionRule, ListWeights, WeightsOf, best, combine, posteriors, rerank
 from rescore.parts import DECISIONS
 
-__all__ = [
-    "DECISIONS",
-    "Decision",
-    "DecisionRule",
-    "ListWeights",
-    "WeightsOf",
-    "best",
-    "combine",
-    "posteriors",
-    "rerank",
-]
+__all__ = ["DECISIONS", "Decision", "DecisionRule", "ListWeights", "WeightsOf", "best", "combine", "posteriors"]
+__all__ += ["rerank"]

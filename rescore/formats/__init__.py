@@ -19,26 +19,9 @@ if TYPE_CHECKING:
     from rescore.formats.source import ReadOptions
     from rescore.formats.writing import BEST_ENDINGS, check_output, opened, write, written_formats
 
-__all__ = [
-    "BEST_ENDINGS",
-    "FORMATS",
-    "BestWriter",
-    "Format",
-    "ReadOptions",
-    "References",
-    "check_output",
-    "fairseq_logs",
-    "from_json",
-    "iterate",
-    "opened",
-    "read",
-    "read_output",
-    "read_references",
-    "sniff",
-    "write",
-    "write_best",
-    "written_formats",
-]
+__all__ = ["BEST_ENDINGS", "FORMATS", "BestWriter", "Format", "ReadOptions", "References", "check_output"]
+__all__ += ["fairseq_logs", "from_json", "iterate", "opened", "read", "read_output", "read_references", "sniff"]
+__all__ += ["write", "write_best", "written_formats"]
 _LATER = {
     "best": ("BestWriter", "write_best"),
     "outputs": ("read_output",),

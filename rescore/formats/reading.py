@@ -17,7 +17,9 @@ from rescore.nbest import (
     RESERVED,
     SCORE,
     SUM,
+    TRANSLATOR,
     WORDS,
+    Column,
     Hypothesis,
     NbestList,
     check_scores,
@@ -61,7 +63,7 @@ def iterate(
         strict: oddities that can be repaired (`rescore.formats.source.InputProblem`) are errors instead of warnings.
         options: settings of single formats.
     """
-    seen, warnings = set[str](), InputWarnings(strict)
+    seen, warnings, shared = set[str](), InputWarnings(strict), dict[tuple[str, ...], dict[str, Column]]()
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         reader = _format(source, format_name or named_table(source, options))
@@ -71,6 +73,9 @@ def iterate(
                 raise UserError(f"{place}: is duplicated; give each utterance once")
             seen.add(nbest.id)
             check_scores(nbest, place)
+            if getattr(reader, "translates", False):
+                of_translator = {**nbest.provenance, TRANSLATOR: Column.component(TRANSLATOR)}
+                nbest.provenance = shared.setdefault(tuple(of_translator), of_translator)
             without_scores = not any(hypothesis.scores for hypothesis in nbest.hypotheses)
             alone = len(nbest.hypotheses) == 1 and FIRST_PASS not in nbest.hypotheses[0].scores
             if without_scores and not alone and s2s != RANK:
@@ -101,8 +106,10 @@ def read(
     strict: bool = False,
     options: ReadOptions | None = None,
     allow_missing: bool = False,
+    sources: str | Path | None = None,
 ) -> list[NbestList]:
-    """All lists of `iterate`; with `references` (Kaldi text, trn or plain) these replace any in the files.
+    """All lists of `iterate`; with `references` (Kaldi text, trn or plain) these replace any in the files, and so do
+    `sources`, a file of source texts (Kaldi text, plain, or a table with a column src).
 
     Messages about missing references name `ref_option`. With `allow_missing`, references of
     utterances without a list are only reported, and not an error.
@@ -114,6 +121,10 @@ def read(
         warnings = InputWarnings(strict)
         lists = with_references(lists, references, warnings, allow_missing)
         warnings.report()
+    if sources is not None:
+        from rescore.formats.sources import with_sources
+
+        lists = with_sources(lists, Path(sources), strict, allow_missing)
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
         name = ", ".join(_names(paths))

@@ -64,6 +64,7 @@ class Records:
     src: tuple[str, ...] = ("src", "source")
     needs: tuple[str, ...] = ()
     """Keys that tell this layout from others; without them any JSON has it."""
+    translates: bool = False
     costs: bool = False
     """Whether lower scores are better."""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -223,6 +224,7 @@ HUGGING_FACE = Records(
 )
 SOCKEYE = Records(
     "Sockeye",
+    translates=True,
     text=("translations",),
     score=("scores",),
     id=("sentence_id", "id"),

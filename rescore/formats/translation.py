@@ -77,6 +77,8 @@ _LINE = re.compile(r"([STHDP])-(\d{1,18})(?:\t(.*))?", re.DOTALL)
 class _Moses:
     """`id ||| hypothesis ||| features ||| total`, and perhaps alignments behind them."""
 
+    translates = True
+
     def sniff(self, source: Source) -> bool:
         return _FIRST.match(source.head) is not None
 
@@ -158,6 +160,7 @@ class _Opennmt:
     """OpenNMT and CTranslate2: `-n_best N` writes N lines a sentence, without scores."""
 
     Options = ListSize
+    translates = True
 
     def sniff(self, source: Source) -> bool:
         return False  # plain lines could be anything: --format says so

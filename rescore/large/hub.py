@@ -82,7 +82,7 @@ def _download(model: str, revision: str | None) -> Path:
         raise UserError(f"{nowhere}; downloading it failed: {type(error).__name__}: {reason}{meant}") from None
 
 
-_MANY = (
+_MANY = [
     "vocab_size",
     "_size",
     "d_model",
@@ -90,10 +90,10 @@ _MANY = (
     "n_inner",
     "ffn_dim",
     "_embeddings",
-    "n_positions",
+    "positions",
     "heads",
     "n_head",
-)
+]
 SIZES = {"layers": LIMITS["layers"], "n_layer": LIMITS["layers"], **dict.fromkeys(_MANY, LIMITS["vocab_size"])}
 """Endings of names in the library's configurations, with the largest allowed values."""
 

@@ -18,24 +18,6 @@ from rescore.lms.base import (
 )
 from rescore.parts import KINDS
 
-__all__ = [
-    "KINDS",
-    "Capabilities",
-    "ComputeOptions",
-    "Kind",
-    "LanguageModel",
-    "Question",
-    "TokenScores",
-    "capabilities_of",
-    "each",
-    "is_pseudo",
-    "kind_of",
-    "load",
-    "load_all",
-    "origin",
-    "parse",
-    "shipped",
-    "shipped_models",
-    "with_own_columns",
-    "without_context",
-]
+__all__ = ["KINDS", "Capabilities", "ComputeOptions", "Kind", "LanguageModel", "Question", "TokenScores"]
+__all__ += ["capabilities_of", "each", "is_pseudo", "kind_of", "load", "load_all", "origin", "parse", "shipped"]
+__all__ += ["shipped_models", "with_own_columns", "without_context"]

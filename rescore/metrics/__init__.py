@@ -10,20 +10,16 @@ from collections.abc import Sequence
 
 from rescore.metrics.base import Metric, MetricOptions, list_statistics, oracle, total, value
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import NbestList
+from rescore.nbest import TRANSLATOR, NbestList
 from rescore.parts import METRICS
 
-__all__ = [
-    "METRICS",
-    "Metric",
-    "MetricOptions",
-    "Normaliser",
-    "choose_metric",
-    "list_statistics",
-    "oracle",
-    "total",
-    "value",
-]
+__all__ = ["METRICS", "Metric", "MetricOptions", "Normaliser", "are_translations", "choose_metric"]
+__all__ += ["list_statistics", "oracle", "total", "value"]
+
+
+def are_translations(lists: Sequence[NbestList]) -> bool:
+    """Whether lists have source texts (an empty one alone is none), or come from a translator."""
+    return any(nbest.source or TRANSLATOR in nbest.provenance for nbest in lists)
 
 
 def choose_metric(name: str | None, lists: Sequence[NbestList], options: MetricOptions | None = None) -> Metric:
@@ -34,7 +30,7 @@ def choose_metric(name: str | None, lists: Sequence[NbestList], options: MetricO
         UserError: the metric is unknown, or the options do not fit it.
     """
     if name is None:
-        name = "bleu" if any(nbest.source for nbest in lists) else "wer"  # an empty source alone is no translation
+        name = "bleu" if are_translations(lists) else "wer"
     references = [reference for nbest in lists for reference in nbest.references]
     metric = METRICS[name]
     return metric.choose((options or MetricOptions()).of(metric.Options), references)

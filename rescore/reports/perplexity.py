@@ -22,14 +22,12 @@ CHUNK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Perplexity:
-    """exp(-log p / units), lower is better. A pseudo-perplexity where scores are a pseudo-log-likelihood."""
+    """exp(-log p / units) of the whole text, and the mean and the median of its sentences' own; lower is better. A
+    pseudo-perplexity where scores are a pseudo-log-likelihood."""
 
     corpus: float
-    """Of the whole text."""
     mean: float
-    """Mean of the sentences' own."""
     median: float
-    """Median of the sentences' own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,7 @@ class ServiceOptions(Declared):
     )
 
 
-@options.command(
-    "serve",
-    lms=options.PLAIN,
-    config=options.config("serve"),
-)
+@options.command("serve", lms=options.PLAIN, config=options.config("serve"))
 def command(
     own: ServiceOptions,
     weights: options.TunedWeights,

@@ -27,7 +27,7 @@ from rescore.nbest import (
     Origin,
     Role,
     systems_of,
-)
+)  # fmt: skip
 from rescore.options import as_json, from_json
 
 
