@@ -246,6 +246,12 @@ def _recordings(folder: Path) -> None:
         (folder / system).mkdir()
         (folder / system / "talk.json").write_text(whisper, encoding="utf-8")
     (folder / "kaldi" / "talk.ctm").write_text(ctm, encoding="utf-8")
+    for name in ("dev", "test"):  # and three systems for the same utterances
+        shutil.copy(folder / "ref.trn", folder / name / "whisper.trn")
+        lines = (folder / "ref.trn").read_text(encoding="utf-8").splitlines()
+        texts = [f"{end.rstrip(')')} {text}\n" for text, _, end in (line.rpartition(" (") for line in lines)]
+        for system in ("kaldi", "google"):
+            (folder / name / f"{system}.txt").write_text("".join(texts), encoding="utf-8")
 
 
 RUN_ELSEWHERE = {"docs/results/terms.md"}
