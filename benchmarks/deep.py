@@ -75,7 +75,7 @@ def made(lists: Sequence[NbestList], number: int, size: int) -> Iterator[str]:
 
 
 def measured(tree: Path, folder: Path, words: Sequence[str], limit: float) -> tuple[float, float, bytes]:
-    """Seconds of one core and MiB of `rescore` in a tree, and what it printed; infinite where it takes longer than `limit`."""
+    """Seconds of one core and MiB of `rescore` in a tree, and what it printed; infinite beyond `limit`."""
     arguments = [str(folder / f"{word}.jsonl") if word in SHAPES else word for word in words]
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = ["prlimit", f"--cpu={limit:.0f}", sys.executable, "-P", "-m", "rescore", "run", *arguments, "--quiet"]
