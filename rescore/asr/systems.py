@@ -34,9 +34,8 @@ def combined(systems: Mapping[str, Sequence[NbestList]], same: Normaliser = EXAC
     for name, lists in aligned.items():
         for nbest in lists:
             every.setdefault(nbest.id, {})[names[name]] = nbest
-    record = records(names.values())
     for own in every.values():
-        yield one_list(own, same, record)
+        yield one_list(own, same, names.values())
 
 
 def columns_of(systems: Iterable[str]) -> dict[str, str]:
@@ -47,19 +46,14 @@ def columns_of(systems: Iterable[str]) -> dict[str, str]:
     return columns
 
 
-def records(columns: Iterable[str]) -> dict[str, Column]:
-    """The records of the columns of systems."""
-    return {name: Column("combine", "", SUM, "", Role.SYSTEM) for name in columns}
-
-
-def one_list(systems: Mapping[str, NbestList], same: Normaliser, record: Mapping[str, Column]) -> NbestList:
+def one_list(systems: Mapping[str, NbestList], same: Normaliser, columns: Iterable[str]) -> NbestList:
     """The list of one utterance, in which each text stands once, as the first system that has it writes it.
 
     Of equal texts of one system the best score counts. Texts of the first system come first; the others have the origin
     `MERGED`. A text has the times of the first system that has times for it.
 
     Args:
-        systems: the list of each column. same: says which texts are the same. record: of all columns.
+        systems: the list of each column. same: says which texts are the same. columns: of all systems.
     """
     texts: dict[str, Hypothesis] = {}
     for rank, (name, nbest) in enumerate(systems.items()):
@@ -71,6 +65,7 @@ def one_list(systems: Mapping[str, NbestList], same: Normaliser, record: Mapping
             known.scores[name] = max(score, known.scores.get(name, score))
             if not known.times and known.text == new.text:
                 known.times = one.times
+    record = {name: Column("combine", "", SUM, "", Role.SYSTEM) for name in columns}
     first = next(iter(systems.values()))
     references = next((nbest.references for nbest in systems.values() if nbest.references), ())
     voted = replace(first, hypotheses=list(texts.values()), references=references, provenance=record)

@@ -51,8 +51,7 @@ def applied(mixture: Mixture, nbest: NbestList) -> NbestList:
 
 def named(mixture: Mixture) -> str:
     """For a person: the systems that have votes, in votes of the system with the most."""
-    most = max(mixture.votes.values())
-    rounded = {name: f"{vote / most:.2g}" for name, vote in mixture.votes.items() if vote}
+    rounded = {name: f"{vote / max(mixture.votes.values()):.2g}" for name, vote in mixture.votes.items() if vote}
     what = ", ".join(f"{name} {vote}" for name, vote in rounded.items())
     if len(rounded) == 1:
         what = f"{next(iter(rounded))} alone"

@@ -55,7 +55,6 @@ def tune_mixture(
 
     middle = np.sqrt(rates.min() / rates)
     decider.rule.hold(decider.prepared, [posteriors(mixed(each, middle), 1.0) for each in shares])
-
     equal = Mixture(dict.fromkeys(systems, 1.0), scales)
     mixture, counts = equal, chosen(equal)
     before = _rate(metric, counts)
