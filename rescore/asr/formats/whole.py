@@ -135,11 +135,7 @@ class _Names:
         return name in self._names
 
     def named_by(self, utterance: str) -> str:
-        """The recording of an utterance: the longest known beginning of its id, up to a hyphen or underscore; the id
-        itself if no beginning is known.
-
-        Only beginnings as long as a known name are tried, as an id may have thousands of hyphens.
-        """
+        """The recording of an utterance: the longest known beginning of its id, up to a hyphen or underscore."""
         marks = ("-", "_", "")  # behind the whole id stands nothing
         beginnings = (utterance[:length] for length in self._lengths if utterance[length : length + 1] in marks)
         return next((beginning for beginning in beginnings if beginning in self._names), utterance)
@@ -224,10 +220,7 @@ def closest_readings(reference: Recording, heard: Recording) -> Recording:
 
 
 def measured_recordings(outputs: Sequence[str], references: str, strict: bool = False) -> list[list[NbestList]]:
-    """The recordings of each output as lists with one hypothesis; empty, with a warning, if the output lacks it.
-
-    If the references are STM and all outputs are CTM, each segment is a list, as sclite aligns it.
-    """
+    """Of each output its recordings, or, of CTM against STM, its segments as in sclite, as lists."""
     systems = [read_systems([references, path], strict) for path in outputs]
     timed = [all(a.segments for a in ref.values()) and all(b.is_ctm for b in out.values()) for ref, out in systems]
     if any(timed) and not all(timed):
@@ -246,10 +239,7 @@ def measured_recordings(outputs: Sequence[str], references: str, strict: bool = 
 
 
 def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
-    """The segments of a recording, each with the words up to the first word whose middle is not before its end.
-
-    The last segment has all further words. An id begins with the speaker, as --by-speaker expects.
-    """
+    """The segments, each with the words whose middle is before its end, the last with all; speakers begin ids."""
     words: list[list[str]] = [[] for _ in reference.segments]
     place = 0
     for word, (start, end) in zip(heard.words, heard.times, strict=True):
