@@ -13,11 +13,7 @@ ADDED_BY = {
 
 
 def missing(name: str, present: Collection[str]) -> str:
-    """The error about a list that lacks a column, and what to do.
-
-    Args:
-        present: the columns that the list has.
-    """
+    """The error about a list that lacks a column and has those of `present`, and what to do."""
     return f"no score {name!r} (found: {', '.join(sorted(present)) or 'none'}); {advice(name)}"
 
 

@@ -66,12 +66,13 @@ def tune_mixture(
                 mixture, counts = trial, these
     reached, best = _rate(metric, counts), int(np.argmin(whole))
     if log.isEnabledFor(level):
+        top = 100.0 if metric.higher_is_better else 0.0
         rates_of = [(name, alone_rate, _rate(metric, chosen(replace(mixture, votes=mixture.votes | {name: 0.0}))))
                     for name, alone_rate in zip(systems, whole, strict=True) if len(systems) > 1]  # fmt: skip
-        shown = [[name, *(f"{_value(metric, each):.2f}" for each in pair), f"{mixture.votes[name]:.2g}"]
+        shown = [[name, *(f"{abs(top - each):.2f}" for each in pair), f"{mixture.votes[name]:.2g}"]
                  for name, *pair in rates_of]  # fmt: skip
         table = text([["", f"{metric.name} alone", "without it", "votes"], *shown])
-        total = (_value(metric, each) for each in (before, reached))
+        total = (abs(top - each) for each in (before, reached))
         log.log(
             level, "what each system is worth:\n%s\nequal votes: %s %.2f; tuned votes: %.2f", table, metric.name, *total
         )
@@ -97,11 +98,6 @@ def _rate(metric: Metric, counts: Counts) -> float:
     """The metric in percent, or what it lacks to 100 where more is better; at least `LEAST_RATE`."""
     value = float(metric.values(counts.sum(axis=0)[None])[0]) if len(counts) else 100.0
     return max(LEAST_RATE, 100 - value if metric.higher_is_better else value)
-
-
-def _value(metric: Metric, rate: float) -> float:
-    """The metric of a rate that `_rate` returned."""
-    return 100 - rate if metric.higher_is_better else rate
 
 
 def _scales(metric: Metric, lists: Sequence[NbestList], systems: Sequence[str]) -> dict[str, float]:
