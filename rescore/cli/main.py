@@ -50,10 +50,6 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.research.commands:similarity_command",
             "Correlate sentence vectors with human similarity scores.",
         ),
-        "probe": (
-            "rescore.research.commands:probe_command",
-            "Train a linear classifier on vectors; print its accuracy.",
-        ),
         "models": ("rescore.cli.setup:models_command", "List the shipped models, or print the card of a model."),
         "init": ("rescore.cli.setup:init_command", "Write a Makefile for the lists in a folder."),
     },

@@ -49,6 +49,8 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
             else:
                 for _ in lists():
                     pass
+            if writer:
+                writer.close()
 
 
 @options.command("rerank", config=options.config("rerank"))

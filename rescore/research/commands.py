@@ -141,26 +141,6 @@ def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vecto
     _write_figures(own.output, results, similarity.render(results))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Probing(FiguresFile):
-    file: str = option("", metavar="FILE", argument=True, required=True, reads=True)
-
-
-@options.command("probe", lms=options.PLAIN)
-def probe_command(own: Probing, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
-    """Train a linear classifier of entailment on sentence vectors and print its accuracy. FILE is SICK.txt. Needs
-    scikit-learn.
-
-    \b
-    rescore probe SICK.txt --lm tta --lm unilm
-    """
-    from rescore.research import probe
-
-    examples = probe.read(own.file)
-    results = [probe.probe(examples, lm, vectors) for lm in lms.load()]
-    _write_figures(own.output, results, probe.render(results))
-
-
 def _write_figures(output: str | None, results: Sequence[Any], table: str) -> None:
     """Write results as JSON, and print their table unless the JSON goes to stdout."""
     from rescore import formats

@@ -214,6 +214,51 @@ def test_a_silent_recording_has_no_words(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(rescore("rerank", "l.jsonl", "--best", "o.ctm"), "utterance v", "no times of words")
 
 
+def pieces(*texts: tuple[str, list[list[float]]], recording: str = "r") -> str:
+    """Native lists of one recording: texts, with the times of their words or none."""
+    lines = [
+        {"id": f"{recording}-{at}", "recording": recording, "hyps": [{"text": text, "score": -1, "times": times}]}
+        for at, (text, times) in enumerate(texts, 1)
+    ]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def test_lists_without_times_share_the_time_between_their_neighbours(rescore: Run, tmp_path: Path) -> None:
+    """One warning for the file; a recording without any times is refused."""
+    lists = pieces(("aa", []), ("b", [[1, 2]]), ("c d", []), ("ee", []), ("f", [[6, 7]]), ("", []), ("g", []))
+    (tmp_path / "l.jsonl").write_text(lists + pieces(("h", [[0, 1]]), recording="s"))
+    rows = ["r 1 0.80 0.20 aa", "r 1 1.00 1.00 b", "r 1 2.00 1.00 c", "r 1 3.00 1.00 d", "r 1 4.00 2.00 ee",
+            "r 1 6.00 1.00 f", "r 1 7.00 0.10 g", "s 1 0.00 1.00 h"]  # fmt: skip
+    for command in (["rerank", "l.jsonl"], ["l.jsonl"]):
+        done = rescore(*command, "--best", "o.ctm")
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "o.ctm").read_text().splitlines() == rows
+        assert "o.ctm: no times of words in 4 utterances (first: r-1); these words share" in done.stderr
+        assert done.stderr.count("no times of words") == 1
+    (tmp_path / "l.jsonl").write_text(lists)
+    assert rescore("rerank", "l.jsonl", "--best", "o.srt").returncode == 0
+    assert "3\n00:00:02,000 --> 00:00:04,000\nc d\n" in (tmp_path / "o.srt").read_text()
+    (tmp_path / "l.jsonl").write_text(pieces(("b", [[1, 2]])) + pieces(("c d", []), recording="s"))
+    for command in (["rerank", "l.jsonl"], ["l.jsonl"]):
+        assert_one_line_error(rescore(*command, "--best", "o.ctm"), "utterance s-1", "no times of words")
+    (tmp_path / "segments").write_text("r-1 r 10 20\ns-1 s 5 7\n")
+    assert rescore("rerank", "l.jsonl", "--best", "o.ctm", "--segments", "segments").returncode == 0
+    assert (tmp_path / "o.ctm").read_text() == "r 1 11.00 1.00 b\ns 1 5.00 1.00 c\ns 1 6.00 1.00 d\n"
+
+
+def test_words_at_the_edge_of_a_list_have_the_room_beside_it(rescore: Run, tmp_path: Path) -> None:
+    """A list whose best text has more words than the hypothesis with times."""
+    first, second = ({"text": "a b c", "score": -1}, {"text": "b", "score": -2, "times": [[5, 6]]})
+    lines = [{"id": f"r-{at}", "recording": "r", "hyps": [first, second]} for at in (1, 2)]
+    lines[1]["hyps"] = [first, {**second, "times": [[9, 10]]}]  # type: ignore[dict-item]
+    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert rescore("rerank", "l.jsonl", "--best", "o.ctm").returncode == 0
+    assert (tmp_path / "o.ctm").read_text().splitlines() == [
+        "r 1 4.90 0.10 a", "r 1 5.00 1.00 b", "r 1 6.00 1.50 c",
+        "r 1 7.50 1.50 a", "r 1 9.00 1.00 b", "r 1 10.00 0.10 c"
+    ]  # fmt: skip
+
+
 def test_names_with_blanks(rescore: Run, tmp_path: Path) -> None:
     hypothesis = {"text": "a", "score": -1, "times": [[0, 1]]}
     (tmp_path / "l.jsonl").write_text(json.dumps({"id": "my talk", "hyps": [hypothesis]}) + "\n")
