@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import IO
@@ -49,6 +50,8 @@ class TextScore:
     by_token: Perplexity
     by_word: Perplexity
     signature: str
+    known_by_token: float = math.nan
+    """Perplexity of the known tokens alone, as SRILM's ppl."""
     pseudo: bool = False
     """Whether the score is a pseudo-log-likelihood and the perplexities are pseudo-perplexities."""
 
@@ -96,17 +99,20 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
     log_probs = np.array([result.sum for result in scores])
     tokens = np.array([len(result.tokens) for result in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
+    unknown = np.array([len(result.unknown) for result in scores])
+    known = log_probs - [result.log_probs[list(result.unknown)].sum() for result in scores]
     return TextScore(
         lm.name,
         lm.fingerprint,
         len(sentences),
         int(words.sum()),
         int(tokens.sum()),
-        sum(len(result.unknown) for result in scores),
+        int(unknown.sum()),
         float(log_probs.sum()),
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),
         str(Signature("PPL", columns={lm.name: origin(lm, "sum")})),
+        _perplexity(known, tokens - unknown).corpus,
         is_pseudo(lm.model),
     )
 
@@ -135,6 +141,12 @@ def render(scores: Sequence[TextScore]) -> str:
         "",
         f"{counted(scores[0].sentences, 'sentence')}, {counted(scores[0].words, 'word')}; "
         "mean and median are over sentences; natural log",
+    ]
+    lines += [
+        f"{score.lm}: {100 * score.unknown / score.tokens:.1f} % of the tokens are unknown; without them PPL/token "
+        f"{score.known_by_token:,.2f}"
+        for score in scores
+        if score.unknown
     ]
     if pseudo:
         lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")
