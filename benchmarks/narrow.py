@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from rescore import formats, metrics
-from rescore.decision.risk import losses
+from rescore.decision.risk import compared
 from rescore.nbest import FIRST_PASS
 
 
@@ -25,7 +25,7 @@ def main() -> None:
     lists = formats.read([options.lists])
     metric = metrics.choose_metric("bleu", lists)
     narrow, before, after = [], [], []
-    for nbest, loss in zip(lists, losses(metric, lists), strict=True):
+    for nbest, loss in zip(lists, compared(metric, lists), strict=True):
         best = int(np.argmax(nbest.column(FIRST_PASS)))
         others = [int(rank) for rank in np.argsort(loss[:, best], kind="stable") if rank != best]
         kept = sorted([best, *others[: options.keep - 1]])

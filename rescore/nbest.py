@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import lru_cache
 
 from rescore.errors import UserError, counted
 
@@ -156,6 +157,9 @@ UNSPACED_LETTERS = (
 """Ranges of the letters of Chinese, Japanese and Thai, which put no blanks between words."""
 
 
+_count = lru_cache(maxsize=1 << 18)(lambda words, text: len(words(text)))
+
+
 @dataclass(slots=True)
 class Hypothesis:
     """One candidate: `text` as the toolkit meant a person to read it, `scores` in natural log, higher is better."""
@@ -229,7 +233,7 @@ class NbestList:
             UserError: a hypothesis has no such score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
-            return [float(len(self.words(hypothesis.text))) for hypothesis in self.hypotheses]
+            return [float(_count(self.words, hypothesis.text)) for hypothesis in self.hypotheses]
         try:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:

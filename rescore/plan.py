@@ -21,24 +21,9 @@ from typing import TYPE_CHECKING, Any
 from rescore.config import TUNING, WEIGHTS, RunConfig
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
-from rescore.lms import (
-    LanguageModel,
-    each,
-    is_pseudo,
-    load_all,
-    origin,
-    with_own_columns,
-)
+from rescore.lms import LanguageModel, each, is_pseudo, load_all, origin, with_own_columns
 from rescore.metrics import METRICS, Metric, Normaliser, are_translations, choose_metric
-from rescore.nbest import (
-    LISTED,
-    TOKENS,
-    WORDS,
-    NbestList,
-    Role,
-    component_columns,
-    ranked_by_means,
-)
+from rescore.nbest import LISTED, TOKENS, WORDS, NbestList, Role, component_columns, ranked_by_means
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
 

@@ -192,3 +192,38 @@ def test_packages_that_are_imported_are_declared() -> None:
 def test_files_are_read_in_ten_minutes() -> None:
     lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
     assert not {name: length for name, length in lengths.items() if length > 600}
+
+
+TOLD = {
+    r"\{\s*([^{}": "rescore.formats.references",  # alternatives of trn and STM
+    r"\(([^": "rescore.formats.text",  # the id of a line of trn
+    r"[-_]\w": "rescore.formats.text",  # how an id looks
+    r"\s+-->\s+": "rescore.asr.formats.contents",  # a subtitle
+    r"(\S+)\s+(\S+)\s+(\S+)\s+(\d": "rescore.formats.references",  # a segment of an STM
+    r"S+\s+\d+(?:": "rescore.asr.formats.contents",  # a word of a CTM
+}
+"""Marks in the texts of a module that tells a format, alternatives or ids, and the only module that may."""
+
+
+def test_formats_alternatives_and_ids_are_told_in_one_place() -> None:
+    texts = {
+        name: [node.value for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Constant)]
+        for name, path in MODULES.items()
+    }
+    for mark, place in TOLD.items():
+        found = {
+            name for name, values in texts.items() if any(mark in value for value in values if isinstance(value, str))
+        }
+        assert found == {place}, (mark, found)
+
+
+def test_one_function_tells_ids_and_trn() -> None:
+    """Names that tell whether words are ids, and what a line of trn is, stand in `formats.text`."""
+    names = re.compile(r"(is|are|looks?_like|begins?_with|has)_(an_)?ids?|(split|parse|read)_trn")
+    places = {
+        f"{name}.{node.name}"
+        for name, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef) and names.fullmatch(node.name)
+    }
+    assert places == {"rescore.formats.text.begin_with_ids", "rescore.formats.text.split_trn"}

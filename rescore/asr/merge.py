@@ -13,16 +13,7 @@ from rescore.errors import UserError
 from rescore.expansion import Expansion, Read
 from rescore.files import resolved, shown
 from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.nbest import (
-    FIRST_PASS,
-    Column,
-    Hypothesis,
-    NbestList,
-    Origin,
-    component_columns,
-    free_name,
-    score_columns,
-)
+from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, Origin, component_columns, free_name, score_columns
 from rescore.options import Declared, option
 
 log = logging.getLogger(__name__)

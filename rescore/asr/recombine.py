@@ -71,11 +71,8 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
 def combinations(
     hypotheses: Sequence[Sequence[Token]], scores: npt.NDArray[np.float64], number: int
 ) -> list[tuple[float, tuple[Token, ...]]]:
-    """The combinations of edits with the best estimated scores, the best first.
-
-    Args:
-        hypotheses: words of each. scores: (hypotheses,), finite; of equally good hypotheses, edits apply to the first.
-    """
+    """The combinations of edits with the best estimated scores, the best first, of hypotheses with finite scores; of
+    equally good hypotheses, edits apply to the first."""
     top = int(scores.argmax())
     best = hypotheses[top]
     sets = [edits_between(best, hypothesis) for hypothesis in hypotheses]
@@ -94,7 +91,7 @@ def combinations(
 def estimate(
     sets: Sequence[Sequence[Edit]], edits: Sequence[Edit], differences: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
-    """The effect of each edit on the score: (edits,).
+    """(edits,) the effect of each edit on the score.
 
     The least squares of `differences` as sums over each hypothesis' edits, drawn to the mean of an edit, at most 0: no
     edit of the best hypothesis is better than none.

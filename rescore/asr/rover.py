@@ -67,11 +67,8 @@ class Ballots:
         self._texts: dict[tuple[int, bytes], str] = {}  # of each list and outcome of a vote that was seen before
 
     def vote(self, posteriors: Sequence[Floats], empty: Floats) -> list[str]:
-        """The text that wins in each list.
-
-        Args:
-            posteriors: (hypotheses,) of each list. empty: (lists,) by which the posterior of no word is multiplied.
-        """
+        """The text that wins in each list, by posteriors (hypotheses,) of each list; that of no word is multiplied by
+        `empty` (lists,)."""
         winners = [""] * len(self.tokens)
         for batch in self._batches:
             shares = np.array([posteriors[place] for place in batch.places])  # (lists, hypotheses)
@@ -129,30 +126,38 @@ def _batch(places: list[int], lists: Sequence[Sequence[Sequence[str]]]) -> Batch
     return Batch(places, words, lengths)
 
 
-def _networks(posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp]) -> tuple[Numbers, Numbers]:
+def _networks(posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp]) -> tuple[Numbers, Numbers, Floats]:
     """The confusion networks of lists, whose hypotheses are aligned in the order given; arguments as of `elected`.
 
     Returns:
-        (lists, slots, hypotheses) places of words, -1 for none; the same as word numbers, 0 for none.
+        (lists, slots, hypotheses) places of words, -1 for none; the same as word numbers, 0 for none; the posterior of
+        each such word, or of none, in its slot.
     """
     number, depth, _ = words.shape
-    spoken = np.full((number, 0, 0), -1, dtype=np.int32)
-    numbers = np.zeros((number, 0, 0), dtype=np.int32)
+    spoken, numbers = np.full((number, 0, 0), -1, dtype=np.int32), np.zeros((number, 0, 0), dtype=np.int32)
+    shares, mass, lists = np.zeros((number, 0, 0)), np.zeros(number), np.arange(number)[:, None]
     slots = np.zeros(number, dtype=np.intp)
-    mass = np.zeros(number)
-    rows = np.arange(number)[:, None]
     for rank in range(depth):
         length = lengths[:, rank]
         own = words[:, rank, : max(1, length.max(initial=0))]  # the texts of this rank may all be empty
-        old, new, counts = _aligned(numbers, slots, own, length, posteriors[:, :rank], mass)
-        merged = np.full((number, old.shape[1], rank + 1), -1, dtype=np.int32)
-        merged[..., :rank] = np.where((old >= 0)[..., None], spoken[rows, old] if rank and spoken.size else -1, -1)
-        merged[..., rank] = new
-        spoken, slots = merged, counts
-        at = np.where(spoken >= 0, spoken, 0)
-        numbers = np.where(spoken >= 0, words[rows[..., None], np.arange(rank + 1), at], 0)
+        old, new, slots = _aligned(*_tables(numbers, shares, own, mass), slots, length)
+        heard = np.where(new >= 0, np.take_along_axis(own, np.maximum(new, 0), axis=1), 0)
+        beside, share = (old < 0)[..., None], posteriors[:, rank, None, None]
+        if rank and spoken.size:
+            spoken, numbers = np.where(beside, -1, spoken[lists, old]), np.where(beside, 0, numbers[lists, old])
+            shares = np.where(beside, mass[:, None, None], shares[lists, old])
+        else:
+            spoken, numbers = (np.full((*old.shape, rank), fill, dtype=np.int32) for fill in (-1, 0))
+            shares = np.broadcast_to(mass[:, None, None], numbers.shape)
+        same = numbers == heard[..., None]
+        shares = np.where(same, shares + share, shares)
+        whole = np.maximum(np.where(same, shares, 0.0).max(axis=2, initial=0.0), share[..., 0])
+        spoken, numbers, shares = (
+            np.concatenate([before, last[..., None].astype(before.dtype)], axis=2)
+            for before, last in ((spoken, new), (numbers, heard), (shares, whole))
+        )
         mass = mass + posteriors[:, rank]
-    return spoken, numbers
+    return spoken, numbers, shares
 
 
 def networks(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[tuple[list[int], Numbers]]:
@@ -169,52 +174,34 @@ def networks(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[tuple[list[in
 def elected(
     posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp], empty: Floats
 ) -> tuple[npt.NDArray[np.intp], Numbers]:
-    """The winner of each slot of each list.
+    """The winner of each slot: (lists, slots) the hypothesis that gives the word, -1 for no word, and the word's place
+    in it.
 
     Args:
         posteriors: (lists, hypotheses), the most probable first. words: (lists, hypotheses, words). lengths: (lists,
             hypotheses). empty: (lists,) by which the posterior of no word is multiplied.
-
-    Returns:
-        (lists, slots) the hypothesis that gives the word, -1 for no word; (lists, slots) the place of the word in it.
     """
-    spoken, numbers = _networks(posteriors, words, lengths)
-    number, depth, _ = words.shape
-    totals = np.full((number, numbers.shape[1], depth + 1), -1.0)  # no word first, then each hypothesis's word
-    for rank in range(depth + 1):
-        same = numbers == (numbers[..., rank - 1 : rank] if rank else 0)
-        total = np.zeros(numbers.shape[:2])
-        for other in range(depth):
-            total += np.where(same[..., other], posteriors[:, None, other], 0.0)
-        totals[..., rank] = np.where(numbers[..., rank - 1] > 0, total, -1.0) if rank else total * empty[:, None]
+    spoken, numbers, shares = _networks(posteriors, words, lengths)
+    none = np.where(numbers == 0, shares, 0.0).max(axis=2, keepdims=True) * empty[:, None, None]
+    totals = np.concatenate([none, np.where(numbers > 0, shares, -1.0)], axis=2)
     winner = totals.argmax(axis=-1) - 1  # the first of equals: no word, then the more probable hypothesis
     return winner, np.take_along_axis(spoken, np.maximum(winner, 0)[..., None], axis=-1)[..., 0]
 
 
 def _aligned(
-    numbers: Numbers,
-    slots: npt.NDArray[np.intp],
-    words: Numbers,
-    lengths: npt.NDArray[np.intp],
-    posteriors: Floats,
-    mass: Floats,
+    placed: Flags, matched: Flags, slots: npt.NDArray[np.intp], lengths: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[np.intp], Numbers, npt.NDArray[np.intp]]:
-    """Slots paired with words, of the least expected number of word errors.
-
-    Args:
-        numbers: (lists, slots, hypotheses) of the network. slots: (lists,) how many there are. words: (lists, words).
-            lengths: (lists,) numbers of words. posteriors: (lists, hypotheses). mass: (lists,) their sum.
+    """Slots paired with words, of the least expected number of word errors, by `_tables` of (lists,) slots and words.
 
     Returns:
         (lists, pairs) the slot, -1 for none; (lists, pairs) the place of the word, -1 for none; (lists,) how many.
     """
-    placed, matched = _tables(numbers, words, posteriors, mass)
-    lists = np.arange(len(words))
+    lists = np.arange(len(slots))
     slot, at = slots - 1, lengths.astype(np.intp)
     most = int((slots + lengths).max(initial=0))
-    old = np.full((len(words), most), -1, dtype=np.intp)
-    new = np.full((len(words), most), -1, dtype=np.int32)
-    counts = np.zeros(len(words), dtype=np.intp)
+    old = np.full((len(slots), most), -1, dtype=np.intp)
+    new = np.full((len(slots), most), -1, dtype=np.int32)
+    counts = np.zeros(len(slots), dtype=np.intp)
     for step in range(most):
         active = (slot >= 0) | (at > 0)
         if not active.any():
@@ -235,38 +222,40 @@ def _aligned(
     return np.where(beyond, -1, old[rows, backwards]), np.where(beyond, -1, new[rows, backwards]), counts
 
 
-def _tables(numbers: Numbers, words: Numbers, posteriors: Floats, mass: Floats) -> tuple[Flags, Flags]:
+def _tables(numbers: Numbers, shares: Floats, words: Numbers, mass: Floats) -> tuple[Flags, Flags]:
     """The dynamic programme, a row for each slot; lists come last, where they lie side by side.
+
+    Args:
+        numbers: (lists, slots, hypotheses) of the network. shares: their posteriors. words: (lists, words). mass:
+            (lists,) the sum of all posteriors.
 
     Returns:
         placed (slots, words + 1, lists), whether the slot comes last in the cheapest alignment of the slots up to it
         with the words so far; matched (slots, words, lists), whether the word may stand in the slot.
     """
-    count, depth = numbers.shape[1:]
+    count = numbers.shape[1]
     number, length = words.shape
     placed = np.zeros((count, length + 1, number), dtype=bool)
     matched = np.zeros((count, length, number), dtype=bool)
     most = int(max(numbers.max(initial=0), words.max(initial=0))) + 2  # 0 is no word, the last is the end of a list
-    shares = np.zeros(number * most)  # (lists, words): the posterior of each word in a slot
+    every = np.zeros(number * most)  # (lists, words): the posterior of each word in a slot
     starts = np.arange(number) * most
     wanted = (starts[:, None] + np.where(words < 0, most - 1, words)).T.copy()
     beside = mass * np.arange(length + 1.0)[:, None]
     above = beside
     for slot in range(count):
-        heard = [starts + numbers[:, slot, rank] for rank in range(depth)]
-        for rank in range(depth):
-            shares[heard[rank]] += posteriors[:, rank]
+        heard = starts[:, None] + numbers[:, slot]
+        every[heard] = shares[:, slot]
         match = above[:-1] + mass
-        match -= shares[wanted]
-        best = above + (mass - shares[starts])
+        match -= every[wanted]
+        best = above + (mass - every[starts])
         np.minimum(best[1:], match, out=best[1:])
         above = np.minimum.accumulate(best - beside, axis=0)
         above += beside
         limit = above + NEARLY
         np.less_equal(best, limit, out=placed[slot])
         np.less_equal(match, limit[1:], out=matched[slot])
-        for places in heard:
-            shares[places] = 0.0
+        every[heard] = 0.0
     return placed, matched
 
 
@@ -358,11 +347,7 @@ class Contest:
         self._known: dict[tuple[int, bytes], int] = {}
 
     def errors(self, votes: Floats, empty: float) -> int:
-        """The word errors of the vote.
-
-        Args:
-            votes: (systems,). empty: by which votes for no word are multiplied.
-        """
+        """The word errors of votes (systems,); votes for no word are multiplied by `empty`."""
         total = 0
         for places, words, agree, systems in self._networks:
             masses = (agree @ votes[systems][:, None, :, None])[..., 0]

@@ -55,12 +55,7 @@ class Scoring(Declared):
 
 
 @options.command("score", config=options.config("score"))
-def command(
-    own: Scoring,
-    lms: options.LanguageModelOptions,
-    config: RunConfig,
-    inputs: options.InputOptions,
-) -> None:
+def command(own: Scoring, lms: options.LanguageModelOptions, config: RunConfig, inputs: options.InputOptions) -> None:
     """Add columns of LM scores (natural log) to N-best lists, or print the perplexity of plain text.
 
     \b

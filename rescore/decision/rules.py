@@ -97,8 +97,8 @@ PAIRS = 1 << 22
 """Of hypotheses of one list that are compared before a text is chosen."""
 
 
-Losses = Callable[[Metric, Sequence[NbestList]], list[Floats]]
-"""Of each list the (hypotheses, hypotheses) loss of choosing one where the other is right."""
+Losses = Callable[[Metric, Sequence[NbestList]], Sequence[Any]]
+"""Of each list the (hypotheses, hypotheses) loss of choosing one where the other is right, or its `ListLosses`."""
 
 
 Search = Callable[[Metric, Sequence[NbestList], Sequence[str]], tuple[dict[str, float], float]]

@@ -16,6 +16,7 @@ from rescore.errors import UserError, counted
 from rescore.formats.records import records_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
+    MARKED_ID,
     add_once,
     are_numbers,
     begin_with_ids,
@@ -23,6 +24,7 @@ from rescore.formats.text import (
     has_entities,
     identity_of,
     split_id,
+    split_trn,
     undo_entities,
     undo_marks,
 )
@@ -231,24 +233,22 @@ def _trn_texts(lines: Sequence[str], path: str) -> dict[str, tuple[str, ...]] | 
     """Texts by id; `;;` begins a comment. None if a line does not end in an id in brackets, or without texts."""
     texts: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(lines, 1):
-        line = line.strip()
-        if not line or line.startswith(";;"):
+        if not line.strip() or line.lstrip().startswith(";;"):
             continue
-        match = _TRN.fullmatch(line)
-        if match is None:
+        if (parts := split_trn(line)) is None:
             return None
-        add_once(texts, match[2], (match[1].strip(),), f"{path}: line {number}")
+        add_once(texts, parts[1], (parts[0].strip(),), f"{path}: line {number}")
     return texts or None
 
 
-_TRN = re.compile(r"(|.*\s)\(([^() \t]+)\)")
-_STM = re.compile(r"\s*\S+\s+\S+\s+\S+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?(?:\s.*)?")
+STM = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S+)\s+(\d+(?:\.\d+)?)\s+(\d+(?:\.\d+)?)(?:\s+<[^>]*>(?=\s|$))?((?:\s.*)?)")
+"""A segment of a recording: file, channel, speaker, start, end, and a text."""
 
 
 def is_stm(lines: Sequence[str]) -> bool:
-    """Whether the lines are segments of recordings: file, channel, speaker, start, end, and a text."""
+    """Whether the lines are those of an STM."""
     filled = [line for line in lines if line.strip() and not line.startswith(";;")]
-    return bool(filled) and all(map(_STM.fullmatch, filled))
+    return bool(filled) and all(map(STM.fullmatch, filled))
 
 
 MOST_READINGS = 1024
@@ -317,10 +317,6 @@ def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
     ]
 
 
-_MARKED = re.compile(r"[\w.][-_]\w|\d")
-"""A mark of ids, which ordinary words lack: a hyphen or underscore between letters, or a digit."""
-
-
 def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ...]] | None:
     """The texts of an output by their ids; None if neither output nor references have ids."""
     if references.format == "plain":
@@ -333,7 +329,7 @@ def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ..
     shared = names.intersection(references.first)
     if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
         words = {word for file in (output, references) for line in file.lines for word in split_id(line)[1].split()}
-        if all(_MARKED.search(name) for name in names) and not names & words:
+        if begin_with_ids(output.lines, MARKED_ID) and not names & words:
             return output.kaldi_texts()
         raise UserError(
             f"{output.path}: its lines and those of {references.path} begin with the same words ({output.first[0]}), "

@@ -150,10 +150,20 @@ def are_numbers(ids: Sequence[str]) -> bool:
     return list(ids) == [str(number) for number in range(int(ids[0]), int(ids[0]) + len(ids))]
 
 
-def begin_with_ids(lines: Sequence[str]) -> bool:
-    """Whether all lines begin with different words that contain a digit, as ids do."""
+MARKED_ID = r"[\w.][-_]\w|\d"
+"""What an id has and most words lack: a hyphen or underscore between letters, or a digit."""
+
+
+def begin_with_ids(lines: Sequence[str], mark: str = "[0-9]") -> bool:
+    """Whether all lines begin with different words that look like ids: each has a mark, a digit if nothing else."""
     first = first_words(lines)
-    return len(set(first)) == len(first) > 0 and all(set(word) & set("0123456789") for word in first)
+    return len(set(first)) == len(first) > 0 and all(re.search(mark, word) for word in first)
+
+
+def split_trn(line: str) -> tuple[str, str] | None:
+    """Text and id of a line of trn; None if no id in brackets is at its end."""
+    match = re.search(r"(?:^|\s)\(([^\s()]+)\)\s*$", line)
+    return (line[: match.start()], match[1]) if match else None
 
 
 def first_words(lines: Sequence[str]) -> list[str]:

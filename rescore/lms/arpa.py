@@ -30,8 +30,7 @@ Floats = npt.NDArray[np.float32]
 class _Order:
     """The n-grams of one order, sorted by their keys: (place of the first n - 1 words) * words + (last word)."""
 
-    def __init__(self, keys: Ints, log_probs: Floats, backoffs: Floats) -> None:
-        """keys: (k,) in any order. log_probs, backoffs: (k,), base 10 as in the file."""
+    def __init__(self, keys: Ints, log_probs: Floats, backoffs: Floats) -> None:  # (k,), base 10, in any order
         order = np.argsort(keys, kind="stable")
         self.keys, self.log_probs, self.backoffs = keys[order], log_probs[order], backoffs[order]
 

@@ -69,11 +69,7 @@ class _Order:
 
 
 def estimate(
-    sentences: Iterable[Sequence[str]],
-    order: int,
-    path: Path,
-    thresholds: Sequence[int] = (),
-    fallback: bool = False,
+    sentences: Iterable[Sequence[str]], order: int, path: Path, thresholds: Sequence[int] = (), fallback: bool = False
 ) -> int:
     """Write the model of a text as an ARPA file.
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rescore.metrics.counting import GAP, SUBSTITUTION
-
+SUBSTITUTION, GAP = 4, 3
+"""Costs, as in sclite."""
 AlignedPair = tuple[str | None, str | None]
 PAIR, INSERTED, DELETED = range(3)
 """The last step of the cheapest alignment of the first words: a pair of words, or a word without a partner."""

@@ -21,6 +21,11 @@ Counts = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
 
 
+Places = npt.NDArray[np.intp]
+PairLosses = Callable[[Places, Places], Values]
+"""The (choices, references) losses of some of a list's texts, named by their places, beside others as references."""
+
+
 class Input(NamedTuple):
     """The input of a metric that reads more than the text of a hypothesis (`Metric.reads`)."""
 
@@ -53,9 +58,10 @@ class Metric:
     """The further metric that is reported by default; empty for none. Tuning for a metric flatters this metric."""
     words: Normaliser | None = None
     """The normaliser that cuts texts into words; None for a metric without a word alignment."""
-    pair_losses: Callable[[Sequence[Any]], Values] | None = None
-    """A function from texts to their (n, n) losses (`losses`), with each text as the reference of each other text; None
-    if the metric has no short cut."""
+    pair_losses: Callable[[Sequence[Any]], PairLosses] | None = None
+    """Compares texts with each other (`losses`); None if the metric has no short cut."""
+    least_losses: Callable[[Sequence[Any]], PairLosses] | None = None
+    """The same for numbers that no loss is below, if they are faster than `pair_losses`."""
     punishes_brevity: ClassVar[bool] = False
     """Whether short texts are punished by the length of the whole set, as BLEU's brevity penalty does."""
 

@@ -7,15 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from rescore.metrics.base import Counts, Metric, Values, metric_input
+from rescore.metrics.base import Counts, Metric, metric_input
 from rescore.nbest import NbestList
 
 TEXTS = 1 << 18
 """Texts whose statistics are kept: about 100 MiB."""
-PAIRS = 1 << 24
-"""Pairs of texts whose losses are kept: 128 MiB."""
-
-AllLosses = Callable[[Metric, Sequence[NbestList]], list[Values]]
+PAIRS = 1 << 27
+"""Pairs of texts whose losses are kept: 512 MiB."""
 
 
 def remembered(metric: Metric) -> Metric:
@@ -29,7 +27,7 @@ class CachedMetric:
     def __init__(self, metric: Metric) -> None:
         self._metric = metric
         self._rows: dict[tuple[Any, tuple[str, ...]], Counts] = {}
-        self._losses: dict[tuple[Any, ...], Values] = {}
+        self._losses: dict[tuple[Any, ...], Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name == "_metric" or name.startswith("__"):  # asked for by what copies, before there is a metric
@@ -46,8 +44,10 @@ class CachedMetric:
             self._rows = known
         return np.stack([known[key] for key in keys]) if keys else rows
 
-    def losses_of_lists(self, lists: Sequence[NbestList], compute: AllLosses) -> list[Values]:
-        """The results of `compute`, a matrix (hypotheses, hypotheses) for each list."""
+    def losses_of_lists(
+        self, lists: Sequence[NbestList], compute: Callable[[Metric, Sequence[NbestList]], list[Any]]
+    ) -> list[Any]:
+        """The results of `compute` for each list, which have a `size`."""
         keys = [tuple(metric_input(self._metric, nbest, one.text) for one in nbest.hypotheses) for nbest in lists]
         new = {key: nbest for key, nbest in zip(keys, lists, strict=True) if key not in self._losses}
         known = self._losses | dict(zip(new, compute(self._metric, list(new.values())), strict=True))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
 
 import numpy as np
 
 from rescore.metrics.base import Counts
-from rescore.metrics.normalise import Normaliser, paired_words
-from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
+from rescore.metrics.normalise import Normaliser
+from rescore.metrics.wer import ErrorRate
 from rescore.options import Declared
 
 
@@ -26,10 +28,16 @@ class CharacterErrorRate(ErrorRate):
     def versions(self) -> dict[str, str]:
         return {name: version(name) for name in ("jiwer", "rapidfuzz")}
 
+    pair_losses = ErrorRate.least_losses
+    """Edit distances are jiwer's errors."""
+
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
+        return _characters(self._units(references), self._units(hypotheses))
+
+    def _units(self, texts: Sequence[str]) -> list[str]:
         whole = replace(self.words, split_characters=False, split_mixed=False)
-        of_references, of_hypotheses = paired_words(references, hypotheses, whole)
-        return _characters([" ".join(words) for words in of_references], [" ".join(words) for words in of_hypotheses])
+        shown = {text: " ".join(whole(text)) for text in dict.fromkeys(texts)}
+        return [shown[text] for text in texts]
 
 
 class MixedErrorRate(ErrorRate):
@@ -48,17 +56,10 @@ class MixedErrorRate(ErrorRate):
 
 
 def _characters(references: list[str], hypotheses: list[str]) -> Counts:
-    import jiwer
+    """(n, 4) the columns of `ErrorRate.statistics`, by the alignment of jiwer."""
+    from rapidfuzz.distance import Levenshtein
 
-    output = jiwer.process_characters(references, hypotheses)
-    counts = np.zeros((len(hypotheses), 4), dtype=np.int64)
-    for row, chunks, reference in zip(counts, output.alignments, output.references, strict=True):
-        row[REFERENCE] = len(reference)
-        for chunk in chunks:
-            if chunk.type == "substitute":
-                row[SUBSTITUTIONS] += chunk.ref_end_idx - chunk.ref_start_idx
-            elif chunk.type == "delete":
-                row[DELETIONS] += chunk.ref_end_idx - chunk.ref_start_idx
-            elif chunk.type == "insert":
-                row[INSERTIONS] += chunk.hyp_end_idx - chunk.hyp_start_idx
-    return counts
+    pairs = zip(references, hypotheses, strict=True)
+    edits = (Counter(edit.tag for edit in Levenshtein.editops(*pair)) for pair in pairs)
+    counts = [[tags[name] for name in ("replace", "delete", "insert")] for tags in edits]
+    return np.column_stack([np.array(counts, dtype=np.int64).reshape(-1, 3), list(map(len, references))])

@@ -49,7 +49,7 @@ class WordList:
         several = [line for line in lines if len(line.split()) > 1]
         arrows = any("=>" in line for line in lines)
         by_utterance = bool(several) and not arrows and begin_with_ids(lines)
-        with_ids = [line for line in several if set(line.split()[0]) & set("0123456789")]
+        with_ids = [line for line in several if begin_with_ids([line])]
         if not by_utterance and not arrows and 2 * len(with_ids) > len(lines):
             raise UserError(
                 f"{path}: most lines begin with an utterance; give each line another utterance, or none{OR}"
@@ -216,6 +216,8 @@ class ListedErrorRate(ErrorRate):
         super().__init__(normaliser)
         self._list, self.reads = listed, listed.reads
         self._terms = OwnTerms(listed, self.words)
+
+    pair_losses = least_losses = None  # type: ignore[assignment]  # its words depend on the utterance
 
     @classmethod
     def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ListedErrorRate:

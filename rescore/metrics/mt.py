@@ -2,43 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Metric, Values
+from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
 from rescore.options import Declared, option
 from rescore.parts import Registry
 
 
-def common_ngrams(texts: Sequence[Sequence[Hashable]], order: int) -> tuple[Counts, Counts]:
-    """(n,) the number of n-grams of each text, and (n, n) the number of common n-grams of each pair of texts.
+class Ngrams:
+    """The n-grams of texts, and how many of them pairs of texts have in common.
 
     An n-gram that occurs three times makes three features, "at least once", "twice", "three times"; matches are then
     products of 0/1 vectors. A feature that only one text has matches only itself.
     """
-    numbers: dict[tuple[Hashable, int], int] = {}
-    rows, features = [], []
-    for number, text in enumerate(texts):
-        seen: dict[Hashable, int] = {}
-        for gram in zip(*(text[start:] for start in range(order)), strict=False):
-            seen[gram] = seen.get(gram, 0) + 1
-            rows.append(number)
-            features.append(numbers.setdefault((gram, seen[gram]), len(numbers)))
-    row, feature = np.array(rows, dtype=np.int64), np.array(features, dtype=np.int64)
-    totals = np.bincount(row, minlength=len(texts))
-    is_shared = np.bincount(feature, minlength=1) > 1
-    columns = is_shared.cumsum() - 1
-    here = is_shared[feature]
-    has = np.zeros((len(texts), int(is_shared.sum())), dtype=np.float32)
-    has[row[here], columns[feature[here]]] = 1.0
-    common = (has @ has.T).astype(np.int64)
-    np.fill_diagonal(common, totals)
-    return totals, common
+
+    def __init__(self, texts: Sequence[Sequence[Hashable]], orders: int) -> None:
+        numbers: dict[Hashable, int] = {}
+        grams = np.array([numbers.setdefault(unit, len(numbers)) for text in texts for unit in text], dtype=np.int64)
+        rows = np.repeat(np.arange(len(texts)), list(map(len, texts)))
+        units = grams
+        self.totals: list[Counts] = []
+        """(n,) of each order, the number of n-grams of each text"""
+        self._has: list[npt.NDArray[np.float32]] = []
+        for order in range(1, orders + 1):
+            if order > 1:  # the n-grams that end a place later, in the same text
+                units, rows, same = units[1:], rows[1:], rows[1:] == rows[:-1]
+                grams = np.unique((grams[:-1] * (len(numbers) + 1) + units)[same], return_inverse=True)[1]
+                units, rows = units[same], rows[same]
+            self.totals.append(np.bincount(rows, minlength=len(texts)))
+            self._has.append(_features(rows, grams, len(texts)))
+
+    def common(self, choices: Places, references: Places) -> Iterator[Counts]:
+        """For each order, (choices, references) the number of common n-grams."""
+        for totals, has in zip(self.totals, self._has, strict=True):
+            every = (has[choices] @ has[references].T).astype(np.int64)
+            yield np.where(choices[:, None] == references, totals[references], every)
+
+
+def _features(rows: Counts, grams: Counts, number: int) -> npt.NDArray[np.float32]:
+    """(number, features) 1 where a text has a feature that another text has, too; texts are numbered in `rows`."""
+    order = np.lexsort((grams, rows))
+    rows, grams = rows[order], grams[order]
+    first = np.append(True, (rows[1:] != rows[:-1]) | (grams[1:] != grams[:-1]))[: len(rows)]
+    starts = np.flatnonzero(first)
+    times = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))  # how often before
+    features = np.unique(grams * (times.max(initial=0) + 1) + times, return_inverse=True)[1]
+    is_shared = np.bincount(features, minlength=1) > 1
+    here = is_shared[features]
+    has = np.zeros((number, int(is_shared.sum())), dtype=np.float32)
+    has[rows[here], (is_shared.cumsum() - 1)[features[here]]] = 1.0
+    return has
 
 
 class _Sacrebleu(Metric):
@@ -71,9 +91,12 @@ class _Sacrebleu(Metric):
         return rows.astype(np.int64)
 
     def _losses_of_pairs(self, columns: Sequence[Values | Counts]) -> Values:
-        """(n, n) losses from (n, n) columns of statistics; by row, as the cache of a core holds a few rows."""
-        every = zip(*np.broadcast_arrays(*columns), strict=True)
-        return np.stack([self.losses(np.stack(row, axis=-1)) for row in every])
+        """(n, m) losses from (n, m) columns of statistics; some rows at once, which the cache of a core holds."""
+        every = np.broadcast_arrays(*columns)
+        step = max(1, 4096 // every[0].shape[1])
+        starts = range(0, len(every[0]), step)
+        parts = (np.stack([column[start : start + step] for column in every], axis=-1) for start in starts)
+        return np.concatenate([self.losses(p.reshape(-1, len(every))).reshape(p.shape[:2]) for p in parts])
 
 
 class Chrf(_Sacrebleu):
@@ -99,16 +122,19 @@ class Chrf(_Sacrebleu):
             score = 100 * (1 + factor) * precision * recall / (factor * precision + recall)
         return np.nan_to_num(score, nan=0.0)
 
-    def pair_losses(self, texts: Sequence[str]) -> Values:
-        characters: list[Sequence[str]] = ["".join(text.split()) for text in texts]
-        words: list[Sequence[str]] = [self.tool._remove_punctuation(text) for text in texts]
-        columns = []
-        for units, orders in ((characters, self.tool.char_order), (words, self.tool.word_order)):
-            for order in range(1, orders + 1):
-                totals, common = common_ngrams(units, order)
-                # Orders that the reference lacks are not counted, as in sacreBLEU.
-                columns += [np.where(totals > 0, totals[:, None], 0), totals, common]
-        return self._losses_of_pairs(columns)
+    def pair_losses(self, texts: Sequence[str]) -> PairLosses:
+        characters = Ngrams(["".join(text.split()) for text in texts], self.tool.char_order)
+        words = Ngrams(list(map(self.tool._remove_punctuation, texts)), self.tool.word_order)
+
+        def compare(choices: Places, references: Places) -> Values:
+            columns: list[Counts] = []
+            for ngrams in (characters, words):
+                for totals, common in zip(ngrams.totals, ngrams.common(choices, references), strict=True):
+                    theirs = totals[references]  # orders that the reference lacks are not counted, as in sacreBLEU
+                    columns += [np.where(theirs > 0, totals[choices, None], 0), theirs, common]
+            return self._losses_of_pairs(columns)
+
+        return compare
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"ref_characters": int(sums[1])}
@@ -213,12 +239,16 @@ class Bleu(_Sacrebleu):
     def sentence_values(self, statistics: Counts) -> Values:
         return corpus_bleu(statistics, effective_order=True)
 
-    def pair_losses(self, texts: Sequence[str]) -> Values:
+    def pair_losses(self, texts: Sequence[str]) -> PairLosses:
         words = [self.tool._preprocess_segment(text).split() for text in texts]
-        lengths = np.array([len(sentence) for sentence in words])
-        every = [common_ngrams(words, order) for order in range(1, ORDERS + 1)]
-        matches, totals = [common for _, common in every], [of_order[:, None] for of_order, _ in every]
-        return self._losses_of_pairs([lengths[:, None], lengths, *matches, *totals])
+        lengths, ngrams = np.array(list(map(len, words))), Ngrams(words, ORDERS)
+
+        def compare(choices: Places, references: Places) -> Values:
+            totals = [of_order[choices, None] for of_order in ngrams.totals]
+            sizes = [lengths[choices, None], lengths[references]]
+            return self._losses_of_pairs([*sizes, *ngrams.common(choices, references), *totals])
+
+        return compare
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         return {"hyp_words": int(sums[0]), "ref_words": int(sums[1])}

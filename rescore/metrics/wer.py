@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rescore.metrics.base import Counts, Metric, Values
+from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
+from rescore.metrics.counting import encoded, error_counts
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.options import Declared, option
 
@@ -33,6 +34,8 @@ class ErrorRate(Metric):
 
     def __init__(self, normaliser: Normaliser | None = None) -> None:
         self.words = normaliser or Normaliser()
+        if self.words.open_asr:  # it counts in a way of its own
+            self.pair_losses = self.least_losses = None  # type: ignore[assignment]
 
     @classmethod
     def choose(cls, options: Options, references: Sequence[str]) -> ErrorRate:
@@ -77,6 +80,31 @@ class ErrorRate(Metric):
 
     def losses(self, statistics: Counts) -> Values:
         return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
+
+    def pair_losses(self, texts: Sequence[str]) -> PairLosses:
+        words = list(map(self.words, texts))
+
+        def compare(choices: Places, references: Places) -> Values:
+            pairs = ([words[place] for place in places.flat] for places in np.meshgrid(references, choices))
+            return error_counts(*pairs).sum(axis=1).reshape(len(choices), -1).astype(np.float64)
+
+        return compare
+
+    def least_losses(self, texts: Sequence[str]) -> PairLosses:
+        """Edit distances: the fewest errors, which sclite's alignment exceeds in rare cases."""
+        from rapidfuzz.distance import Levenshtein
+        from rapidfuzz.process import cdist
+
+        units = self._units(texts)
+
+        def compare(choices: Places, references: Places) -> Values:
+            ours, theirs = ([units[place] for place in places] for places in (choices, references))
+            return np.asarray(cdist(ours, theirs, scorer=Levenshtein.distance, dtype=np.float32))
+
+        return compare
+
+    def _units(self, texts: Sequence[str]) -> list[str]:
+        return encoded(list(map(self.words, texts)))
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         names = ("substitutions", "deletions", "insertions", f"ref_{self.unit}s")

@@ -24,7 +24,7 @@ import numpy as np
 from rescore.errors import UserError
 from rescore.files import sha256
 from rescore.lms.base import Capabilities, ComputeOptions, Kind, Question, Spec, Streamed, TokenScores, places_of
-from rescore.metrics.base import Counts, Input, Metric, Values
+from rescore.metrics.base import Counts, Input, Metric, PairLosses, Places, Values
 from rescore.options import Declared, option
 
 if TYPE_CHECKING:
@@ -102,9 +102,13 @@ class Comet(Metric):
     def values(self, sums: Counts) -> Values:
         return np.asarray(100.0 * UNIT * sums[:, 0] / sums[:, 1])
 
-    def pair_losses(self, texts: Sequence[Input]) -> Values:
-        triples = [(source, text, reference) for source, text in texts for _, reference in texts]
-        return 100.0 - 100.0 * self._scores(triples).reshape(len(texts), -1)
+    def pair_losses(self, texts: Sequence[Input]) -> PairLosses:
+        def compare(choices: Places, references: Places) -> Values:
+            pairs = ((texts[choice], texts[reference].text) for choice in choices for reference in references)
+            scores = self._scores([(source, text, reference) for (source, text), reference in pairs])
+            return 100.0 - 100.0 * scores.reshape(len(choices), -1)
+
+        return compare
 
     def _scores(self, triples: Sequence[tuple[str, str, str]]) -> Values:
         """(n,) of source, hypothesis, reference."""

@@ -50,7 +50,7 @@ def _lines(objective: Objective, point: Floats) -> Iterator[tuple[Floats, Floats
 
     Bounded weights are at least 0 and add up to 1; free weights lie between minus and plus `reach`.
     """
-    bounded, reach = ~objective.free, reach_of(objective)
+    bounded, reach = ~objective.free, objective.once("reach", reach_of)
     for index in range(len(point)):
         if bounded[index]:
             line = coordinate(point, index, bounded)
@@ -77,12 +77,17 @@ def gradient(objective: Objective, point: Floats) -> Floats:
     in proportion, has the derivative sum of p * (loss - expected loss) * feature.
     """
     posteriors = objective.posteriors(point)
-    shape = posteriors.shape
-    losses = objective.metric.losses(objective.statistics.reshape(-1, objective.statistics.shape[-1])).reshape(shape)
-    losses = np.where(objective.present, losses, 0.0)
+    losses, features = objective.once("losses", _losses)
     slope = posteriors * (losses - (posteriors * losses).sum(axis=1, keepdims=True)) * objective.times[:, None]
+    return np.asarray(-(slope.reshape(-1) @ features))
+
+
+def _losses(objective: Objective) -> tuple[Floats, Floats]:
+    """(lists, hypotheses) the losses, and (lists * hypotheses, columns) the features; 0 for what is impossible."""
+    losses = objective.metric.losses(objective.statistics.reshape(-1, objective.statistics.shape[-1]))
+    losses = np.where(objective.present, losses.reshape(objective.present.shape), 0.0)
     features = np.where(np.isfinite(objective.features), objective.features, 0.0)
-    return np.asarray(-np.einsum("lh,lhc->c", slope, features))
+    return losses, features.reshape(-1, features.shape[-1])
 
 
 def reach_of(objective: Objective) -> float:

@@ -35,11 +35,8 @@ def curves(
     weights: Mapping[str, float],
     excluded: frozenset[Origin] = frozenset(),
 ) -> list[Step]:
-    """The metric's value against the weight of each column, from 0 to 1, the others keeping their proportions.
-
-    Args:
-        excluded: hypotheses of these origins may not win.
-    """
+    """The metric's value against the weight of each column, from 0 to 1, the others keeping their proportions;
+    hypotheses of `excluded` origins may not win."""
     lists = [candidates(nbest, excluded) for nbest in lists]
     free = [name for name in weights if name in COUNTS or (name != FIRST_PASS and name not in columns)]
     objective = Objective.of(metric, lists, [FIRST_PASS, *columns, *free], free, standardise=False)

@@ -69,11 +69,7 @@ def added_columns(lists: Sequence[NbestList]) -> list[str]:
 
 
 def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
-    """Say so where lists have scores of models that are not among the models of a run.
-
-    Args:
-        columns: of the run's models.
-    """
+    """Say so where lists have scores of models that are not among the models of a run, which gave `columns`."""
     known = lists[0].provenance.items() if lists and columns else ()
     unused = [name for name, column in known if column.role is Role.LM and name not in columns]
     if unused:

@@ -9,7 +9,6 @@ Example: one list, s2s = (-1, -3), lm = (-4, -1), start = s2s alone, direction =
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -45,9 +44,7 @@ def upper_envelopes(intercepts: Floats, slopes: Floats, low: float, high: float)
     win, unless all of a row are such: then the first does. Changes of any one list come in ascending order.
 
     All lists take their next change at once: from the winner, the change is the nearest crossing with a steeper line.
-
-    Args:
-        intercepts, slopes: (lists, hypotheses).
+    Intercepts and slopes are (lists, hypotheses).
     """
     usable = np.isfinite(intercepts) & np.isfinite(slopes)
     intercepts = np.where(usable, intercepts, -np.inf)
@@ -76,8 +73,7 @@ def upper_envelopes(intercepts: Floats, slopes: Floats, low: float, high: float)
     return Envelopes(first, lists, points, before, after)
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """An interval of positions on a line that all give the same best value."""
 
     low: float
@@ -92,14 +88,8 @@ class Interval:
 def swept(
     metric: Metric, statistics: Counts, envelopes: Envelopes, low: float, high: float, times: Counts | None = None
 ) -> tuple[Floats, Floats]:
-    """The metric's value as a step function of the position on a line.
-
-    Args:
-        statistics: (lists, hypotheses, k). times: (lists,) how often each list counts; None for once.
-
-    Returns:
-        edges (m + 1,), from `low` to `high`, and values (m,) between them.
-    """
+    """The metric's value as a step function of the position on a line: edges (m + 1,), from `low` to `high`, and values
+    (m,) between them; of statistics (lists, hypotheses, k) of lists that count so many `times` (lists,), or once."""
     weight = np.ones(len(statistics), dtype=np.int64) if times is None else times
     total = weight @ statistics[np.arange(len(statistics)), envelopes.first]  # (k,)
     order = np.argsort(envelopes.points, kind="stable")
@@ -112,11 +102,8 @@ def swept(
 
 
 def best_interval(edges: Floats, values: Floats, higher_is_better: bool) -> Interval:
-    """The widest interval with the best value; neighbours of equal value are one; the first of equally wide ones.
-
-    Args:
-        edges: (m + 1,). values: (m,) between them.
-    """
+    """The widest interval with the best of values (m,) between edges (m + 1,); neighbours of equal value are one; the
+    first of equally wide ones."""
     best = values.max() if higher_is_better else values.min()
     good = values == best
     starts = np.flatnonzero(good & ~np.concatenate([[False], good[:-1]]))

@@ -7,9 +7,9 @@ over standardised columns does not depend on the unit of a score.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,12 @@ MAX_SQUARED = 1e150
 """Largest number whose square is a float."""
 ROUNDING = 1e-12
 """A weight below this share of the largest weight (of standardised columns) is 0: a rest of the middle around 0."""
+LONG = 64
+"""Hypotheses from which on a list is long: its losses are computed where they can change a choice."""
+PIVOTS = 64
+"""Hypotheses of each list beside which all others are looked at, to find those that no weights can choose."""
 CACHED = 2_000
-"""Points whose choices, of 8 bytes per list, are kept."""
+"""Points, about, whose choices are kept, of 8 bytes per list."""
 
 
 def padded(rows: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
@@ -38,13 +42,11 @@ def padded(rows: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
 
 
 def spreads(features: Floats, present: Flags) -> Floats:
-    """(columns,) the standard deviation of scores within a list, the mean over lists; 1 for a column without any.
+    """(columns,) the standard deviation within a list of features (lists, hypotheses, columns) where they are present
+    (lists, hypotheses), the mean over lists; 1 for a column without any.
 
     Impossible hypotheses (-inf in a column) do not count. Values are added in ascending order, so that the order of
     hypotheses does not change the last digit.
-
-    Args:
-        features: (lists, hypotheses, columns). present: (lists, hypotheses).
     """
     away, number = centred(features, present)
     with np.errstate(under="ignore"):
@@ -68,9 +70,6 @@ def by_content(features: Floats, present: Flags) -> list[int]:
 
     Sorted by the covariance of the standardised column with the first column, plus a part of its skewness for lists
     whose first column is constant.
-
-    Args:
-        features: (lists, hypotheses, columns). present: (lists, hypotheses).
     """
     away = centred(features, present)[0] / spreads(features, present)
     keys = (away * (away[..., :1] + 0.1 * away**2)).sum(axis=(0, 1))
@@ -86,9 +85,6 @@ class Objective:
     score is the limit of an infinite scale.
 
     Hypotheses stand in the order in which equals win (`rescore.nbest.tie_order`): of equals the first is right.
-
-    Example: one list, s2s = (-1, -3), lm = (-4, -1). At the point (1, 0) the first hypothesis has the best score; at
-    (0.5, 0.5) the scores are -2.5 and -2, so the second is chosen.
     """
 
     metric: Metric
@@ -106,12 +102,14 @@ class Objective:
     """(columns,) whether a weight may be negative"""
     times: Counts
     """(lists,) how often each list counts: once, except in a bootstrap sample"""
-    losses: Floats | None = None
-    """(lists, hypotheses, hypotheses) loss of choosing the row's hypothesis where the column's hypothesis is right"""
+    losses: Floats | Sequence[Any] | None = None
+    """(lists, hypotheses, hypotheses) loss of a row where the column is right; or `ListLosses` of `decision.risk`"""
     choices: dict[bytes, Indices] = field(default_factory=dict)
     """The choices at points that were looked up before; shared by all samples"""
     envelopes: dict[bytes, Envelopes] = field(default_factory=dict)
     """The envelopes of lines that were swept before; shared by all samples"""
+    known: dict[str, Any] = field(default_factory=dict)
+    """The results of `once`; shared by all samples"""
 
     @classmethod
     def of(
@@ -120,13 +118,10 @@ class Objective:
         lists: Sequence[NbestList],
         columns: Sequence[str],
         free: Sequence[str] = (),
-        losses: Losses | None = None,
         standardise: bool = True,
     ) -> Objective:
-        """The objective on lists with references.
-
-        Args:
-            columns: the first pass, then the others. free: columns whose weights may be negative; counts always may.
+        """The objective on lists with references, over the first pass, then other columns; weights of `free` columns
+        and of counts may be negative.
 
         Raises:
             UserError: a list has no reference, or lacks a column.
@@ -144,7 +139,6 @@ class Objective:
             units,
             np.array([name in COUNTS or name in free for name in columns]),
             np.ones(len(lists), dtype=np.int64),
-            _padded_losses(losses(metric, lists)) if losses else None,
         )
 
     def sample(self, random: np.random.Generator) -> Objective:
@@ -157,13 +151,18 @@ class Objective:
         keep = [self.columns.index(name) for name in columns]
         return replace(
             self, columns=tuple(columns), features=self.features[..., keep], units=self.units[keep],
-            free=self.free[keep], choices={}, envelopes={},
+            free=self.free[keep], choices={}, envelopes={}, known={},
         )  # fmt: skip
 
     @property
     def best_score(self) -> Objective:
         """The objective of the same columns for the best score."""
         return replace(self, losses=None, choices={}, envelopes={})
+
+    def deciding_by(self, losses: Losses, lists: Sequence[NbestList]) -> Objective:
+        """The objective of the same columns and lists for the least expected loss."""
+        every = _together(losses(self.metric, list(map(in_tie_order, lists))))
+        return replace(self, losses=every, choices={}, envelopes={})
 
     @property
     def sign(self) -> float:
@@ -198,26 +197,40 @@ class Objective:
 
     def value(self, point: Floats) -> float:
         """The metric's value at a point, in percent."""
-        return float(self.metric.values((self.times @ self.chosen(point))[None])[0])
+        return self.values([point])[0]
+
+    def values(self, points: Sequence[Floats]) -> list[float]:
+        """The metric's values at points, in percent; faster than one point after another."""
+        if len(self.choices) > CACHED:
+            self.choices.clear()
+        new = {point.tobytes(): point for point in points if point.tobytes() not in self.choices}
+        self.choices.update(zip(new, self._choose(list(new.values())) if new else (), strict=True))
+        return self.metric.values(np.stack([self.times @ self.chosen(point) for point in points])).tolist()
 
     def chosen(self, point: Floats) -> Counts:
         """(lists, k) the statistics of what is chosen at a point, each list once."""
-        key = point.tobytes()
-        if key not in self.choices:
-            if len(self.choices) == CACHED:
-                self.choices.clear()
-            self.choices[key] = self._choose(point)
+        if (key := point.tobytes()) not in self.choices:
+            (self.choices[key],) = self._choose([point])
         return self.statistics[np.arange(len(self.statistics)), self.choices[key]]
 
-    def _choose(self, point: Floats) -> Indices:
+    def _choose(self, points: Sequence[Floats]) -> list[Indices]:
         if self.losses is None:
-            return np.asarray(self.scores(point).argmax(axis=1))
-        posteriors = self.posteriors(point)
-        risk = np.einsum("lij,lj->li", self.losses, posteriors)
-        risk[~self.present] = np.inf
-        # Of equal risks the more probable, then the first, as `rescore.decision.rules.least_risk` chooses.
-        least = risk <= risk.min(axis=1, keepdims=True) + 1e-12
-        return np.asarray(np.where(least, posteriors, -1.0).argmax(axis=1))
+            return [np.asarray(self.scores(point).argmax(axis=1)) for point in points]
+        posteriors = np.stack([self.posteriors(point) for point in points], axis=1)  # (lists, points, hypotheses)
+        if not isinstance(self.losses, np.ndarray):
+            every = zip(self.losses, posteriors, self.present.sum(axis=1).tolist(), strict=True)
+            return list(np.array([losses.choose(shares[:, :size]) for losses, shares, size in every]).T)
+        risk = posteriors @ self.losses.transpose(0, 2, 1)
+        risk[np.broadcast_to(~self.present[:, None], risk.shape)] = np.inf
+        # Of equal risks the more probable, then the first, as `rescore.decision.risk` chooses.
+        least = risk <= risk.min(axis=2, keepdims=True) + 1e-12
+        return list(np.where(least, posteriors, -1.0).argmax(axis=2).T)
+
+    def once(self, name: str, compute: Callable[[Objective], Any]) -> Any:
+        """The result of a function that depends on the columns and the lists, but not on how often a list counts."""
+        if name not in self.known:
+            self.known[name] = compute(self)
+        return self.known[name]
 
     def line(self, start: Floats, direction: Floats, low: float, high: float) -> tuple[Floats, Floats]:
         """Edges (m + 1,) and values (m,) of the objective along `start + x * direction`: the best score alone.
@@ -225,11 +238,12 @@ class Objective:
         The value is a step function of x in [low, high] (`rescore.tuning.line.swept`).
         """
         key = b"".join(part.tobytes() for part in (start, direction, np.array([low, high])))
+        front: Objective = self.once("front", _front)
         if key not in self.envelopes:
             if len(self.envelopes) == CACHED // 50:
                 self.envelopes.clear()
-            self.envelopes[key] = upper_envelopes(self.scores(start), self.scores(direction), low, high)
-        return swept(self.metric, self.statistics, self.envelopes[key], low, high, self.times)
+            self.envelopes[key] = upper_envelopes(front.scores(start), front.scores(direction), low, high)
+        return swept(self.metric, front.statistics, self.envelopes[key], low, high, self.times)
 
     def weights(self, point: Floats) -> tuple[dict[str, float], float]:
         """The weights of the columns as they are, those that are not free adding up to 1; and the scale."""
@@ -242,7 +256,34 @@ class Objective:
         return np.array([weights.get(name, 0.0) for name in self.columns]) * self.units
 
 
-def _padded_losses(losses: Sequence[Floats]) -> Floats:
+def _front(objective: Objective) -> Objective:
+    """The objective without hypotheses of long lists that no weights can choose: another one has equal values in the
+    free columns and higher ones in all others, or comes first and has no lower ones. Most of them leave."""
+    free, stay, lists = objective.free, objective.present.copy(), np.arange(len(objective.features))
+    if (number := stay.shape[1]) <= LONG:
+        return objective
+    heights = np.where(stay, np.nan_to_num(objective.features[..., ~free].sum(axis=-1), nan=-np.inf), -np.inf)
+    for _ in range(PIVOTS):
+        pivot = heights.argmax(axis=1)
+        usable, theirs = np.isfinite(heights[lists, pivot]), objective.features[lists, pivot][:, None]
+        above = ((objective.features < theirs) | free).all(axis=-1)
+        above |= ((objective.features <= theirs) | free).all(axis=-1) & (np.arange(number) > pivot[:, None])
+        gone = above & ((objective.features == theirs) | ~free).all(axis=-1) & usable[:, None]
+        stay &= ~gone
+        heights[gone] = heights[lists, pivot] = -np.inf
+    features, statistics, present = (
+        padded([rows[kept] for rows, kept in zip(every, stay, strict=True)])
+        for every in (objective.features, objective.statistics, stay)
+    )
+    return replace(objective, features=features, statistics=statistics, present=present, losses=None)
+
+
+def _together(losses: Sequence[Any]) -> Floats | Sequence[Any]:
+    """The losses of lists in one array; as they are where a list is long."""
+    if not isinstance(losses[0], np.ndarray):
+        if max(each.size for each in losses) > LONG**2:
+            return losses
+        losses = [each.matrix() for each in losses]
     longest = max(map(len, losses))
     every = np.zeros((len(losses), longest, longest))
     for target, loss in zip(every, losses, strict=True):

@@ -21,15 +21,15 @@ STARTING_SCALES = tuple(2.0**exponent for exponent in range(-5, 8))
 """Scales where a pattern search begins, in units of 1 / spread of the combined scores."""
 ENTRIES = (0.05, 0.25, 1.0, 4.0)
 """Weights that a pattern search gives to a standardised column without weight (natural log)."""
-PAIRS = 1 << 26
-"""Pairs of hypotheses in all lists whose losses are kept: 512 MiB."""
+PAIRS = 1 << 24
+"""Pairs of hypotheses in all lists that a search compares: more would take minutes."""
 
 
-def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> list[NbestList]:
+def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> Sequence[NbestList]:
     """Long lists without their least probable hypotheses, so that at most `pairs` are compared in all."""
     most = max(2, int((pairs / len(lists)) ** 0.5))
     if all(len(nbest.hypotheses) <= most for nbest in lists):
-        return list(lists)
+        return lists
     log.info("tuning uses only the best %d hypotheses of each list", most)
     shorter = []
     for nbest in lists:
@@ -49,17 +49,16 @@ def equal_weights(objective: Objective) -> Floats:
 def search(objective: Objective, starts: Sequence[Floats], only_scale: bool = False) -> Floats:
     """The best point that is found from the best of `starts`, by changing all numbers or one of them."""
     sign = objective.sign
-    point = max(starts, key=lambda start: sign * objective.value(start))  # of equals the first
-    value = sign * objective.value(point)
+    reached = [sign * value for value in objective.values(starts)]
+    value, point = max(reached), starts[reached.index(max(reached))]  # of equals the first
     for step in STEPS:
         better = True
         while better:
             better = False
             around = [point * step, point / step] if only_scale else list(_around(objective, point, step))
-            for candidate in around:
-                reached = sign * objective.value(candidate)
-                if reached > value + 1e-9:
-                    point, value, better = candidate, reached, True
+            for candidate, figure in zip(around, objective.values(around), strict=True):
+                if sign * figure > value + 1e-9:
+                    point, value, better = candidate, sign * figure, True
     return point
 
 

@@ -57,11 +57,10 @@ class Optimum(NamedTuple):
 
 
 def optimise(objective: Objective, bagging: bool = True, equal: bool = False) -> Optimum:
-    """The point with the best value; with `bagging` the average of resamples, or the first pass alone.
+    """The point with the best value; with `bagging` the average of the best points of bootstrap samples, or the first
+    pass alone where the average is not significantly better.
 
     Args:
-        bagging: average the best points of bootstrap samples, and keep the first pass alone where the average is not
-            significantly better.
         equal: begin a search for minimum Bayes risk with equal weights of all language models, not with the weights of
             the best score.
     """
@@ -88,10 +87,7 @@ def without_useless(best: Optimum, columns: Collection[str], again: Callable[[Ob
     Columns leave in turn: bonuses and other weights without bounds first, then the column without which the best
     weights of the others have the best value. A column stays if the best weights of all columns are significantly
     better than the best weights without it and without the columns that left before; so nothing significant is lost
-    step by step.
-
-    Args:
-        columns: that may be left out. again: the search over fewer columns.
+    step by step. `columns` may be left out; `again` searches over fewer columns.
     """
     every, objective = best, best.objective
     free = {name for name, is_free in zip(objective.columns, objective.free, strict=True) if is_free}
@@ -162,11 +158,7 @@ def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
 
 
 def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
-    """Whether choices are better than others: their `gain_interval` lies above 0.
-
-    Args:
-        ours, theirs: (lists, k) statistics of what is chosen from each list.
-    """
+    """Whether choices (lists, k) are better than others: their `gain_interval` lies above 0."""
     values = metric.values(np.stack([ours.sum(axis=0), theirs.sum(axis=0)]))
     return (
         is_better(float(values[0]), float(values[1]), metric.higher_is_better)

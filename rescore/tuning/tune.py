@@ -25,13 +25,7 @@ from rescore.nbest import (
 )
 from rescore.signature import origins
 from rescore.tuning.objective import Objective, by_content
-from rescore.tuning.search import (
-    Optimum,
-    gain_interval,
-    optimise,
-    significantly_better,
-    without_useless,
-)
+from rescore.tuning.search import Optimum, gain_interval, optimise, significantly_better, without_useless
 from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
@@ -184,7 +178,9 @@ class Tuner:
             from rescore.tuning.pattern import equal_weights, pruned  # here: only decisions by expected loss need it
 
             shorter = pruned(lists, objective.weights(equal_weights(objective))[0])
-            objective = Objective.of(self.metric, shorter, objective.columns, free, self.losses)
+            if shorter is not lists:
+                objective = Objective.of(self.metric, shorter, objective.columns, free)
+            objective = objective.deciding_by(self.losses, shorter)
         return self._optimise(objective)
 
     def _optimise(self, objective: Objective) -> Optimum:

@@ -14,18 +14,7 @@ from rescore.decision import Decision, ListWeights
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions
-from rescore.nbest import (
-    COUNTS,
-    FIRST_PASS,
-    LISTED,
-    RECOGNISED,
-    TOKENS,
-    WORDS,
-    Column,
-    NbestList,
-    Origin,
-    Role,
-)
+from rescore.nbest import COUNTS, FIRST_PASS, LISTED, RECOGNISED, TOKENS, WORDS, Column, NbestList, Origin, Role
 from rescore.options import as_json, from_json
 
 

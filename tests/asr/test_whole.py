@@ -142,6 +142,14 @@ def test_channels_that_a_single_system_has(tmp_path: Path) -> None:
     assert list(read_recordings(paths[1])) == ["talk"]
 
 
+def test_case_does_not_count_in_channels(tmp_path: Path) -> None:
+    """As in sclite."""
+    ctm = "talk a 0.0 0.5 hello\ntalk a 0.5 0.4 there\ntalk b 1.0 0.5 hi\n"
+    output, reference = files(tmp_path, out__ctm=ctm, ref__stm="talk A s 0 1 hello there\ntalk B s 1 2 hi\n")
+    assert read_systems([output, reference])[0].keys() == {"talk-A", "talk-B"}
+    assert wer(output, reference) == 0.0
+
+
 def test_the_lines_of_a_cue_share_its_time(tmp_path: Path) -> None:
     (path,) = files(tmp_path, talk__srt="1\n00:00:00,000 --> 00:00:04,000\naa bb\ncc dd\n\n")
     recording = read_recordings(path)["talk"]

@@ -1,10 +1,16 @@
-"""The definition of a vote, list by list and cell by cell."""
+"""The definitions of a vote and of least risk, list by list and cell by cell."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from rescore.asr.rover import NEARLY
+from rescore.decision.risk import compared
+from rescore.decision.rules import Floats
+from rescore.metrics.base import Metric
+from rescore.nbest import NbestList
 
 Slot = dict[str | None, float]
 """Posteriors of the words that compete for one place; None stands for no word."""
@@ -57,3 +63,15 @@ def vote(network: Sequence[Slot], empty: float = 1.0) -> list[str]:
     """
     winners = (max(slot, key=lambda word: slot[word] * (empty if word is None else 1.0)) for slot in network)
     return [word for word in winners if word is not None]
+
+
+def losses(metric: Metric, lists: Sequence[NbestList]) -> list[Floats]:
+    """Of each list all losses, choices in rows."""
+    return [each.matrix() for each in compared(metric, lists)]
+
+
+def least_risk(losses: Floats, posteriors: Floats) -> int:
+    """The choice by its definition: of equal risks the more probable, then the first."""
+    risks = losses @ posteriors
+    least = np.flatnonzero(risks <= risks.min() + 1e-12)
+    return int(least[np.argmax(posteriors[least])])

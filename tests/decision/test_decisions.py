@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 
 import numpy as np
 import pytest
 import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
 
-from rescore.decision import Decision, best, combine, posteriors, rerank
-from rescore.decision.risk import least_risk, losses
+from rescore.decision import Decision, best, combine, posteriors, rerank, risk
+from rescore.decision.risk import compared
 from rescore.errors import UserError
-from rescore.metrics.base import text_value
+from rescore.metrics.alignment import align
+from rescore.metrics.base import Metric, text_value
+from rescore.metrics.characters import CharacterErrorRate
 from rescore.metrics.counting import error_counts
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, Origin
 from rescore.tuning.scale import scale_grid, tune_scale
-from tests.decision.plain import aligned, confusion_network, vote
+from tests.decision.plain import aligned, confusion_network, least_risk, losses, vote
 
 SENTENCES = st.lists(st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6)
 WEIGHTS = {"s2s": 1.0}
@@ -79,6 +83,35 @@ def test_losses_are_the_metrics_own() -> None:
     assert words.tolist() == [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
 
 
+@pytest.mark.parametrize("metric", [ErrorRate(), CharacterErrorRate(), Bleu("none"), Chrf()], ids=lambda one: one.name)
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 1.0, 5.0]))
+def test_bounds_do_not_change_a_choice(metric: Metric, seed: int, scale: float) -> None:
+    """Long lists, in which texts come twice, have scores that are equal, and are nearly or quite equally good."""
+    random = np.random.default_rng(seed)
+    texts = [" ".join(random.choice(list("abcd"), random.integers(0, 9))) for _ in range(30)]
+    scored = [(text, -float(random.integers(0, 6))) for text in [*texts, *texts[:5]]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(risk, "SHORT", 3)
+        patch.setattr(risk, "RARE", 0.2)
+        (bounded,) = compared(metric, [nbest(*scored)])
+        every = np.stack([posteriors(np.array([score for _, score in scored]), each) for each in (scale, 2.0)])
+        chosen = bounded.choose(every)
+    (whole,) = losses(metric, [nbest(*scored)])
+    assert chosen.tolist() == [least_risk(whole, shares) for shares in every]
+
+
+def test_a_pair_with_more_errors_than_its_edit_distance() -> None:
+    random = np.random.default_rng(0)
+    texts = ["".join(random.choice(list("abc"), 12)) for _ in range(300)]
+    errors = error_counts(texts[1:], texts[:-1])
+    for pair, counts in zip(pairwise(texts), errors.tolist(), strict=True):
+        aligned_pairs = align(pair[1], pair[0])
+        gaps = [sum(words[side] is None for words in aligned_pairs) for side in (1, 0)]
+        assert counts == [sum(one != other for one, other in aligned_pairs) - sum(gaps), *gaps]
+    assert any(errors.sum(axis=1) > [Levenshtein.distance(*pair) for pair in pairwise(texts)])
+
+
 def test_risk_prefers_the_middle_of_many() -> None:
     # The best single hypothesis is unlike all others, which agree with each other but for a word.
     one = nbest(("x y z", -1.0), ("a b c", -1.2), ("a b d", -1.3), ("a b e", -1.3))
@@ -88,8 +121,8 @@ def test_risk_prefers_the_middle_of_many() -> None:
 
 
 def test_ties_are_deterministic() -> None:
-    assert least_risk(np.ones(3), np.array([0.25, 0.5, 0.25])) == 1
-    assert least_risk(np.ones(2), np.array([0.5, 0.5])) == 0
+    (same,) = compared(ErrorRate(), [nbest(("a a", 0.0), ("a a", 1.0), ("a a", 2.0))])
+    assert same.choose(np.array([[0.25, 0.5, 0.25], [0.5, 0.5, 0.0]])).tolist() == [1, 0]
     assert vote(confusion_network([["a"], ["b"]], [0.5, 0.5])) == ["a"]
 
 

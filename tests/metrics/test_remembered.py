@@ -14,7 +14,6 @@ import pytest
 
 from rescore import comparing, formats, metrics
 from rescore.config import RunConfig
-from rescore.decision.risk import losses
 from rescore.lms import TokenScores
 from rescore.metrics import Metric, cached, list_statistics
 from rescore.metrics.base import Counts
@@ -22,6 +21,7 @@ from rescore.metrics.cached import CachedMetric
 from rescore.metrics.mt import Bleu
 from rescore.nbest import NbestList
 from tests.conftest import ROOT
+from tests.decision.plain import losses
 
 
 @pytest.fixture

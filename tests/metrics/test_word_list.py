@@ -11,7 +11,6 @@ import pytest
 
 from rescore.asr.respell import find_lexicon
 from rescore.decision import Decision
-from rescore.decision.risk import losses
 from rescore.errors import UserError
 from rescore.metrics import METRICS, MetricOptions, Normaliser, choose_metric, list_statistics, total
 from rescore.metrics.alignment import align
@@ -20,6 +19,7 @@ from rescore.metrics.listed import ListedErrorRate, OtherErrorRate, OwnTerms, Wo
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report
+from tests.decision.plain import losses
 from tests.metrics.test_significance import systems
 
 NAMES = WordList(("Anna", "New York", "lear"), "names.txt")

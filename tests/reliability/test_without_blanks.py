@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import random
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from rescore import pipeline
+from rescore import formats, pipeline
 from rescore.asr.combine import combine
 from rescore.asr.confidence import confidences
 from rescore.asr.formats.whole import Recording
@@ -22,6 +26,7 @@ from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.listed import WordList
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
 from rescore.options import OptionValues
+from tests import stand_ins
 from tests.reliability.test_metamorphic import noise
 
 LETTERS = "我们去北京大学看天气很好他说明下雨"
@@ -100,6 +105,97 @@ def test_choices_weights_and_new_hypotheses_are_equal(road: str, decide: str, fo
         [(m.metric, m.first_pass, m.reranked, m.oracle) for m in each.results.metrics] for each in (apart, together)
     ]
     assert figures[0] == figures[1]
+
+
+WORDS_OF = {
+    **{metric: {"normaliser": MIXED} for metric in ("wer", "bwer", "uwer", "recall", "precision", "f1")},
+    "bleu": {"tokenise": "zh"},
+    "chrf": {},
+}
+"""Metrics that take both texts for the same, with these options; MER is one without options."""
+TUNING: dict[str, dict[str, object]] = {"averaged": {}, "plain": {"bagging": False}, "folds": {"folds": 3}}
+
+
+@cache
+def measured(metric: str, decide: str, tuning: str, blanks: bool, change: str = "") -> pipeline.Outcome:
+    """An outcome; the change is that of the order of lists or of terms."""
+    terms, sets = TERMS, [lists(24, 1, blanks), lists(12, 2, blanks)]
+    if change == "lists":
+        sets = [one[::-1] for one in sets]
+    if change == "terms":
+        terms = TERMS[::-1]
+    options = MetricOptions(words=WordList(tuple(sorted(terms)), "words"), **WORDS_OF.get(metric, {}))
+    boost = True if metric in ("wer", "f1") else None
+    further = ("comet",) if metric == "bleu" and change else ()
+    if further:  # which reads source texts
+        options = options.merged_with(MetricOptions(model="model"))
+        sets = [[replace(nbest, source="s" * (len(nbest.id) % 5)) for nbest in one] for one in sets]
+    config = RunConfig(decide=decide, metrics=(metric, *further), measuring=options, boost=boost, **TUNING[tuning])  # type: ignore[arg-type]
+    return pipeline.run(sets[1], config, None if config.folds else sets[0], lambda: [model()])
+
+
+def figures(found: pipeline.Outcome) -> list[object]:
+    return [(one.metric, one.first_pass, one.reranked, one.oracle) for one in found.results.metrics]
+
+
+def cases(metrics: Sequence[str], *more: Sequence[str]) -> list[object]:
+    """All metrics, decisions and ways of tuning; most are slow tests."""
+    every = product(metrics, ("best", "mbr", "rover"), TUNING, *more)
+    return [pytest.param(*one, marks=[] if one[2] == "plain" else [pytest.mark.slow]) for one in every]
+
+
+OF_WORDS = ("mer", *(metric for metric in WORDS_OF if metric not in ("bleu", "chrf")))
+"""`rover` votes on words between blanks where a metric has no words of its own."""
+
+
+@pytest.mark.parametrize(("metric", "decide"), [*product(("bleu", "chrf"), ("best", "mbr"))])
+def test_metrics_without_words_are_equal(metric: str, decide: str) -> None:
+    test_metrics_of_the_same_words_are_equal(metric, decide, "plain")
+
+
+@pytest.mark.parametrize(("metric", "decide", "tuning"), cases(OF_WORDS))
+def test_metrics_of_the_same_words_are_equal(metric: str, decide: str, tuning: str) -> None:
+    apart, together = (measured(metric, decide, tuning, blanks) for blanks in (True, False))
+    assert [*map(bare, apart.texts)] == [*map(bare, together.texts)]
+    assert figures(apart) == figures(together)
+    assert apart.weights.weights == pytest.approx(together.weights.weights)
+    assert apart.decision.scale == pytest.approx(together.decision.scale)
+
+
+@pytest.mark.parametrize(("metric", "decide", "tuning", "change"), cases(("cer", "mer", *WORDS_OF), ("lists", "terms")))
+def test_the_order_of_lists_and_of_terms_changes_nothing(
+    metric: str, decide: str, tuning: str, change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_ins.install(monkeypatch)
+    before, after = (measured(metric, decide, tuning, True, how) for how in ("none", change))
+    texts = [
+        {nbest.id: text for nbest, text in zip(found.lists, found.texts, strict=True)} for found in (before, after)
+    ]
+    assert texts[0] == texts[1]
+    rows = [[asdict(one) | {"signature": ""} for one in found.results.metrics] for found in (before, after)]
+    assert rows[0] == rows[1]  # signatures have the digest of the lists in their order
+    assert before.weights.weights == pytest.approx(after.weights.weights)
+    assert len(before.results.metrics) > 1 or metric != "bleu"
+
+
+def test_files_that_are_packed_or_renamed_or_have_carriage_returns_are_read_alike(tmp_path: Path) -> None:
+    """Equal lists and terms, on which every decision and metric is equal."""
+    formats.write(lists(12, 2, False), str(tmp_path / "l.jsonl"))
+    (tmp_path / "l.terms").write_text("\n".join(TERMS) + "\n", encoding="utf-8")
+    for kind, read in (("jsonl", _lists), ("terms", WordList.load)):
+        content = (tmp_path / f"l.{kind}").read_bytes()
+        (tmp_path / "other.name").write_bytes(content)
+        (tmp_path / "crlf").write_bytes(content.replace(b"\n", b"\r\n"))
+        (tmp_path / "packed.gz").write_bytes(gzip.compress(content))
+        (tmp_path / "packed.xz").write_bytes(lzma.compress(content))
+        expected = read(tmp_path / f"l.{kind}")
+        for name in ("other.name", "crlf", "packed.gz", "packed.xz"):
+            found = read(tmp_path / name)
+            assert found == (replace(expected, path=found.path) if isinstance(found, WordList) else expected)
+
+
+def _lists(path: Path) -> Lists:
+    return formats.read([str(path)])
 
 
 def test_the_roads_do_something(folder: Path) -> None:

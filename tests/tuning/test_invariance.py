@@ -12,7 +12,7 @@ import pytest
 from rescore import formats
 from rescore.asr.confidence import calibrate, networks
 from rescore.decision import Decision
-from rescore.decision.risk import losses
+from rescore.decision.risk import compared
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, without_copies
 from rescore.tuning import TuningOptions, Weights, tune
@@ -135,7 +135,7 @@ def test_tuning_begins_at_the_best_score_also_where_the_first_pass_has_no_weight
     for nbest in lists:
         for rank, hypothesis in enumerate(nbest.hypotheses):
             hypothesis.scores["s2s"] = 1e6 * float((rank * 7 + len(nbest.id)) % 6)  # nothing near 0 helps
-    objective = Objective.of(WER, lists, ["s2s", "x"], losses=losses)
+    objective = Objective.of(WER, lists, ["s2s", "x"]).deciding_by(compared, lists)
     scales = [objective.value(np.array([0.0, scale])) for scale in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)]
     tuned = tune(WER, lists, ["x"], options=TuningOptions(bagging=False, decide=Decision("mbr")))
     assert tuned.value <= min(scales)

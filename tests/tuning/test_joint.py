@@ -7,7 +7,7 @@ import pytest
 
 from rescore import formats, metrics
 from rescore.decision import Decision, rules
-from rescore.decision.risk import losses
+from rescore.decision.risk import compared
 from rescore.metrics.base import text_value
 from rescore.nbest import Hypothesis, NbestList, Origin
 from rescore.tuning import TuningOptions, Weights, tune
@@ -35,7 +35,8 @@ def lists() -> list[NbestList]:
 def test_the_value_is_that_of_the_decision(lists: list[NbestList], name: str, theta: tuple[float, float]) -> None:
     """All lists at once, in arrays, against the decision one list after another."""
     metric = metrics.choose_metric(name, lists)
-    fast = Objective.of(metric, lists, ["s2s", "lm"], losses=losses, standardise=False).value(np.array(theta))
+    objective = Objective.of(metric, lists, ["s2s", "lm"], standardise=False)
+    fast = objective.deciding_by(compared, lists).value(np.array(theta))
     scale = sum(theta)
     weights = Weights({"s2s": theta[0] / scale, "lm": theta[1] / scale}, "given")
     texts = Decision("mbr", scale).texts(metric, lists, weights.of)
@@ -92,11 +93,11 @@ def test_accidents_of_the_lists_get_no_weight(lists: list[NbestList], name: str)
 
 def test_a_sample_is_the_lists_as_often_as_they_were_drawn(lists: list[NbestList]) -> None:
     metric = metrics.choose_metric("bleu", lists)
-    whole = Objective.of(metric, lists, ["s2s", "lm"], losses=losses, standardise=False)
+    whole = Objective.of(metric, lists, ["s2s", "lm"], standardise=False).deciding_by(compared, lists)
     theta, sample = np.array([1.0, 0.5]), whole.sample(np.random.default_rng(3))
     assert sample.times.sum() == len(lists) and (sample.times == 0).any()
     drawn = [nbest for nbest, times in zip(lists, sample.times, strict=True) for _ in range(times)]
-    drawn_risk = Objective.of(metric, drawn, ["s2s", "lm"], losses=losses, standardise=False)
+    drawn_risk = Objective.of(metric, drawn, ["s2s", "lm"], standardise=False).deciding_by(compared, drawn)
     assert sample.value(theta) == pytest.approx(drawn_risk.value(theta))
 
 

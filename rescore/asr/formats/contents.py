@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rescore.errors import UserError
 from rescore.formats.references import is_stm
 from rescore.formats.source import HEAD, Source
-from rescore.formats.text import begin_with_ids, undo_entities
+from rescore.formats.text import begin_with_ids, split_trn, undo_entities
 from rescore.formats.times import Span
 
 Times = tuple[float, float]
@@ -62,7 +62,7 @@ def kind_of(source: Source) -> str:
     named = next((part for part in source.path.name.lower().split(".")[1:] if part in _ENDINGS), "")
     if named:
         return _ENDINGS[named]
-    if lines and all(map(TRN.search, lines)):
+    if lines and all(map(split_trn, lines)):
         return "trn"
     return "kaldi" if len(lines) > 1 and begin_with_ids(lines) else "plain"
 
@@ -72,8 +72,6 @@ FEW = 5
 _ENDINGS = {"ctm": "ctm", "stm": "stm", "srt": "srt", "vtt": "srt"}
 """Formats by the endings of their files."""
 _CTM = re.compile(r"\S+\s+\S+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s|$)")
-TRN = re.compile(r"(?:^|\s)\(([^\s()]+)\)\s*$")
-"""The id at the end of a line of trn."""
 
 
 def ctm_word(line: str, place: str) -> CtmWord | None:

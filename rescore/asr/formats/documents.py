@@ -11,10 +11,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from rescore.asr.formats import contents
-from rescore.asr.formats.contents import TRN, CtmWord, ctm_word, cues
+from rescore.asr.formats.contents import CtmWord, ctm_word, cues
 from rescore.errors import UserError
 from rescore.formats.source import Source
-from rescore.formats.text import as_number, stem_of
+from rescore.formats.text import as_number, split_trn, stem_of
 from rescore.formats.times import spread
 from rescore.lms.neighbours import recording
 
@@ -88,10 +88,10 @@ def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
     if not line.strip() or (kind == "trn" and line.startswith(";;")):
         return _verbatim(f"{line}\n")
     name, of, begin, end = str(number), stem, 0, len(line)
-    match = {"trn": TRN.search, "kaldi": _ID.match}[kind](line) if kind != "plain" else None
-    if match:
-        name, of = match[1], recording(match[1])
-        begin, end = (0, match.start()) if kind == "trn" else (match.end(), end)
+    if kind == "trn" and (found := split_trn(line)):
+        name, of, end = found[1], recording(found[1]), len(found[0])
+    elif kind == "kaldi" and (match := _ID.match(line)):
+        name, of, begin = match[1], recording(match[1]), match.end()
     text = line[begin:end]
     return Part(Text(name, of, text), lambda changes: f"{line[:begin]}{replaced(text, changes)}{line[end:]}\n")
 

@@ -93,7 +93,8 @@ def _sherpa_hypothesis(result: Any, place: str) -> Hypothesis:
     if not isinstance(result, dict) or not isinstance(result.get("text"), str):
         raise UserError(f'{place}: the key "text" is missing')
     values = result.get("ys_log_probs", result.get("ys_probs"))  # the name in older versions
-    scores = {FIRST_PASS: sum(_numbers(values, place))} if values else {}
+    each = values if isinstance(values, list) else [values]
+    scores = {FIRST_PASS: sum(json_number(value, place, "the value of a token") for value in each)} if values else {}
     if result.get("score") is not None:
         scores = {FIRST_PASS: json_number(result["score"], place)}
     text = strip_markup(result["text"])
@@ -103,13 +104,6 @@ def _sherpa_hypothesis(result: Any, place: str) -> Hypothesis:
 _AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
 LAST_TOKEN = 0.2
 """Seconds that the last token of an utterance is taken to last: sherpa does not say its end."""
-
-
-def _numbers(values: Any, place: str) -> list[float]:
-    """The value of each token."""
-    if not isinstance(values, list):
-        raise UserError(f"{place}: log-probabilities of tokens are a list of numbers")
-    return [json_number(value, place, "the value of a token") for value in values]
 
 
 def _timed_tokens(result: Mapping[str, Any], place: str) -> list[_Word]:

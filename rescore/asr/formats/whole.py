@@ -18,11 +18,11 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.asr.formats.contents import TRN, CtmWord, Times, ctm_word, cue_words, cues, kind_of
+from rescore.asr.formats.contents import CtmWord, Times, ctm_word, cue_words, cues, kind_of
 from rescore.errors import UserError
-from rescore.formats.references import readings
+from rescore.formats.references import STM, readings
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import split_id, stem_of
+from rescore.formats.text import split_id, split_trn, stem_of
 from rescore.formats.times import Span, spread
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
@@ -196,8 +196,7 @@ def _read_file(source: Source) -> _File:
     lines = [line for _, line in source.filled() if not (kind == "trn" and line.startswith(";;"))]
     texts = [_Piece(stem, line.split()) for line in lines] or [_Piece(stem, [])]
     if kind == "trn":
-        matches = [(line, match) for line in lines if (match := TRN.search(line))]
-        by_id = [_Piece(match[1], line[: match.start()].split(), is_id=True) for line, match in matches]
+        by_id = [_Piece(found[1], found[0].split(), is_id=True) for found in map(split_trn, lines) if found]
         is_trn = len(lines) == len(by_id) and (len(lines) > 1 or ".trn" in source.path.name)
         return _File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
     by_id = [_Piece(name, text.split(), is_id=True) for name, text in map(split_id, lines)]
@@ -265,10 +264,7 @@ def _ctm(source: Source) -> Iterator[_Piece]:
 
 def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
     name, channel = words[0].cells[:2]
-    return _Piece(name, [word.word for word in words], [(word.start, word.end) for word in words], channel)
-
-
-_STM = re.compile(r"(\S+) (\S+) \S+ (\d+(?:\.\d+)?) (\d+(?:\.\d+)?)(?: <[^>]*>)?(?: (.*))?")
+    return _Piece(name, [word.word for word in words], [(word.start, word.end) for word in words], channel.upper())
 
 
 def _stm(source: Source) -> list[_Piece]:
@@ -277,11 +273,11 @@ def _stm(source: Source) -> list[_Piece]:
     for place, line in source.filled():
         if line.startswith(";;"):
             continue
-        match = _STM.fullmatch(" ".join(line.split()))
+        match = STM.fullmatch(line)
         if match is None:
             raise UserError(f"{place}: not stm: expected `file channel speaker start end text`")
-        words, span = (match[5] or "").split(), Span.read(match[3], match[4], place)
-        segments.append((span.start, _Piece(match[1], words, spread(words, span), match[2])))
+        words, span = match[6].split(), Span.read(match[4], match[5], place)
+        segments.append((span.start, _Piece(match[1], words, spread(words, span), match[2].upper())))
     return [piece for _, piece in sorted(segments, key=lambda segment: segment[0])]
 
 
