@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from rescore.expansion import Expansion
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin, in_tie_order
 from rescore.options import Declared, option
+
+log = logging.getLogger(__name__)
 
 RIDGE = 0.3
 """How far estimates are drawn to the mean of the list's edits, against the square of one hypothesis' error."""
@@ -151,4 +154,9 @@ class Recombining(Expansion):
             )
 
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
-        return (recombine(nbest, self._number) for nbest in lists)
+        if not isinstance(lists, list):  # a stream stays one
+            return (recombine(nbest, self._number) for nbest in lists)
+        longer = list(self(iter(lists)))
+        before, after = (sum(len(nbest.hypotheses) for nbest in some) for some in (lists, longer))
+        log.info("--recombine %d adds %s hypotheses to %s", self._number, f"{after - before:,}", f"{before:,}")
+        return iter(longer)

@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tqdm import tqdm
 
@@ -22,8 +22,15 @@ log = logging.getLogger(__name__)
 def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | LogProgress:
     """A bar of hypotheses on stderr; where that is no terminal, one line per minute."""
     if sys.stderr.isatty():
-        return tqdm(total=total, desc=label, unit=unit, leave=False)
+        return _Bar(total=total, desc=label, unit=unit, leave=False)
     return LogProgress(total, label, unit)
+
+
+class _Bar(tqdm):  # type: ignore[misc]
+    def update(self, n: float | None = 1) -> bool | None:
+        if not self.n:  # the time that models take to load says nothing of the rest
+            self.unpause()
+        return cast("bool | None", super().update(n))
 
 
 def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | LogProgress:
@@ -51,8 +58,10 @@ class LogProgress:
         pass
 
     def update(self, done: int) -> None:
-        self._done += done
         now = time.monotonic()
+        if not self._done:
+            self._reported, self._done_before = now, done
+        self._done += done
         if now - self._reported >= self.EVERY:
             of = f" of {self._total:,}" if self._total else ""
             rate = (self._done - self._done_before) / (now - self._reported)  # of the last minute

@@ -234,11 +234,7 @@ class TiedSoftmax:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, packed: torch.dtype | None = None) -> None:
-        """
-        Args:
-            weight: (vocabulary, d). bias: (vocabulary,).
-            packed: the type in which the slices of the matrix are packed; None to leave them as they are.
-        """
+        """weight: (vocabulary, d). bias: (vocabulary,). packed: the type in which slices of the matrix are packed."""
         self._weight, self._bias = weight, bias
         size = CPU_SLICE if weight.device.type == "cpu" else GPU_SLICE
         parts = zip(weight.split(size), repeat(None) if bias is None else bias.split(size), strict=False)

@@ -31,11 +31,9 @@ def encoded(texts: Sequence[Sequence[Hashable]]) -> list[str]:
     """Texts with a character for each word: equal words, and no others, have equal characters."""
     numbers: dict[Hashable, int] = {}
     by_object = {id(words): words for words in texts}  # a reference is one object for all its hypotheses
-    known = {
-        key: "".join([chr(numbers.setdefault(word, len(numbers))) for word in words])
-        for key, words in by_object.items()
-    }
-    return [known[id(words)] for words in texts]
+    for key, words in by_object.items():
+        by_object[key] = "".join([chr(numbers.setdefault(word, len(numbers))) for word in words])
+    return [str(by_object[id(words)]) for words in texts]
 
 
 def _batch(references: Sequence[Sequence[Hashable]], hypotheses: Sequence[Sequence[Hashable]]) -> Counts:

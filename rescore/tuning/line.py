@@ -3,8 +3,7 @@
 On a line `start + x * direction` the score of a hypothesis is `intercept + x * slope`. In each list the winner at x is
 the upper envelope of these lines; where the winner changes, the statistics of the set change.
 
-Example: one list, s2s = (-1, -3), lm = (-4, -1), start = s2s alone, direction = lm - s2s. The scores are -1 - 3x and
--3 + 2x; they cross at x = 0.4, so the first hypothesis wins below 0.4 and the second above.
+Example: two hypotheses of scores -1 - 3x and -3 + 2x cross at x = 0.4: the first wins below it, the second above.
 """
 
 from __future__ import annotations

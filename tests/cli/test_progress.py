@@ -13,15 +13,23 @@ import subprocess
 import sys
 import termios
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 import pytest
+from tqdm import tqdm
 
+from rescore.asr.recombine import Recombining
+from rescore.cli.progress import progress_bar
 from rescore.formats import read
 from rescore.lms import ComputeOptions, load
 from rescore.lms.cache import Cached
 from rescore.lms.context import in_place
+from rescore.metrics.folds import split
+from rescore.metrics.wer import ErrorRate
+from rescore.nbest import Hypothesis, NbestList
 from rescore.scoring import score_windows, windows
+from rescore.tuning import TuningOptions, tuned_in_folds
 from tests.conftest import ROOT, Run
 
 LISTS = ROOT / "data" / "test.json"
@@ -78,3 +86,37 @@ def test_steps_do_not_repeat_what_the_first_has_reported(rescore: Run, model: Pa
             in rescore(*command, "--decide", "mbr").stderr
         )
     assert rescore("rerank", "scored.jsonl", "--strict").returncode == 2
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_time_before_the_first_hypotheses_does_not_count(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that takes 100 s to load and then scores 10 hypotheses a second."""
+    clock = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    bar = progress_bar(1000, "score")
+    bar._time = lambda: clock[0]  # tqdm's own clock
+    clock[0] += 100.0
+    for _ in range(2):
+        bar.update(100)
+        clock[0] += 10.0
+    elapsed = bar.format_dict["elapsed"] if isinstance(bar, tqdm) else clock[0] - bar._reported
+    assert elapsed == pytest.approx(20.0)
+
+
+def test_recombination_says_how_much_it_adds(caplog: pytest.LogCaptureFixture) -> None:
+    hypotheses = [Hypothesis(text, {"s2s": -score}) for score, text in enumerate(("a b c", "a x c", "y b c"))]
+    with caplog.at_level("INFO"):
+        list(Recombining(20)([NbestList("u", hypotheses)]))
+    assert caplog.messages == ["--recombine 20 adds 1 hypotheses to 3"]
+
+
+def test_folds_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = count(step=30)
+    monkeypatch.setattr("rescore.tuning.folds.time.monotonic", lambda: float(next(seconds)))
+    lists = read([LISTS])[:20]
+    with caplog.at_level("INFO"):
+        tuned_in_folds(split([nbest.id for nbest in lists], 4), ErrorRate(), lists, [], TuningOptions())
+    assert [message for message in caplog.messages if "folds" in message] == [
+        f"tuned {fold} of 4 folds, about {30 * (4 - fold)} s to go" for fold in (1, 2, 3)
+    ]
