@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import IO
@@ -50,8 +49,6 @@ class TextScore:
     by_token: Perplexity
     by_word: Perplexity
     signature: str
-    known_by_token: float = math.nan
-    """Perplexity of the known tokens alone, as SRILM's ppl."""
     pseudo: bool = False
     """Whether the score is a pseudo-log-likelihood and the perplexities are pseudo-perplexities."""
 
@@ -100,7 +97,6 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
     tokens = np.array([len(result.tokens) for result in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
     unknown = np.array([len(result.unknown) for result in scores])
-    known = log_probs - [result.log_probs[list(result.unknown)].sum() for result in scores]
     return TextScore(
         lm.name,
         lm.fingerprint,
@@ -112,7 +108,6 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),
         str(Signature("PPL", columns={lm.name: origin(lm, "sum")})),
-        _perplexity(known, tokens - unknown).corpus,
         is_pseudo(lm.model),
     )
 
@@ -141,12 +136,6 @@ def render(scores: Sequence[TextScore]) -> str:
         "",
         f"{counted(scores[0].sentences, 'sentence')}, {counted(scores[0].words, 'word')}; "
         "mean and median are over sentences; natural log",
-    ]
-    lines += [
-        f"{score.lm}: {100 * score.unknown / score.tokens:.1f} % of the tokens are unknown; without them PPL/token "
-        f"{score.known_by_token:,.2f}"
-        for score in scores
-        if score.unknown
     ]
     if pseudo:
         lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")

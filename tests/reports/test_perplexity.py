@@ -45,11 +45,3 @@ def test_numbers_and_their_nouns() -> None:
     nouns = ("list", "hypothesis", "log-probability")
     assert [counted(1, noun) for noun in nouns] == ["1 list", "1 hypothesis", "1 log-probability"]
     assert [counted(2000, noun) for noun in nouns] == ["2,000 lists", "2,000 hypotheses", "2,000 log-probabilities"]
-
-
-def test_perplexity_without_unknown_tokens() -> None:
-    lm = Certain("ngram")
-    scores = [TokenScores(["a", "x"], np.array([-1.0, -9.0]), (1,)), TokenScores(["b"], np.array([-3.0]))]
-    found = text_score(lm, ["a x", "b"], scores)
-    assert found.known_by_token == np.exp(2.0) and found.by_token.corpus == np.exp(13 / 3)
-    assert "ngram: 33.3 % of the tokens are unknown; without them PPL/token 7.39" in render([found])
