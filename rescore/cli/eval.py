@@ -75,8 +75,8 @@ def command(own: Evaluation, config: RunConfig, significance: TestOptions, input
     if own.whole:
         if len(inputs.ref) != 1:
             raise click.UsageError("--whole needs one --ref, a file or folder of whole recordings")
-        measured = resolve(WHOLE)
-        read = [(shown(name), measured(name, inputs.ref[0], inputs.strict)) for name in own.outputs]
+        measured = resolve(WHOLE)(own.outputs, inputs.ref[0], inputs.strict)
+        read = list(zip(map(shown, own.outputs), measured, strict=True))
     else:
         read = [(shown(name), inputs.read_output(name)) for name in own.outputs]
     if config.measuring.words and not config.metrics:

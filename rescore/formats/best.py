@@ -15,8 +15,10 @@ from rescore.formats.times import TIMED, spread, timed_pieces
 from rescore.formats.writing import checked_id
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 
+Segments = Mapping[str, RecordingSegment] | None
 
-def check(path: str, segments: Mapping[str, RecordingSegment] | None = None, lists: Iterable[NbestList] = ()) -> None:
+
+def check(path: str, segments: Segments = None, lists: Iterable[NbestList] = ()) -> None:
     """Check, before anything is computed, that the texts of lists can be written."""
     ending = Path(path).suffix
     if ending == ".stm":
@@ -44,7 +46,7 @@ class BestWriter:
     text. A text is one line: white space is written as blanks.
     """
 
-    def __init__(self, path: str, file: IO[str], segments: Mapping[str, RecordingSegment] | None = None) -> None:
+    def __init__(self, path: str, file: IO[str], segments: Segments = None) -> None:
         """`segments`: where utterances stand in their recordings; times of words count from there."""
         self._path, self._file, self._segments = path, file, segments
         self._ending = Path(path).suffix
@@ -115,14 +117,9 @@ SEAM = 10.0
 """Seconds by which the pieces of a recording may overlap; lists that overlap by more are in another order."""
 
 
-def write_best(
-    path_name: str,
-    best: Iterable[tuple[NbestList, str]],
-    file: IO[str],
-    segments: Mapping[str, RecordingSegment] | None = None,
-) -> None:
+def write_best(path: str, best: Iterable[tuple[NbestList, str]], file: IO[str], segments: Segments = None) -> None:
     """Write one text per utterance with a `BestWriter`, which raises its errors."""
-    writer = BestWriter(path_name, file, segments)
+    writer = BestWriter(path, file, segments)
     for nbest, text in best:
         writer.write(nbest, text)
 

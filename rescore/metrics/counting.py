@@ -15,6 +15,9 @@ import numpy.typing as npt
 
 from rescore.metrics.alignment import GAP, SUBSTITUTION, align
 
+CLOSEST = np.array([(1 << 20) + 1, 1 << 20, 1 << 20])
+"""Weights of substitutions, deletions and insertions that order references: by errors, equal ones by sclite's costs."""
+
 Counts = npt.NDArray[np.int64]
 
 BATCH = 1 << 14  # pairs whose words are numbered together: a number is a character

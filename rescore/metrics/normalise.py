@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rescore.metrics.counting import Counts, error_counts
+from rescore.metrics.counting import CLOSEST, Counts, error_counts
 from rescore.nbest import UNSPACED_LETTERS
 from rescore.options import Declared, option
 
@@ -85,11 +85,11 @@ class Normaliser(Declared):
         return "character" if self.split_characters else "mixed" if self.split_mixed else "space"
 
     def closest(self, references: Sequence[str], hypothesis: str) -> str:
-        """The reference with the fewest word errors, the first of equals."""
+        """The reference with the fewest errors; of equals the cheapest in sclite, then the first."""
         if len(references) == 1:
             return references[0]
         counts = self.counts(list(map(self, references)), [self(hypothesis)] * len(references))
-        return references[int(counts[:, :3].sum(axis=1).argmin())]
+        return references[int((counts[:, :3] @ CLOSEST).argmin())]
 
     def counts(self, references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]) -> Counts:
         """(n, 4) substitutions, deletions, insertions and words of references, of n pairs."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
-from rescore.metrics.counting import encoded, error_counts
+from rescore.metrics.counting import CLOSEST, encoded, error_counts
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.options import Declared, option
 
@@ -20,7 +20,7 @@ class ErrorRate(Metric):
 
     Texts are normalised first (by default as sclite does: case is folded). Words are parted by white space, or split
     further as the normaliser says; characters include the blanks between words, as in ESPnet. With several references
-    the one with the fewest errors counts.
+    the one with the fewest errors counts, of equals the cheapest in sclite.
     """
 
     higher_is_better = False
@@ -59,8 +59,8 @@ class ErrorRate(Metric):
             rows = [index for index, texts in enumerate(references) if rank < len(texts)]
             counts = self._count([references[row][rank] for row in rows], [hypotheses[row] for row in rows])
             if rank:
-                fewer = counts[:, :REFERENCE].sum(axis=1) < best[rows, :REFERENCE].sum(axis=1)
-                counts = np.where(fewer[:, None], counts, best[rows])
+                closer = counts[:, :REFERENCE] @ CLOSEST < best[rows, :REFERENCE] @ CLOSEST
+                counts = np.where(closer[:, None], counts, best[rows])
             best[rows] = counts
         return best
 

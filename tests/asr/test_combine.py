@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore.asr.combine import LONGEST, combine
-from rescore.asr.formats.whole import Recording, measured_recordings, read_recordings
+from rescore.asr.formats.whole import Recording, measured_recordings
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.formats.times import timed_pieces
@@ -23,6 +23,7 @@ from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import EMPTY, FIRST_PASS, NbestList
 from rescore.tuning import TuningOptions, tune
+from tests.asr.test_whole import read_recordings
 from tests.conftest import Run
 from tests.metrics.test_alignment import sclite_counts
 
@@ -336,13 +337,13 @@ def test_whole_recordings_are_measured_as_one_utterance(tmp_path: Path, caplog: 
     (tmp_path / "ref").mkdir()
     (tmp_path / "ref" / "r.txt").write_text("a b\nc d\nf", encoding="utf-8")
     (tmp_path / "ref" / "q.txt").write_text("z", encoding="utf-8")
-    lists = measured_recordings(str(tmp_path / "out"), str(tmp_path / "ref"))
+    (lists,) = measured_recordings([str(tmp_path / "out")], str(tmp_path / "ref"))
     assert "no output for recording q" in caplog.text
     texts = {nbest.id: (nbest.hypotheses[0].text, nbest.references[0]) for nbest in lists}
     assert texts == {"r": ("a b x \nd e", "a b \nc d \nf"), "q": ("", "z")}
     (tmp_path / "other").write_text("p-00001 a\np-00002 b\n", encoding="utf-8")
     with pytest.raises(UserError, match="no reference for recording p"):
-        measured_recordings(str(tmp_path / "other"), str(tmp_path / "ref"))
+        measured_recordings([str(tmp_path / "other")], str(tmp_path / "ref"))
 
 
 @pytest.mark.tools
@@ -360,7 +361,7 @@ def test_whole_recordings_are_counted_as_sclite_counts(tmp_path: Path) -> None:
         rows = [f"r{number} 1 {place / 2:.2f} 0.50 {word}\n" for place, word in enumerate(heard)]
         (outputs / f"r{number}.ctm").write_text("".join(rows), encoding="utf-8")
         texts.append((" ".join(words), " ".join(heard)))
-    lists = measured_recordings(str(outputs), str(references))
+    (lists,) = measured_recordings([str(outputs)], str(references))
     counted = ErrorRate().statistics(
         [nbest.hypotheses[0].text for nbest in lists], [nbest.references for nbest in lists]
     )

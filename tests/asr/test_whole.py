@@ -14,13 +14,14 @@ import pytest
 
 from rescore import formats
 from rescore.asr.combine import combine
-from rescore.asr.formats.whole import closest_readings, measured_recordings, read_recordings, read_systems
+from rescore.asr.formats.whole import Recording, closest_readings, measured_recordings, read_systems
 from rescore.errors import UserError
 from rescore.formats.times import timed_pieces
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from tests.conftest import Run
 
 STM = ";; a comment\ntalk A s1 0.00 1.00 hello there\ntalk A s2 1.00 2.00 <o,f0,male> good bye\n"
 CTM = "talk 1 0.00 0.30 hello\ntalk 1 0.40 0.30 there\ntalk 1 1.10 0.30 good\ntalk 1 1.50 0.30 bye\n"
@@ -34,8 +35,12 @@ def files(folder: Path, **texts: str) -> list[Path]:
     return paths
 
 
+def read_recordings(path: Path) -> dict[str, Recording]:
+    return read_systems([path])[0]
+
+
 def wer(output: Path, reference: Path, normaliser: Normaliser | None = None) -> float:
-    lists = measured_recordings(str(output), str(reference))
+    (lists,) = measured_recordings([str(output)], str(reference))
     return text_value(ErrorRate(normaliser), lists, [nbest.hypotheses[0].text for nbest in lists])
 
 
@@ -116,6 +121,26 @@ def test_marks_of_stm_mean_what_they_mean_in_sclite(tmp_path: Path) -> None:
     assert resolved.words == ["so", "nice", "day", "see", "them", "all"] and len(resolved.times) == 6
 
 
+def test_words_go_to_the_segments_of_their_time(rescore: Run, tmp_path: Path) -> None:
+    """A CTM against an STM: each segment is aligned by itself, up to the word whose middle is at its end."""
+    stm = "talk a x-1 0 1 a b\ntalk a y 1 2 c\ntalk a x-1 2 3 IGNORE_TIME_SEGMENT_IN_SCORING\ntalk a y 3 4 d\n"
+    ctm = "talk A 0.1 0.2 a\ntalk A 0.9 0.2 b\ntalk A 2.1 0.2 x\ntalk A 3.1 0.2 d\ntalk A 9 1 e\n"
+    output, reference = files(tmp_path, out__ctm=ctm, ref__stm=stm)
+    ((first, second, last),) = measured_recordings([str(output)], str(reference))
+    assert [first.id, second.id, last.id] == ["x.1-talk-00001", "y-talk-00002", "y-talk-00004"]
+    pairs = [(nbest.hypotheses[0].text, *nbest.references) for nbest in (first, second, last)]
+    assert pairs == [("a", "a b"), ("b", "c"), ("d e", "d")]
+    (tmp_path / "out.txt").write_text("talk a b c d\n")
+    done = rescore("eval", "out.ctm", "out.txt", "--whole", "--ref", "ref.stm")
+    assert "out.txt: is no CTM: recordings are aligned whole" in done.stderr and done.stderr.count("\n") <= 3
+    (tmp_path / "two.ctm").write_text("talk A 0.1 0.2 a\ntalk A 0.5 0.2 b\n")
+    reference.write_text(stm.replace("a b", "a { b / @ }"))
+    for pair in (["out.ctm", "two.ctm"], ["out.txt", "two.ctm"]):  # outputs that are close to different readings
+        done = rescore("eval", *pair, "--whole", "--ref", "ref.stm")
+        assert done.returncode == 0 and "two.ctm" in done.stdout, done.stderr
+    assert "only 2 speakers" in rescore("eval", "out.ctm", "--whole", "--ref", "ref.stm", "--by-speaker").stderr
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_alternatives_of_long_recordings(seed: int, tmp_path: Path) -> None:
     """An output with any of the alternatives is right; there are too many combinations to try them all."""
@@ -179,7 +204,7 @@ def test_brackets_in_two_pieces_do_not_remove_the_words_between(ending: str, tmp
     lines = ["so [ we begin", *["ten words " * 5] * 12, "and we end ] now"]
     texts = {
         "txt": "\n".join(lines),
-        "stm": "".join(f"talk 1 s {at}.0 {at + 1}.0 {line}\n" for at, line in enumerate(lines)),
+        "stm": "".join(f"talk 1 s {3 * at}.0 {3 * at + 1}.0 {line}\n" for at, line in enumerate(lines)),
         "srt": "".join(f"{at}\n00:00:{at:02},000 --> 00:00:{at:02},900\n{line}\n\n" for at, line in enumerate(lines)),
         "ctm": "".join(
             f"talk 1 {3 * at + place / 20:.2f} 0.05 {word}\n"
@@ -192,8 +217,8 @@ def test_brackets_in_two_pieces_do_not_remove_the_words_between(ending: str, tmp
         ),
     }
     output, reference = files(tmp_path, **{f"talk__{ending}": texts[ending], "ref": texts["stm"]})
-    lists = measured_recordings(str(output), str(reference))
-    words = Normaliser(whisper_english=True)(lists[0].hypotheses[0].text)
+    (lists,) = measured_recordings([str(output)], str(reference))
+    words = [word for nbest in lists for word in Normaliser(whisper_english=True)(nbest.hypotheses[0].text)]
     assert words.count("10") + words.count("ten") >= 60
     assert wer(output, reference, Normaliser(whisper_english=True)) == 0.0
 

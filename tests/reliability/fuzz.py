@@ -33,7 +33,7 @@ from rescore import Rescorer, formats
 from rescore.asr.combine import combine
 from rescore.asr.correct import Corrector
 from rescore.asr.formats.documents import kind_of, parts
-from rescore.asr.formats.whole import measured_recordings, read_recordings
+from rescore.asr.formats.whole import measured_recordings, read_systems
 from rescore.cli.main import cli
 from rescore.errors import UserError
 from rescore.formats import read_references
@@ -273,8 +273,8 @@ def cases() -> list[Case]:
         path, other = folder / name, folder / "b.ctm"
         path.write_bytes(mutated(TIMED[name].encode(), draw))
         other.write_text(TIMED["a.ctm"])
-        systems = {"a": read_recordings(path), "b": read_recordings(other)}
-        return [[*combine(systems, Normaliser())], measured_recordings(str(path), str(path))]
+        systems = {"a": read_systems([path])[0], "b": read_systems([other])[0]}
+        return [[*combine(systems, Normaliser())], measured_recordings([str(path)], str(path))]
 
     corrector = Corrector(["Aoife", "gold man => Goldman"])
 

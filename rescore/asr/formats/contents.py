@@ -1,7 +1,4 @@
-"""What files with the words of recordings contain: the format of a file, the words of a CTM, the cues of subtitles.
-
-All commands that read such files use these functions, so that they agree.
-"""
+"""What files with the words of recordings contain: the format of a file, the words of a CTM, the cues of subtitles."""
 
 from __future__ import annotations
 

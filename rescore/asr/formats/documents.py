@@ -67,9 +67,6 @@ def kind_of(source: Source) -> str:
     return kind if kind in KINDS else "plain"
 
 
-_ID = re.compile(r"\s*(\S+)\s*")
-
-
 def parts(source: Source, kind: str) -> Iterator[Part]:
     """The parts of a document, which make up the document again when they are written."""
     if kind == "ctm":
@@ -90,7 +87,7 @@ def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
     name, of, begin, end = str(number), stem, 0, len(line)
     if kind == "trn" and (found := split_trn(line)):
         name, of, end = found[1], recording(found[1]), len(found[0])
-    elif kind == "kaldi" and (match := _ID.match(line)):
+    elif kind == "kaldi" and (match := re.match(r"\s*(\S+)\s*", line)):
         name, of, begin = match[1], recording(match[1]), match.end()
     text = line[begin:end]
     return Part(Text(name, of, text), lambda changes: f"{line[:begin]}{replaced(text, changes)}{line[end:]}\n")

@@ -207,7 +207,9 @@ class _Whisper:
                     raise UserError(f'{place}: the key "text" is missing')
                 texts += segment["text"].split()
                 times += _cpp_words(segment, place) or _timed_words(segment, "words", place)
-                score += _segment_score(segment, place)
+                tokens, logprob = segment.get("tokens"), segment.get("avg_logprob")
+                divisor = len(tokens) + 1 if isinstance(tokens, list) else 1
+                score += math.nan if logprob is None else json_number(logprob, place, "avg_logprob") * divisor
             scores = {} if math.isnan(score) or not segments else {FIRST_PASS: score}
             text = " ".join(texts)
             yield NbestList(stem_of(file), [Hypothesis(text, scores, times=piece_times(text, times))])
@@ -287,15 +289,6 @@ _PARTS = dict.fromkeys(("acoustic", "ngram", "llm"), Column.component("brain-to-
 
 def _is_json(path: Path) -> bool:
     return path.suffix == ".json"
-
-
-def _segment_score(segment: dict[str, Any], place: str) -> float:
-    """The log-probability of a segment; NaN if the segment has none."""
-    if segment.get("avg_logprob") is None:
-        return math.nan
-    tokens = segment.get("tokens")
-    divisor = len(tokens) + 1 if isinstance(tokens, list) else 1
-    return json_number(segment["avg_logprob"], place, "avg_logprob") * divisor
 
 
 class _Services:

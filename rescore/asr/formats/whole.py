@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +41,9 @@ class Recording:
     """Number of words up to the end of each piece."""
     unscored: list[Times] = field(default_factory=list)
     """Segments of a reference that are not measured."""
+    segments: list[tuple[str, Span, str]] = field(default_factory=list)
+    """Speaker, time and text of each segment of an STM."""
+    is_ctm: bool = False
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
@@ -79,6 +82,8 @@ class _Piece(NamedTuple):
     times: Sequence[Times] = ()
     channel: str = ""
     is_id: bool = False
+    segments: Sequence[tuple[str, Span, str]] = ()
+    is_ctm: bool = False
 
 
 class _File(NamedTuple):
@@ -89,11 +94,6 @@ class _File(NamedTuple):
     """The pieces of a text, if the first words of its lines are ids. Other systems tell whether they are."""
     has_ids: bool = False
     """Whether these words look like ids."""
-
-
-def read_recordings(path: str | Path, strict: bool = False) -> dict[str, Recording]:
-    """The recordings of one system by name."""
-    return read_systems([path], strict)[0]
 
 
 def read_systems(paths: Sequence[str | Path], strict: bool = False) -> list[dict[str, Recording]]:
@@ -135,11 +135,7 @@ class _Names:
         return name in self._names
 
     def named_by(self, utterance: str) -> str:
-        """The recording of an utterance: the longest known beginning of its id, up to a hyphen or underscore; the id
-        itself if no beginning is known.
-
-        Only beginnings as long as a known name are tried, as an id may have thousands of hyphens.
-        """
+        """The recording of an utterance: the longest known beginning of its id, up to a hyphen or underscore."""
         marks = ("-", "_", "")  # behind the whole id stands nothing
         beginnings = (utterance[:length] for length in self._lengths if utterance[length : length + 1] in marks)
         return next((beginning for beginning in beginnings if beginning in self._names), utterance)
@@ -162,11 +158,7 @@ def _pieces(file: _File, others: _Names) -> list[_Piece]:
 
 
 def _joined(files: Sequence[_File], known: _Names, split: Set[str]) -> dict[str, Recording]:
-    """The recordings of a system.
-
-    Args:
-        known: the recordings that any system names. split: the recordings whose channels are recordings.
-    """
+    """The recordings of a system. `known`: those of any system. `split`: those whose channels are recordings."""
     where: dict[str, str] = {}
     recordings: dict[str, Recording] = {}
     for file in files:
@@ -178,6 +170,8 @@ def _joined(files: Sequence[_File], known: _Names, split: Set[str]) -> dict[str,
             if where.setdefault(name, file.place) != file.place:
                 raise UserError(f"{file.place}: recording {name} is in another file, too; give each recording once")
             recording = recordings.setdefault(name, Recording())
+            recording.segments += piece.segments
+            recording.is_ctm = piece.is_ctm
             if [word.lower() for word in piece.words] == [_UNSCORED]:
                 recording.unscored += piece.times
             else:
@@ -225,25 +219,47 @@ def closest_readings(reference: Recording, heard: Recording) -> Recording:
     return result
 
 
-def measured_recordings(path: str, references: str, strict: bool = False) -> list[NbestList]:
-    """Each recording of the references as a list with one hypothesis; empty, with a warning, if the output lacks it."""
-    outputs, expected = read_systems([path, references], strict)
-    if unknown := sorted(outputs.keys() - expected.keys()):
-        raise UserError(f"{references}: no reference for recording {unknown[0]} of {path}")
-    if absent := sorted(expected.keys() - outputs.keys()):
-        log.warning(
-            "%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], len(absent)
-        )
-    lists = []
-    for name, reference in expected.items():
-        heard = outputs.get(name, Recording())
-        if reference.unscored and heard.times:
-            heard = heard.without(reference.unscored)
-        elif reference.unscored and heard.words:
-            log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
-        texts = (closest_readings(reference, heard).text,)
-        lists.append(NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], texts, recording=name))
-    return lists
+def measured_recordings(outputs: Sequence[str], references: str, strict: bool = False) -> list[list[NbestList]]:
+    """Of each output its recordings, or, of CTM against STM, its segments as in sclite, as lists."""
+    systems = [read_systems([references, path], strict) for path in outputs]
+    timed = [all(a.segments for a in ref.values()) and all(b.is_ctm for b in out.values()) for ref, out in systems]
+    if any(timed) and not all(timed):
+        log.warning("%s: is no CTM: recordings are aligned whole, not by segment", outputs[timed.index(False)])
+    measured: list[list[NbestList]] = []
+    for path, (expected, heard) in zip(outputs, systems, strict=True):
+        if unknown := sorted(heard.keys() - expected.keys()):
+            raise UserError(f"{references}: no reference for recording {unknown[0]} of {path}")
+        if absent := sorted(expected.keys() - heard.keys()):
+            count = len(absent)
+            log.warning("%s: no output for recording %s (%d missing); its words are deletions", path, absent[0], count)
+        pairs = [(name, reference, heard.get(name, Recording())) for name, reference in expected.items()]
+        lists = (_segments(*pair) if all(timed) else _whole(path, *pair) for pair in pairs)
+        measured.append(list(chain.from_iterable(lists)))
+    return measured
+
+
+def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
+    """The segments, each with the words whose middle is before its end, the last with all; speakers begin ids."""
+    words: list[list[str]] = [[] for _ in reference.segments]
+    place = 0
+    for word, (start, end) in zip(heard.words, heard.times, strict=True):
+        while place + 1 < len(words) and round((start + end) / 2, 6) >= reference.segments[place][1].end:
+            place += 1
+        words[place].append(word)
+    for number, ((speaker, _, text), output) in enumerate(zip(reference.segments, words, strict=True), 1):
+        if text.lower() != _UNSCORED:
+            name_of = f"{re.sub('[-_]', '.', speaker)}-{name}-{number:05}"
+            texts = readings(text, name_of)
+            yield NbestList(name_of, [Hypothesis(" ".join(output), {FIRST_PASS: 0.0})], texts, recording=name)
+
+
+def _whole(path: str, name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
+    if reference.unscored and heard.times:
+        heard = heard.without(reference.unscored)
+    elif reference.unscored and heard.words:
+        log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
+    expected = closest_readings(reference, heard).text
+    yield NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], (expected,), recording=name)
 
 
 def _ctm(source: Source) -> Iterator[_Piece]:
@@ -264,7 +280,8 @@ def _ctm(source: Source) -> Iterator[_Piece]:
 
 def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
     name, channel = words[0].cells[:2]
-    return _Piece(name, [word.word for word in words], [(word.start, word.end) for word in words], channel.upper())
+    times = [(word.start, word.end) for word in words]
+    return _Piece(name, [word.word for word in words], times, channel.upper(), is_ctm=True)
 
 
 def _stm(source: Source) -> list[_Piece]:
@@ -277,7 +294,9 @@ def _stm(source: Source) -> list[_Piece]:
         if match is None:
             raise UserError(f"{place}: not stm: expected `file channel speaker start end text`")
         words, span = match[6].split(), Span.read(match[4], match[5], place)
-        segments.append((span.start, _Piece(match[1], words, spread(words, span), match[2].upper())))
+        segment = [(match[3], span, " ".join(words))]
+        piece = _Piece(match[1], words, spread(words, span), match[2].upper(), segments=segment)
+        segments.append((span.start, piece))
     return [piece for _, piece in sorted(segments, key=lambda segment: segment[0])]
 
 
