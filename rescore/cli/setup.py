@@ -19,16 +19,16 @@ from rescore.options import Declared, option
 
 DEV, TEST = re.compile(r"dev(?!test)|valid|\bdt\d"), re.compile(r"test|eval|tst|\bet\d")
 """What the names of dev lists and of test lists have in them; a name with both, `test_dev93`, is of dev lists."""
-FIRST, LAST = (
-    re.compile(r"(decode|recogs|generate|gen)[-_.]"),
-    re.compile(
-        r"[-_](model|decode|epoch|iter|avg|lm_scale|beam_size|greedy|modified|fast|ctc|1best|nbest|whole)\b.*"
-        r"|(\.(jsonl?|txt|tsv|log|out|gz))+$"
-    ),
-)
+FIRST = re.compile(r"(decode|recogs|generate|gen)[-_.]")
+TAGS = "model|decode|epoch|iter|avg|lm_scale|beam_size|greedy|modified|fast|ctc|1best|nbest|whole"
+LAST = re.compile(rf"[-_]({TAGS})\b.*|(\.(jsonl?|txt|tsv|log|out|gz))+$")
 """What stands before and behind the name of a set in the names of folders and files."""
 FOLDERS = ("ESPnet2", "ESPnet1", "Kaldi")
 """Toolkits whose lists are folders, each called after its set."""
+HINTS = {
+    "fairseq": "translation: prefer a model that reads the source (LM := hf-seq2seq:FOLDER), and try --decide mbr",
+    "icefall": "each file has one text per utterance: join those of two methods with rescore merge",
+}
 TRANSLATION = """MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter
 # A model that reads the source helps most: LM := hf-seq2seq:FOLDER. Minimum Bayes risk often adds to it:
 # TUNE_OPTIONS := --decide mbr
@@ -84,10 +84,8 @@ def init_command(own: Folder) -> None:
     used = {name for pair in pairs.values() for name in pair}
     if left_out := [_quoted(name) for name in names if used and name not in used]:
         click.echo(f"left out: {', '.join(left_out)}")
-    if toolkit == "fairseq":
-        click.echo("translation: prefer a model that reads the source (LM := hf-seq2seq:FOLDER), and try --decide mbr")
-    if toolkit == "icefall":
-        click.echo("each file has one text per utterance: join those of two methods with rescore merge")
+    if toolkit in HINTS:
+        click.echo(HINTS[toolkit])
     click.echo("next: make" if all(devs) and pairs else f"next: fill in DEV and TEST in {target}, then make")
 
 

@@ -27,11 +27,9 @@ class Best(str):
 
 def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) -> None:
     """Make the best figure of a column a `Best`, in each row that has it, unless all rows do."""
-    figures = [math.nan if not row[column] else float(row[column]) for row in rows]
-    known = [figure for figure in figures if not math.isnan(figure)]
-    if len(set(known)) < 2:
-        return
-    best = max(known) if higher_is_better else min(known)
+    figures = [float(row[column] or "nan") for row in rows]
+    known = {figure for figure in figures if not math.isnan(figure)}
+    best = (max if higher_is_better else min)(known) if len(known) > 1 else None
     for row, figure in zip(rows, figures, strict=True):
         if figure == best:
             row[column] = Best(row[column])

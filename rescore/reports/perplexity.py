@@ -96,13 +96,14 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
     log_probs = np.array([result.sum for result in scores])
     tokens = np.array([len(result.tokens) for result in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
+    unknown = np.array([len(result.unknown) for result in scores])
     return TextScore(
         lm.name,
         lm.fingerprint,
         len(sentences),
         int(words.sum()),
         int(tokens.sum()),
-        sum(len(result.unknown) for result in scores),
+        int(unknown.sum()),
         float(log_probs.sum()),
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from html import escape
 from typing import Annotated, Any
 
@@ -296,7 +295,7 @@ def evaluate(
         scale=decide.scale,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
     )
-    results.details = partial(_details, metric, lists, before, texts)
+    results.details = lambda: resolve("rescore.reports.details:details")(metric, lists, before, texts)
     if metric is None:
         return results, texts
     every = metric, *also
@@ -307,10 +306,6 @@ def evaluate(
     words = results.metrics[0].counts["first_pass"].get("ref_words")
     results.ref_words = int(sum(len(nbest.words(nbest.references[0])) for nbest in lists) if words is None else words)
     return results, texts
-
-
-def _details(*choice: Any) -> Any:
-    return resolve("rescore.reports.details:details")(*choice)  # not loaded before: most runs write none
 
 
 def system_name(weights: Weights, decision: str) -> str:

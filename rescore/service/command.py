@@ -31,7 +31,7 @@ class ServiceOptions(Declared):
     )
 
 
-@options.command("serve", lms=options.PLAIN, config=options.config("serve"))
+@options.command("serve", config=options.config("serve"))
 def command(
     own: ServiceOptions,
     weights: options.TunedWeights,
@@ -46,8 +46,9 @@ def command(
     curl -d '{"hyps": [{"text": "a", "score": -1}, {"text": "b", "score": -2}]}' \\
         http://127.0.0.1:8000/rescore
 
-    There is no authentication: everyone who can reach the port can use the service. On SIGTERM the service answers the
-    requests that were sent, then stops.
+    Without --lm, the scores in the requests decide: by minimum Bayes risk or a vote, for example. There is no
+    authentication: everyone who can reach the port can use the service. On SIGTERM the service answers the requests
+    that were sent, then stops.
     """
     try:
         from rescore.service import app as service

@@ -34,3 +34,19 @@ def test_errors(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n", encoding="utf-8")
     assert_one_line_error(rescore("correct", "a.txt", "--words", "terms.txt"), "terms.txt: line 1: has a tab")
     assert_one_line_error(rescore("correct", "a.txt", "--words", "none.txt"), "none.txt")
+
+
+def test_several_texts_and_folders(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "terms.txt").write_text("Goldman Sachs\n", encoding="utf-8")
+    (tmp_path / "talks").mkdir()
+    for name in ("talks/a.trn", "talks/b.trn", "c.trn"):
+        (tmp_path / name).write_text(f"ask gold man sacks ({Path(name).stem}-1)\n", encoding="utf-8")
+    corrected = ("--words", "terms.txt", "-o")
+    done = rescore("correct", "talks", "c.trn", *corrected, "new", "--explain", "why.txt")
+    assert done.returncode == 0, done.stderr
+    for name in ("a", "b", "c"):
+        assert (tmp_path / "new" / f"{name}.trn").read_text() == f"ask Goldman Sachs ({name}-1)\n"
+    assert len((tmp_path / "why.txt").read_text().splitlines()) == 3
+    for texts, output in ((["talks"], "-"), (["talks/a.trn", "c.trn"], "talks")):
+        assert_one_line_error(rescore("correct", *texts, *corrected, output), "several texts need -o FOLDER")
+    assert_one_line_error(rescore("correct", "talks", *corrected, "talks"), "would write over talks")

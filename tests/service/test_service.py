@@ -27,6 +27,7 @@ import pytest
 import rescore
 from rescore import Hypothesis, NbestList, Rescorer, UserError, Weights, formats, pipeline
 from rescore.config import RunConfig
+from rescore.decision import Decision
 from rescore.formats.writing import as_json
 from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
@@ -337,7 +338,8 @@ def test_clients_that_go_away_harm_nobody(gate: Gate) -> None:
 @contextmanager
 def process(lm: str, folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
     """The command as a process of its own."""
-    command = [sys.executable, "-m", "rescore", "serve", "--lm", lm, "--weights", "w.json", "--port", "0", *options]
+    command = [sys.executable, "-m", "rescore", "serve", "--weights", "w.json", "--port", "0", *options]
+    command += ["--lm", lm] * bool(lm)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as running:
         try:
@@ -375,6 +377,16 @@ def test_nothing_is_lost_when_it_is_stopped(models: dict[str, Path], rescorer: R
         assert len(done) >= 30
         with pytest.raises(ConnectionError):
             client.ask("GET", "/health")
+
+
+def test_without_a_model(tmp_path: Path) -> None:
+    """Minimum Bayes risk of first-pass scores."""
+    Weights({"s2s": 1.0}, "given", decision=Decision("mbr", 1.0)).save(tmp_path / "w.json")
+    texts = ("a b c d", "x y z", "x y")
+    hyps = [{"text": text, "score": -1 - rank / 9} for rank, text in enumerate(texts)]
+    with process("", tmp_path) as (_, client):
+        status, answer = client.rescore({"hyps": hyps})
+        assert status == 200 and answer["text"] in texts[1:], "two hypotheses agree"
 
 
 def test_the_configuration_of_nginx_in_the_docs(client: Client, tmp_path: Path) -> None:

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 class Correction(Declared):
     common = True
 
-    text: str = option("-", metavar="TEXT", argument=True, reads=True)
+    text: tuple[str, ...] = option((), metavar="[TEXT...]", argument=True, reads=True)
     words: str = option(
         "", "Your terms: one `term`, or `heard => term`, per line.", metavar="FILE", required=True, reads=True
     )
-    output: str = option("-", "Write the corrected text.", "-o", "--output", metavar="FILE", writes="stdout")
+    output: str = option(
+        "-", "Write the corrected text; of several, a folder.", "-o", "--output", metavar="PATH", writes="stdout"
+    )
     kind: str | None = option(None, "Format of TEXT.  [default: detected]", "--format", choices=KINDS)
     threshold: float | None = option(
         None, "Least probability of a correction.  [default: a careful value]", metavar="P", low=0, high=1
@@ -42,10 +44,11 @@ def command(own: Correction) -> None:
 
     \b
     rescore correct talk.srt --words terms.txt -o new.srt --explain -
+    rescore correct talks/ more.srt --words terms.txt -o corrected/
     recogniser | rescore correct - --words terms.txt
 
-    TEXT is a 1-best text: plain lines, Kaldi text, trn, CTM, SRT or VTT. The output has the same format, and
-    new words have the times of those that they replace.
+    TEXT is a 1-best text, or a folder of them: plain lines, Kaldi text, trn, CTM, SRT or VTT. The output has the same
+    format, and new words have the times of those that they replace.
     """
     from contextlib import ExitStack
     from pathlib import Path
@@ -58,15 +61,24 @@ def command(own: Correction) -> None:
 
     explain = own.explain
     corrector = Corrector(WordList.load(Path(own.words)), own.threshold)
-    source = Source(own.text)
-    document = parts(source, own.kind or kind_of(source))
+    texts = [Source(path) for path in own.text or ("-",)]
+    sources = [source for text in texts for source in text.files()]
+    targets = {own.output: texts[0]}
+    if len(texts) > 1 or texts[0].is_folder:
+        targets = {str(Path(own.output) / source.path.name): source for source in sources}
+        pairs = [(Path(target), source.path) for target, source in targets.items()]
+        over = any(target.exists() and target.samefile(path) for target, path in pairs)
+        if own.output == "-" or len(targets) < len(sources) or over:
+            raise click.UsageError("several texts need -o FOLDER, another than theirs, and names of their own")
+        Path(own.output).mkdir(exist_ok=True)
     with ExitStack() as stack:
-        file = stack.enter_context(formats.opened(own.output))
         shown = stack.enter_context(formats.opened(explain)) if explain and explain != "-" else None
-        for written, changes in corrector.document(document):
-            file.write(written)
-            for line in map(_line, changes if explain else ()):
-                click.echo(line, file=shown, err=shown is None)
+        for target, source in targets.items():
+            with formats.opened(target) as file:
+                for written, changes in corrector.document(parts(source, own.kind or kind_of(source))):
+                    file.write(written)
+                    for line in map(_line, changes if explain else ()):
+                        click.echo(line, file=shown, err=shown is None)
 
 
 def _line(change: Change) -> str:
