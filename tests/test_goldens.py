@@ -24,11 +24,14 @@ from tests.formats.samples import SAMPLES
 GOLDENS = Path(__file__).with_name("goldens")
 WRITE = "WRITE_GOLDENS"
 
-SCORE = re.compile(r"-?\d+\.(\d{9,}|\d{3}(?!\d))")
-"""A number of three digits after the point, as scores are rounded here, or of full precision, as commands write it."""
+SCORE = re.compile(r"-?\d+\.(\d{5,}|\d{3}(?!\d))")
+"""A number of three digits after the point, as scores are rounded here, or of more, as weights and signatures have."""
 
-TOLERANCE = 1e-3 + 5e-4
-"""Of a score in natural log: 1e-3, and what rounding to three digits adds."""
+TOLERANCE = 5e-3
+"""Of a score in natural log: a network that is trained here differs by this much from one processor to another."""
+
+LAST_DIGIT = 2e-5
+"""The share of a number of five to eight digits by which it may differ: another processor adds in another order."""
 
 PROGRESS = re.compile(r"(?m)^.* a second, .* to go\n")
 """What a command says on a slow machine only."""
@@ -144,11 +147,15 @@ def rounded_as(expected: list[str], found: list[str]) -> list[str]:
 
 
 def near(expected: str, found: str) -> bool:
-    """Whether two lines differ in scores of three digits alone, and in these by no more than the tolerance."""
+    """Whether two lines differ in scores and last digits alone, and in these by no more than the tolerance."""
     if SCORE.sub("", expected) != SCORE.sub("", found):
         return False
     pairs = zip(SCORE.finditer(expected), SCORE.finditer(found), strict=True)
-    return all(abs(float(one[0]) - float(other[0])) <= TOLERANCE for one, other in pairs)
+    for one, other in pairs:
+        tolerance = LAST_DIGIT * abs(float(one[0])) if 5 <= len(one[1]) <= 8 else TOLERANCE
+        if abs(float(one[0]) - float(other[0])) > tolerance:
+            return False
+    return True
 
 
 @pytest.fixture
