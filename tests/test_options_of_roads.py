@@ -36,8 +36,6 @@ CASES: dict[str, dict[str, Any]] = {
     "bagging": {"bagging": False},
     "negative": {"negative": ("ngram.two",), "bagging": False},
     "components": {"components": True},
-    "others": {"others": ("test.jsonl",), "dev_with": ("dev.jsonl",)},
-    "dev_with": {"others": ("test.jsonl",), "dev_with": ("dev.jsonl",)},
     "recombine": {"recombine": 3, "decide": "mbr"},
     "respell": {"respell": 3, "channel": "shipped", "lexicon": "lexicon.xz", "words": "words"},
     "channel": {"respell": 3, "channel": "channel", "lexicon": "lexicon.xz", "bagging": False},
@@ -52,8 +50,8 @@ CASES: dict[str, dict[str, Any]] = {
 }
 """For each option a value that changes something, and other options that it needs."""
 CASES |= {name: {name: True} for name, entry in ENTRIES.items() if entry.hint is bool and name not in CASES}
-RUN_ALONE = ("weights", "folds", "speaker", "others", "dev_with")
-"""No stage can have them: with `--weight` and `--folds` no weights are tuned on dev lists; `merge` has systems."""
+RUN_ALONE = ("weights", "folds", "speaker")
+"""No stage can have them: with `--weight` and `--folds` no weights are tuned on dev lists."""
 HEARD, SAID = (
     " lantarn well-known it's, <unk> 四五 \uff46\uff55\uff4c\uff4c Um",
     " lantern well known its 四 五 full um",
@@ -240,7 +238,7 @@ def test_functions_use_an_option_or_refuse_it(rescore: Run, road: str, name: str
 
 def test_the_rescorer_refuses_what_it_does_not_use() -> None:
     for name, case in CASES.items():
-        if not takes("serve", name) and name not in ("others", "dev_with"):
+        if not takes("serve", name):
             with pytest.raises(UserError, match=f"^serve takes no {name}; give it to .*run"):
                 Rescorer(list(LMS), {"s2s": 1.0}, RunConfig(**{name: case[name]}))
 

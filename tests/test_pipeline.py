@@ -125,7 +125,6 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
     [
         ({"dev": "d", "weights": (0.5,)}, "--dev and --weight exclude each other"),
         ({"folds": 3, "dev": "d"}, "leave out --dev"),
-        ({"decide": "mbr"}, "--decide mbr needs --dev"),
         ({"decide": "best", "scale": 1.0, "dev": "d"}, "--scale needs --decide mbr"),
         ({"bagging": False}, "about tuning"),
         ({"word_bonus": True}, "--word-bonus tune needs"),
@@ -138,6 +137,12 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
 def test_decisions_that_contradict_each_other(decisions: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         check(pipeline.RunConfig(**decisions))
+
+
+def test_a_decision_by_posteriors_needs_a_scale() -> None:
+    """Lists of several systems are posteriors already; other lists are not."""
+    with pytest.raises(UserError, match="--decide mbr needs --dev"):
+        pipeline.resolve(pipeline.RunConfig(decide="mbr"), many("test", 2))
 
 
 def test_as_tuned_unless_something_else_is_asked_for(run_in: Run, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def system_names(paths: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
     if given and len(given) != len(paths):
         raise UserError(f"there are {len(paths)} systems, but {len(given)} --name; give one each")
     places = [resolved(Path(path)) for path in paths]
-    parts = [(_ENDING.sub("", utterance_of(shown(place.name))), *map(shown, reversed(place.parent.parts)))
+    parts = [(_ENDING.sub("", shown(utterance_of(place.name))), *map(shown, reversed(place.parent.parts)))
              for place in places]  # fmt: skip
     apart = (same_depth for same_depth in zip(*parts, strict=False) if len(set(same_depth)) == len(places))
     names = tuple(given or next(apart, [part[0] for part in parts]))

@@ -27,7 +27,7 @@ def counts_of(output: Path, reference: Path) -> list[int]:
 def sclite_counts(output: Path, reference: Path) -> list[int]:
     command = [sclite(), "-r", reference, "stm", "-h", output, "ctm", "-o", "rsum", "stdout"]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    row = re.search(r"\| Sum .*", text)
+    row = re.search(r"\|\s+Sum\s.*", text)
     assert row, text
     _, words, _, *errors = map(int, re.findall(r"\d+", row[0])[:6])
     return [words, *errors]

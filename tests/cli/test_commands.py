@@ -206,7 +206,7 @@ def test_bad_input(
 def test_bad_commands(rescore: Run, lists: Path) -> None:
     assert_one_line_error(rescore("rescroe"), "rescroe: no such file or command")
     assert_one_line_error(rescore("score", lists), "give --lm KIND")
-    assert_one_line_error(rescore(lists, "--lm", "elmo"), "'elmo' is not one of tta")
+    assert_one_line_error(rescore(lists, "--lm", "elmo"), "'elmo' is not one of bilm, tta")
     assert_one_line_error(rescore("tune", lists), "no column of LM scores")
     assert_one_line_error(rescore("rerank", lists, "--weights", lists), 'no "weights"')
 

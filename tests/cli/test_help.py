@@ -93,12 +93,12 @@ def test_a_line_a_minute(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     caplog.set_level("INFO", logger="rescore")
     with LogProgress(10_000, "score tta", "hyp") as bar:
-        for second in (30, 61, 90, 125):
+        for second in (30, 61, 90, 125, 151):
             now[0] = float(second)
             bar.update(1000)
     assert [record.getMessage() for record in caplog.records] == [
-        "score tta: 2,000 of 10,000 hyp, 33 a second, 4 minutes to go",
-        "score tta: 4,000 of 10,000 hyp, 31 a second, 3 minutes to go",
+        "score tta: 3,000 of 10,000 hyp, 33 a second, 3 minutes to go",  # the clock starts with the first scores
+        "score tta: 5,000 of 10,000 hyp, 33 a second, 3 minutes to go",
     ]
 
 

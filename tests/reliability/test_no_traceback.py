@@ -181,7 +181,7 @@ def test_names_of_files_that_are_not_utf8(rescore_process: Process, tmp_path: Pa
         (["tune", "dev\udcff.json", "--column", "x", "-o", "w\udcff.json"], 0),
         (["test\udcff.json", "--dev", "dev\udcff.json", "--lm", "ngram:lm.arpa", "--html", "p", "--report", "r"], 0),
         (["compare", "test\udcff.json", "--dev", "dev\udcff.json", "--lm", "ngram:lm.arpa"], 0),
-        (["combine", "plain\udcff.json", "plain\udcff.json", "-o", "m.jsonl"], 0),
+        (["combine", "plain\udcff.json", "plain\udcff.json", "-o", "m.jsonl"], 2),
         (["eval", "dev\udcff.json", "test\udcff.json"], 0),
         (["init", "folder"], 2),
     ):
