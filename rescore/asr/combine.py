@@ -17,7 +17,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.formats.whole import Recording
-from rescore.asr.systems import columns_of, one_list
+from rescore.asr.systems import columns_of, one_list, record_of
 from rescore.asr.written import pieces_of
 from rescore.errors import UserError
 from rescore.formats.times import piece_times, spread
@@ -53,6 +53,7 @@ def combine(
         UserError: a recording has no reference.
     """
     columns = columns_of(systems)
+    record = record_of(columns.values())
     for name in dict.fromkeys(name for recordings in systems.values() for name in recordings):
         present = {columns[system]: recordings[name] for system, recordings in systems.items() if name in recordings}
         if absent := [system for system, recordings in systems.items() if name not in recordings]:
@@ -66,7 +67,7 @@ def combine(
             for column, track, piece in zip(present, tracks, pieces, strict=True):
                 heard = Hypothesis(track.text(piece), {FIRST_PASS: 0.0}, times=track.times_of(piece))
                 own[column] = NbestList(f"{name}-{number:05}", [heard], texts, recording=name)
-            yield one_list(own, EXACT, columns.values())
+            yield one_list(own, EXACT, record)
 
 
 @dataclass(frozen=True)

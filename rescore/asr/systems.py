@@ -34,8 +34,9 @@ def combined(systems: Mapping[str, Sequence[NbestList]], same: Normaliser = EXAC
     for name, lists in aligned.items():
         for nbest in lists:
             every.setdefault(nbest.id, {})[names[name]] = nbest
+    record = record_of(names.values())
     for own in every.values():
-        yield one_list(own, same, names.values())
+        yield one_list(own, same, record)
 
 
 def columns_of(systems: Iterable[str]) -> dict[str, str]:
@@ -46,14 +47,19 @@ def columns_of(systems: Iterable[str]) -> dict[str, str]:
     return columns
 
 
-def one_list(systems: Mapping[str, NbestList], same: Normaliser, columns: Iterable[str]) -> NbestList:
+def record_of(columns: Iterable[str]) -> dict[str, Column]:
+    """The record of the columns of systems, one for all lists."""
+    return {name: Column("combine", "", SUM, "", Role.SYSTEM) for name in columns}
+
+
+def one_list(systems: Mapping[str, NbestList], same: Normaliser, record: Mapping[str, Column]) -> NbestList:
     """The list of one utterance, in which each text stands once, as the first system that has it writes it.
 
     Of equal texts of one system the best score counts. Texts of the first system come first; the others have the origin
     `MERGED`. A text has the times of the first system that has times for it.
 
     Args:
-        systems: the list of each column. same: says which texts are the same. columns: of all systems.
+        systems: the list of each column. same: says which texts are the same. record: of the columns of all systems.
     """
     texts: dict[str, Hypothesis] = {}
     for rank, (name, nbest) in enumerate(systems.items()):
@@ -65,7 +71,6 @@ def one_list(systems: Mapping[str, NbestList], same: Normaliser, columns: Iterab
             known.scores[name] = max(score, known.scores.get(name, score))
             if not known.times and known.text == new.text:
                 known.times = one.times
-    record = {name: Column("combine", "", SUM, "", Role.SYSTEM) for name in columns}
     first = next(iter(systems.values()))
     references = next((nbest.references for nbest in systems.values() if nbest.references), ())
     voted = replace(first, hypotheses=list(texts.values()), references=references, provenance=record)

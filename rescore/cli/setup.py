@@ -27,7 +27,7 @@ FOLDERS = ("ESPnet2", "ESPnet1", "Kaldi")
 """Toolkits whose lists are folders, each called after its set."""
 HINTS = {
     "fairseq": "translation: prefer a model that reads the source (LM := hf-seq2seq:FOLDER), and try --decide mbr",
-    "icefall": "each file has one text per utterance: join those of two methods with rescore merge",
+    "icefall": "each file has one text per utterance: join those of two methods with rescore combine",
 }
 TRANSLATION = """MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter
 # A model that reads the source helps most: LM := hf-seq2seq:FOLDER. Minimum Bayes risk often adds to it:

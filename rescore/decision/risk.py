@@ -42,7 +42,7 @@ class ListLosses:
     The expected loss of a text is R(i) = sum over texts j of p(j) * loss(i, j), and losses are not negative. A sum L(i)
     over some of the texts j, with numbers that no loss is below, is therefore at most R(i). If b is the text of the
     least L, only texts with L(i) <= R(b) can have the least expected loss, because for others R(b) < L(i) <= R(i). R is
-    computed for these texts, and the choice is that of the definition.
+    computed for these texts, so the definition makes the same choice.
     """
 
     def __init__(self, metric: Metric, nbest: NbestList) -> None:

@@ -140,7 +140,7 @@ class Weights:
     fold_weights: tuple[FoldWeights, ...] = ()
     """What each fold was decided with, where the lists were cut into folds."""
     mixture: Mixture | None = None
-    """The votes of the systems of the lists; None where the first pass is that of the lists."""
+    """The votes of the systems of the lists; None for lists of one system."""
     schema: str = SCHEMA
 
     def __post_init__(self) -> None:

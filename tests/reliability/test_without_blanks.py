@@ -118,7 +118,7 @@ TUNING: dict[str, dict[str, object]] = {"averaged": {}, "plain": {"bagging": Fal
 
 @cache
 def measured(metric: str, decide: str, tuning: str, blanks: bool, change: str = "") -> pipeline.Outcome:
-    """An outcome; the change is that of the order of lists or of terms."""
+    """An outcome; `change` is the order of lists or of terms."""
     terms, sets = TERMS, [lists(24, 1, blanks), lists(12, 2, blanks)]
     if change == "lists":
         sets = [one[::-1] for one in sets]
