@@ -9,13 +9,16 @@ from dataclasses import replace
 import numpy as np
 
 from rescore.decision import Decision
-from rescore.decision.mixture import Floats, Mixture, mixed, system_posteriors
+from rescore.decision.mixture import Floats, Mixture, applied, mixed, system_posteriors
 from rescore.decision.rules import Decider, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics
-from rescore.nbest import FIRST_PASS, NbestList, systems_of
+from rescore.metrics.significance import in_order
+from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
 from rescore.styles import text
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import gain_interval
+from rescore.tuning.tune import Tuner
+from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
 
 log = logging.getLogger(__name__)
 
@@ -27,17 +30,49 @@ LEAST_RATE = 0.1
 """In percent: a system without an error does not decide alone."""
 
 
-def tune_mixture(
-    metric: Metric, lists: Sequence[NbestList], decide: Decision, bagging: bool = True, level: int = logging.INFO
-) -> Mixture:
-    """The votes with which a decision is best; the best single system where votes are not clearly better.
+def tune_with_votes(
+    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
+) -> Weights:
+    """The votes of systems, and the weights of columns beside the first pass that these votes make.
+
+    Columns are tuned beside the votes and beside the best single system. This system decides unless the texts by votes
+    are better by more than one standard error: votes of smaller gains are as often worse on other lists.
+
+    Args:
+        columns, source, options: as of `rescore.tuning.tune`.
+    """
+    lists, decide = in_order(lists, lists), options.decide
+    voting, best = tune_mixture(metric, lists, decide, logging.DEBUG if source == HELD_OUT else logging.INFO)
+    alone = replace(voting, votes={name: float(name == best) for name in voting.votes}, no_word=1.0)
+    if decide.needs_scale and not (columns or options.bonuses or options.boost):
+        decide = Decision(decide.name, 1.0)  # the scale that the votes were tuned with
+    tuned = []
+    for mixture in (voting, alone):
+        tuner = Tuner(
+            metric, [applied(mixture, nbest) for nbest in lists], columns, source, replace(options, decide=decide)
+        )
+        weights = replace(tuner.tune(), mixture=mixture, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
+        tuned.append((weights, tuner.chosen))
+    (by_votes, ours), (by_one, theirs) = tuned
+    low, high = gain_interval(metric, ours, theirs)
+    clear = low + (high - low) / 4 if options.bagging else low + high  # the gain less one standard error, or the gain
+    if clear > 0:
+        return by_votes
+    log.warning(
+        "the vote has no clear gain over the best system on these %s lists (%.2f, %s alone %.2f): %s decides",
+        *(f"{len(lists):,}", by_votes.value, best, by_one.value, best),
+    )
+    return by_one
+
+
+def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, level: int) -> tuple[Mixture, str]:
+    """The votes with which a decision is best, and the best single system.
 
     Two numbers are tuned for all systems together, so that few lists are enough: the power of the error rates, and what
     no word counts for.
 
     Args:
-        decide: its scale is 1 where it has none. bagging: whether the gain over the best system must be above one
-            standard error: votes of smaller gains are as often worse on other lists. level: of the table of systems.
+        decide: its scale is 1 where it has none. level: of the table of systems.
     """
     systems = systems_of(lists[0].provenance)
     scales = _scales(metric, lists, systems)
@@ -64,7 +99,7 @@ def tune_mixture(
             trial = Mixture(votes, scales, no_word)
             if _rate(metric, these := chosen(trial)) < _rate(metric, counts):
                 mixture, counts = trial, these
-    reached, best = _rate(metric, counts), int(np.argmin(whole))
+    reached, best = _rate(metric, counts), systems[int(np.argmin(whole))]
     if log.isEnabledFor(level):
         top = 100.0 if metric.higher_is_better else 0.0
         rates_of = [(name, alone_rate, _rate(metric, chosen(replace(mixture, votes=mixture.votes | {name: 0.0}))))
@@ -76,15 +111,7 @@ def tune_mixture(
         log.log(
             level, "what each system is worth:\n%s\nequal votes: %s %.2f; tuned votes: %.2f", table, metric.name, *total
         )
-    low, high = gain_interval(metric, counts, alone[best])
-    clear = low + (high - low) / 4 if bagging else low + high  # the gain less one standard error, or the gain
-    if clear > 0 or len(systems) == 1:
-        return mixture
-    log.warning(
-        "the vote has no clear gain over the best system on these %s lists (%.2f, %s alone %.2f): %s decides",
-        *(f"{len(lists):,}", reached, systems[best], whole[best], systems[best]),
-    )
-    return Mixture({name: float(name == systems[best]) for name in systems}, scales)
+    return mixture, best
 
 
 def _alone(metric: Metric, lists: Sequence[NbestList], shares: Sequence[Floats], place: int) -> Counts:
