@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from rescore.decision import Decision
-from rescore.decision.mixture import Floats, Mixture, applied, mixed, system_posteriors
+from rescore.decision.mixture import Mixture, applied, mixed, system_posteriors, system_texts
 from rescore.decision.rules import Decider, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics
 from rescore.metrics.significance import in_order
@@ -78,7 +78,7 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, l
     scales = _scales(metric, lists, systems)
     decider = Decider(decide.name, metric, lists, {FIRST_PASS: 1.0})
     shares = [system_posteriors(nbest, systems, scales) for nbest in decider.lists]
-    alone = [_alone(metric, decider.lists, shares, place) for place in range(len(systems))]
+    alone = [text_statistics(metric, lists, system_texts(decider.lists, name)) for name in systems]
     rates = np.array([_rate(metric, counts[np.array([each[:, place].any() for each in shares])])
                       for place, counts in enumerate(alone)])  # fmt: skip
     whole = [_rate(metric, counts) for counts in alone]
@@ -112,13 +112,6 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, l
             level, "what each system is worth:\n%s\nequal votes: %s %.2f; tuned votes: %.2f", table, metric.name, *total
         )
     return mixture, best
-
-
-def _alone(metric: Metric, lists: Sequence[NbestList], shares: Sequence[Floats], place: int) -> Counts:
-    """(lists, k) the statistics of the best texts of one system; of no text where it has none."""
-    best = [int(each[:, place].argmax()) if each[:, place].any() else None for each in shares]
-    texts = ["" if one is None else nbest.hypotheses[one].text for nbest, one in zip(lists, best, strict=True)]
-    return text_statistics(metric, lists, texts)
 
 
 def _rate(metric: Metric, counts: Counts) -> float:
