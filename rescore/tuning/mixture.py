@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from rescore.decision import Decision
-from rescore.decision.mixture import Mixture, applied, mixed, system_posteriors, system_texts
-from rescore.decision.rules import Decider, posteriors
+from rescore.decision.mixture import Floats, Mixture, applied, mixed, system_posteriors, system_texts
+from rescore.decision.rules import Decider
 from rescore.metrics.base import Counts, Metric, text_statistics
 from rescore.metrics.significance import in_order
 from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
 from rescore.styles import text
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import gain_interval
-from rescore.tuning.tune import Tuner
-from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
+from rescore.tuning.weights import TuningOptions, Weights
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,12 @@ LEAST_RATE = 0.1
 """In percent: a system without an error does not decide alone."""
 
 
+Fitted = Callable[[Sequence[NbestList], TuningOptions], tuple[Weights, Counts]]
+"""Tunes the weights of columns; returns them, and the statistics (lists, k) of the texts that they choose."""
+
+
 def tune_with_votes(
-    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
+    metric: Metric, lists: Sequence[NbestList], options: TuningOptions, fitted: Fitted, has_columns: bool, level: int
 ) -> Weights:
     """The votes of systems, and the weights of columns beside the first pass that these votes make.
 
@@ -39,30 +43,31 @@ def tune_with_votes(
     are better by more than one standard error: votes of smaller gains are as often worse on other lists.
 
     Args:
-        columns, source, options: as of `rescore.tuning.tune`.
+        has_columns: whether `fitted` tunes anything beside the first pass. level: of the message about the systems.
     """
     lists, decide = in_order(lists, lists), options.decide
-    voting, best = tune_mixture(metric, lists, decide, logging.DEBUG if source == HELD_OUT else logging.INFO)
-    alone = replace(voting, votes={name: float(name == best) for name in voting.votes}, no_word=1.0)
-    if decide.needs_scale and not (columns or options.bonuses or options.boost):
+    voting, best = tune_mixture(metric, lists, decide, level)
+    alone = Mixture({name: float(name == best) for name in voting.votes}, voting.scales)
+    if decide.needs_scale and not has_columns:
         decide = Decision(decide.name, 1.0)  # the scale that the votes were tuned with
-    tuned = []
-    for mixture in (voting, alone):
-        tuner = Tuner(
-            metric, [applied(mixture, nbest) for nbest in lists], columns, source, replace(options, decide=decide)
-        )
-        weights = replace(tuner.tune(), mixture=mixture, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
-        tuned.append((weights, tuner.chosen))
-    (by_votes, ours), (by_one, theirs) = tuned
+    (by_votes, ours), (by_one, theirs) = (
+        fitted([_possible(applied(mixture, nbest)) for nbest in lists], replace(options, decide=decide))
+        for mixture in (voting, alone)
+    )
     low, high = gain_interval(metric, ours, theirs)
     clear = low + (high - low) / 4 if options.bagging else low + high  # the gain less one standard error, or the gain
-    if clear > 0:
-        return by_votes
-    log.warning(
-        "the vote has no clear gain over the best system on these %s lists (%.2f, %s alone %.2f): %s decides",
-        *(f"{len(lists):,}", by_votes.value, best, by_one.value, best),
-    )
-    return by_one
+    if clear <= 0:
+        log.warning(
+            "the vote has no clear gain over the best system on these %s lists (%.2f, %s alone %.2f): %s decides",
+            *(f"{len(lists):,}", by_votes.value, best, by_one.value, best),
+        )
+    weights, mixture = (by_votes, voting) if clear > 0 else (by_one, alone)
+    return replace(weights, mixture=mixture, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
+
+
+def _possible(nbest: NbestList) -> NbestList:
+    """The list without the hypotheses that no system with votes wrote."""
+    return replace(nbest, hypotheses=[one for one in nbest.hypotheses if one.scores[FIRST_PASS] > -math.inf])
 
 
 def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, level: int) -> tuple[Mixture, str]:
@@ -83,31 +88,30 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, l
                       for place, counts in enumerate(alone)])  # fmt: skip
     whole = [_rate(metric, counts) for counts in alone]
 
-    def chosen(mixture: Mixture) -> Counts:
-        votes = np.array(list(mixture.votes.values()))
-        texts = decider.texts(decide.scale or 1.0, [mixed(each, votes) for each in shares], mixture)
-        return text_statistics(metric, lists, texts)
+    def preferences(votes: Iterable[float], scale: float = decide.scale or 1.0) -> Sequence[Floats]:
+        every = np.array(list(votes))
+        return decider.preferences(scale, [mixed(each, every) for each in shares])
 
-    middle = np.sqrt(rates.min() / rates)
-    decider.rule.hold(decider.prepared, [posteriors(mixed(each, middle), 1.0) for each in shares])
-    equal = Mixture(dict.fromkeys(systems, 1.0), scales)
-    mixture, counts = equal, chosen(equal)
-    before = _rate(metric, counts)
+    def rate(preferred: Sequence[Floats], no_word: float) -> float:
+        return _rate(metric, text_statistics(metric, lists, decider.chosen(preferred, no_word)))
+
+    decider.rule.hold(decider.prepared, preferences(np.sqrt(rates.min() / rates), 1.0))
+    tried: list[tuple[float, Mixture]] = []
     for power in POWERS:
         votes = dict(zip(systems, ((rates.min() / rates) ** power).tolist(), strict=True))
+        preferred = preferences(votes.values())
         for no_word in NO_WORD if decider.rule.counts_no_word else (1.0,):
-            trial = Mixture(votes, scales, no_word)
-            if _rate(metric, these := chosen(trial)) < _rate(metric, counts):
-                mixture, counts = trial, these
-    reached, best = _rate(metric, counts), systems[int(np.argmin(whole))]
+            tried.append((rate(preferred, no_word), Mixture(votes, scales, no_word)))
+    reached, mixture = min(tried, key=lambda each: each[0])  # the first of equals: the first of all has equal votes
+    best = systems[int(np.argmin(whole))]
     if log.isEnabledFor(level):
         top = 100.0 if metric.higher_is_better else 0.0
-        rates_of = [(name, alone_rate, _rate(metric, chosen(replace(mixture, votes=mixture.votes | {name: 0.0}))))
+        rates_of = [(name, alone_rate, rate(preferences((mixture.votes | {name: 0.0}).values()), mixture.no_word))
                     for name, alone_rate in zip(systems, whole, strict=True) if len(systems) > 1]  # fmt: skip
         shown = [[name, *(f"{abs(top - each):.2f}" for each in pair), f"{mixture.votes[name]:.2g}"]
                  for name, *pair in rates_of]  # fmt: skip
         table = text([["", f"{metric.name} alone", "without it", "votes"], *shown])
-        total = (abs(top - each) for each in (before, reached))
+        total = (abs(top - each) for each in (tried[0][0], reached))
         log.log(
             level, "what each system is worth:\n%s\nequal votes: %s %.2f; tuned votes: %.2f", table, metric.name, *total
         )

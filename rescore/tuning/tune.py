@@ -27,7 +27,7 @@ from rescore.nbest import (
 from rescore.signature import origins
 from rescore.tuning.objective import Objective, by_content
 from rescore.tuning.search import Optimum, gain_interval, optimise, significantly_better, without_useless
-from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
+from rescore.tuning.weights import HELD_OUT, TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,12 @@ def tune(
     if systems_of(lists[0].provenance):
         from rescore.tuning.mixture import tune_with_votes  # here: most lists are of one system
 
-        return tune_with_votes(metric, lists, columns, source, options)
+        def fitted(voted: Sequence[NbestList], decided: TuningOptions) -> tuple[Weights, Counts]:
+            tuner = Tuner(metric, voted, columns, source, decided)
+            return tuner.tune(), tuner.chosen
+
+        has_columns, level = bool(columns or options.bonuses or options.boost), logging.INFO - 10 * (source == HELD_OUT)
+        return tune_with_votes(metric, lists, options, fitted, has_columns, level)
     weights = Tuner(metric, lists, columns, source, options).tune()
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
