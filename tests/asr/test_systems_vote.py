@@ -17,6 +17,7 @@ from rescore.decision import Decision
 from rescore.decision.mixture import Mixture, applied, named
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
+from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, Origin, Role
 from rescore.tuning import Weights
 from tests.conftest import Run, assert_one_line_error
@@ -214,7 +215,25 @@ def test_language_models_have_a_weight_beside_the_votes() -> None:
         for one in nbest.hypotheses:
             one.scores["lm"] = -1.0 if one.text == "right" else -9.0
     weights = pipeline.tune(found, decision="best")
-    assert weights.mixture
-    if min(weights.mixture.votes.values()) > 0:
-        assert weights.weights["lm"] > 0
-        assert set(Decision().texts(None, found, weights.of)) == {"right"}
+    assert weights.mixture and min(weights.mixture.votes.values()) > 0 and weights.weights["lm"] > 0
+    assert set(Decision().texts(None, found, weights.of)) == {"right"}
+
+
+@pytest.mark.parametrize("decide", ["best", "mbr"])
+def test_a_language_model_gains_on_the_best_system_what_it_gains_without_votes(
+    decide: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A poor system corrects some texts, but the model corrects all: the other system is rescored as if alone."""
+    scores = [{"right": -1.0, "wrong": -4.0 + 3.1 * (n % 3 == 0), "odd": -2.5} for n in range(60)]
+    good, lm = lists(*((f"u{n}", each) for n, each in enumerate(scores))), {"right": -1.0, "wrong": -4.0, "odd": -3.0}
+    poor = texts("poor", *("odd" if n % 6 else "right" for n in range(60)))
+    voted = list(combined({"good": good, "poor": poor}))
+    for nbest in (*good, *voted):
+        for one in nbest.hypotheses:
+            one.scores["lm"] = lm.get(one.text, -20.0)
+    alone, weights = (pipeline.tune(some, ["lm"], decision=decide) for some in (good, voted))
+    assert weights.mixture and weights.mixture.votes == {"good": 1.0, "poor": 0.0} and "good decides" in caplog.text
+    assert alone.tuned_for and weights.tuned_for and weights.weights["lm"] > 0
+    assert weights.value == alone.value < weights.tuned_for.first_pass == alone.tuned_for.first_pass
+    chosen = (one.decision.texts(ErrorRate(), some, one.of) for one, some in ((alone, good), (weights, voted)))
+    assert next(chosen) == next(chosen)
