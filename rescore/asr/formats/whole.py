@@ -315,11 +315,7 @@ def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
     name, channel = words[0].cells[:2]
     said = [word for word in words if word.word != "@"]
     times = [(word.start, word.end) for word in said]
-    spoken = [
-        (word.alternatives or word.word, round((word.start + word.end) / 2, 6))
-        for word in words
-        if word.alternatives is not None
-    ]
+    spoken = [word.spoken for word in words if word.spoken]
     return _Piece(name, [word.word for word in said], times, channel.upper(), spoken=spoken)
 
 
