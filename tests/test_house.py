@@ -58,7 +58,6 @@ WITH_TORCH = (
     "large/seq2seq.py",
     "large/speech.py",
     "mt/comet.py",
-    "mt/unified.py",
     "research",
 )
 

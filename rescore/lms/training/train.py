@@ -100,9 +100,8 @@ def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> Tokeni
     longest = options.sized(kind.name, tokenizer).max_positions - 2
     encode_corpus(texts, tokenizer, out / CORPUS, longest)
     if options.translations is not None:
-        count = encode_pairs(*options.translations, tokenizer, out / PAIRS, longest, options.apart)
-        a_side = " a side" if options.apart else ""
-        report(f"{counted(count, 'pair')} of at most {longest} tokens{a_side}, each in both directions")
+        count = encode_pairs(*options.translations, tokenizer, out / PAIRS, longest)
+        report(f"{counted(count, 'pair')} of at most {longest} tokens a side, each in both directions")
     return tokenizer
 
 
