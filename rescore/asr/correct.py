@@ -123,7 +123,7 @@ class Trees:
         """(spans, features) -> (spans,) log-odds."""
         total = np.full(len(table), self.baseline)
         rows = np.arange(len(table))
-        for tree in self.trees:
+        for tree in self.trees if len(table) else ():
             nodes = np.array(tree)
             place = np.zeros(len(table), dtype=np.int64)
             while (inner := nodes[place, 2] > 0).any():

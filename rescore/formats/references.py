@@ -16,7 +16,6 @@ from rescore.errors import UserError, counted
 from rescore.formats.records import records_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
-    MARKED_ID,
     add_once,
     are_numbers,
     begin_with_ids,
@@ -345,8 +344,7 @@ def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ..
         return output.kaldi_texts()
     shared = names.intersection(references.first)
     if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
-        words = {word for file in (output, references) for line in file.lines for word in split_id(line)[1].split()}
-        if begin_with_ids(output.lines, MARKED_ID) and not names & words:
+        if begin_with_ids(output.lines, references.lines):
             return output.kaldi_texts()
         raise UserError(
             f"{output.path}: its lines and those of {references.path} begin with the same words ({output.first[0]}), "

@@ -180,6 +180,9 @@ def test_alternatives_of_a_ctm(rescore: Run, tmp_path: Path) -> None:
     assert recording.words == ["hello", "good", "by", "ye"]
     assert np.allclose(recording.times, [(0.0, 0.3), (1.1, 1.4), (1.5, 1.6), (1.6, 1.7)])
     (tmp_path / "b.ctm").write_text(CTM)
+    (tmp_path / "talk.txt").write_text("hello the good bye\n")
+    assert wer(output, tmp_path / "b.ctm") == wer(tmp_path / "b.ctm", output) == 0.0
+    assert wer(output, tmp_path / "talk.txt") == wer(tmp_path / "talk.txt", output) == 0.0
     done = rescore("combine", "x.ctm", "b.ctm", "-o", "both.jsonl")
     assert done.returncode == 0 and "<ALT" not in (tmp_path / "both.jsonl").read_text(), done.stderr
     output.write_text(ALTERNATIVES.removesuffix("talk 1 * * <ALT_END>\n"))

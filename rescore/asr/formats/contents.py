@@ -26,8 +26,8 @@ class CtmWord(NamedTuple):
     cells: list[str]
     start: float
     end: float
-    alternatives: str | None = ""
-    """Alternatives such as `{ a / b c }` behind this empty word; None for the words of the first alternative."""
+    spoken: tuple[str, float] | None = None
+    """The word, or alternatives such as `{ a / b c }`, and the middle of its time; None in the first alternative."""
 
     @property
     def word(self) -> str:
@@ -98,13 +98,12 @@ def ctm_words(source: Source) -> Iterator[CtmWord]:
     group: list[CtmWord] = []
     for place, line in source.filled():
         group += filter(None, [ctm_word(line, place)])
-        if group and not group[0].mark:
-            yield group.pop()
-        elif group and group[-1].mark == "}":
+        if group and (not group[0].mark or group[-1].mark == "}"):
             latest = max(group, key=lambda word: word.start + word.end)
             text = " ".join(word.mark or word.word for word in group)
-            yield latest._replace(cells=[*latest.cells[:4], "@"], alternatives=text)
-            yield from (word._replace(alternatives=None) for word in takewhile(lambda word: not word.mark, group[1:]))
+            cells = [*latest.cells[:4], "@"] if group[0].mark else latest.cells
+            yield latest._replace(cells=cells, spoken=(text, round((latest.start + latest.end) / 2, 6)))
+            yield from takewhile(lambda word: not word.mark, group[1:])
             group.clear()
     if group:
         raise UserError(f"{source.name}: <ALT_BEGIN> without <ALT_END>; add <ALT_END> behind the last alternative")

@@ -67,6 +67,15 @@ class Recording:
         self.words += words
         self.ends.append(len(self.words))
 
+    def marked(self) -> Recording:
+        """A CTM with its alternatives (`{ a / b }`) in place of the first; other recordings as they are."""
+        if not any("{" in text for text, _ in self.spoken):
+            return self
+        result = Recording()
+        for text, _ in self.spoken:
+            result.add(text.split(), [])
+        return result
+
     def without(self, spans: Sequence[Times]) -> Recording:
         """The recording without the words in some stretches of time."""
         rest = Recording()
@@ -283,8 +292,10 @@ def _whole(path: str, name: str, reference: Recording, heard: Recording) -> Iter
         heard = heard.without(reference.unscored)
     elif reference.unscored and heard.words:
         log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
-    expected = closest_readings(reference, heard).text
-    yield NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], (expected,), recording=name)
+    expected = closest_readings(reference.marked(), heard)
+    if (marked := heard.marked()) is not heard:
+        heard = closest_readings(marked, expected)
+    yield NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], (expected.text,), recording=name)
 
 
 def _ctm(source: Source) -> Iterator[_Piece]:
@@ -304,11 +315,7 @@ def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
     name, channel = words[0].cells[:2]
     said = [word for word in words if word.word != "@"]
     times = [(word.start, word.end) for word in said]
-    spoken = [
-        (word.alternatives or word.word, round((word.start + word.end) / 2, 6))
-        for word in words
-        if word.alternatives is not None
-    ]
+    spoken = [word.spoken for word in words if word.spoken]
     return _Piece(name, [word.word for word in said], times, channel.upper(), spoken=spoken)
 
 
