@@ -39,13 +39,10 @@ class Row:
     """The folder; rows of one folder are readings of one network."""
     reading: str = ""
     """How it scores, as in --lm."""
-    train: tuple[str, ...] = ()
-    """Further options of `rescore train`."""
     pairs: bool = True
     """Whether it learns from the pairs, or from the target side alone."""
 
 
-SEQ2SEQ = ("--reading", "seq2seq")
 ROWS = {
     "lexical": Row("lexical", "lexical"),
     "lexical:channel": Row("lexical", "lexical", "channel:"),
@@ -54,8 +51,6 @@ ROWS = {
     "tta:channel": Row("tta", "tta", "channel:"),
     "bilm": Row("bilm", "bilm"),
     "bilm:channel": Row("bilm", "bilm", "channel:"),
-    "unified:seq2seq": Row("unified", "unified", "seq2seq:", SEQ2SEQ),
-    "unified:channel": Row("unified", "unified", "channel:", SEQ2SEQ),
 }
 HEAD = ["", "loss", "PPL a word", "BLEU alone", "BLEU", "chrF", "p", "hyp/s", "parameters"]
 
@@ -85,7 +80,7 @@ class Experiment:
             text = ["--pairs", *pairs] if row.pairs else ["--text", pairs[1]]
             recipe = [*RECIPE, "--config", self.config, "--steps", str(updates)] if row.kind != "lexical" else []
             into = ["--tokenizer", self.tokenizer, "--out", folder]
-            run("train", "--lm", row.kind, *text, *into, *recipe, *row.train)
+            run("train", "--lm", row.kind, *text, *into, *recipe)
         lm = f"{row.kind}:{row.reading}{folder}"
         ranked = [self.lists, "--lm", lm, "--cache", self.out / "cache", "--metric", "bleu", "--metric", "chrf"]
         run(*ranked, "--folds", "5", "--report", self._file(name, "bleu"))

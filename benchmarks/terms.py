@@ -3,6 +3,7 @@
     python benchmarks/terms.py train --out models/terms
     python benchmarks/terms.py prepare --out work
     python benchmarks/terms.py plain work/report/rev-kaldi.txt --words terms.oracle.txt --out work/plain.txt
+    python benchmarks/terms.py case --out case.json
     pip install jellyfish phonemizer espeakng-loader
     python benchmarks/terms.py keys --out keys.json
 
@@ -26,7 +27,8 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
 from rescore.asr.channel import Channel, learn
-from rescore.asr.correct import FEATURES, Finder, Heard, Recording
+from rescore.asr.correct import FEATURES, Corrector, Finder, Heard, Recording
+from rescore.asr.formats.documents import Text
 from rescore.asr.terms import Term, TermIndex, read_terms, sounds, split
 from rescore.lms import shipped_models
 from rescore.lms.lexicon import Lexicon
@@ -252,6 +254,44 @@ def keys_compared(data: Path, out: Path) -> None:
     out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
+def case_alone(data: Path, out: Path) -> None:
+    """How often a correction of case alone is right: it gives the case of the reference. The list is the oracle list,
+    written as most references write each term."""
+    names = [earnings(data, train) for train in (True, False)]
+    lists = [nbest for half in names for nbest in half]
+    terms = [line.strip() for line in (data / "earnings21/terms.oracle.txt").read_text().splitlines() if line.strip()]
+    index = TermIndex([Term(term) for term in terms])
+    ways: dict[int, Counter[str]] = {}
+    for nbest in lists:
+        words = split(nbest["ref"])
+        for first, last, number in index.occurrences(words):
+            ways.setdefault(number, Counter())[nbest["ref"][words[first].start : words[last - 1].end]] += 1
+    corrector = Corrector([ways[number].most_common(1)[0][0] for number in sorted(ways)], 0.0, case=True)
+    found: dict[str, Counter[str]] = {name: Counter() for name in SYSTEMS}
+    for nbest in lists:
+        reference, meant = nbest["ref"], split(nbest["ref"])
+        for name, hypothesis in zip(SYSTEMS, nbest["hyps"], strict=True):
+            heard = split(hypothesis["text"])
+            ops = Levenshtein.opcodes([word.key for word in heard], [word.key for word in meant])
+            places = {
+                op.src_start + step: op.dest_start + step
+                for op in ops
+                if op.tag == "equal"
+                for step in range(op.src_end - op.src_start)
+            }
+            there = list(corrector.finder.index.occurrences(heard))
+            for one in corrector.recased(Text("", "", hypothesis["text"]), Heard(hypothesis["text"], heard, there, [])):
+                own = [places.get(place) for place in range(one.first, one.last)]
+                if one.change.meant == one.change.heard or None in own:
+                    continue
+                written = reference[meant[own[0]].start : meant[own[-1]].end]
+                right = {one.change.meant: "right", one.change.heard: "right before"}.get(written, "right in neither")
+                found[name][right] += 1
+    total = sum(found.values(), Counter())
+    print(total, f"{100 * total['right'] / total.total():.1f} % right")
+    out.write_text(json.dumps(found | {"all": total}, indent=1) + "\n", encoding="utf-8")
+
+
 def _keys() -> dict[str, Callable[[list[str]], list[str]]]:
     """What gives the keys of texts, by name: the project's own rules, and the libraries that are installed."""
     ways: dict[str, Callable[[list[str]], list[str]]] = {
@@ -280,7 +320,7 @@ def _write(path: Path, rows: Iterable[tuple[str, str]]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("train", "prepare", "plain", "keys"))
+    parser.add_argument("command", choices=("train", "prepare", "plain", "keys", "case"))
     parser.add_argument("text", nargs="?", type=Path, help="plain: a Kaldi text")
     parser.add_argument("--words", type=Path, help="plain: the list")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
@@ -289,4 +329,5 @@ if __name__ == "__main__":
     if arguments.command == "plain":
         plain(arguments.text, arguments.words, arguments.out)
     else:
-        {"train": train, "prepare": prepare, "keys": keys_compared}[arguments.command](arguments.data, arguments.out)
+        run = {"train": train, "prepare": prepare, "keys": keys_compared, "case": case_alone}[arguments.command]
+        run(arguments.data, arguments.out)

@@ -562,7 +562,6 @@ TRAINED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     **dict.fromkeys(("tta", "bilm", "unilm", "unilm-bw", "lstm", "lstm-bw"), (TEXT, ())),
     "tta-pairs": (PAIRS, ()),
     "bilm-pairs": (PAIRS, ()),
-    "unified": (PAIRS, ("bi", "l2r", "r2l", "seq2seq", "channel")),
 }
 """Options of a training, and the readings of its network."""
 

@@ -58,7 +58,6 @@ WITH_TORCH = (
     "large/seq2seq.py",
     "large/speech.py",
     "mt/comet.py",
-    "mt/unified.py",
     "research",
 )
 
@@ -200,7 +199,7 @@ TOLD = {
     r"[-_]\w": "rescore.formats.text",  # how an id looks
     r"\s+-->\s+": "rescore.asr.formats.contents",  # a subtitle
     r"(\S+)\s+(\S+)\s+(\S+)\s+(\d": "rescore.formats.references",  # a segment of an STM
-    r"S+\s+\d+(?:": "rescore.asr.formats.contents",  # a word of a CTM
+    r"\*\s+<alt": "rescore.asr.formats.contents",  # a word of a CTM
 }
 """Marks in the texts of a module that tells a format, alternatives or ids, and the only module that may."""
 

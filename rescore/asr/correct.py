@@ -123,7 +123,7 @@ class Trees:
         """(spans, features) -> (spans,) log-odds."""
         total = np.full(len(table), self.baseline)
         rows = np.arange(len(table))
-        for tree in self.trees:
+        for tree in self.trees if len(table) else ():
             nodes = np.array(tree)
             place = np.zeros(len(table), dtype=np.int64)
             while (inner := nodes[place, 2] > 0).any():
@@ -140,7 +140,7 @@ class Finder:
         self._terms, self._channel = terms, channel
         self.index = TermIndex(terms)
         self.rarity = cache(lambda key: -lexicon.log_prob(key))
-        self._known = lexicon.__contains__
+        self.known = lexicon.__contains__
         self._costs: dict[tuple[int, str], float] = {}
 
     def share(self, span: Span) -> float:
@@ -247,7 +247,7 @@ class Finder:
                 same - share,
                 np.mean([text[:1].isupper() for text in letters[span.first : span.last]]) if mixed else -1.0,
                 span.possessive,
-                sum(not self._known(key) for key in keys) / len(keys),
+                sum(not self.known(key) for key in keys) / len(keys),
                 math.log1p(recording.terms[span.term]),
                 math.log1p(max(0, recording.words[rarest] - keys.count(rarest))),
                 math.log1p(max(0, recording.near[span.term] - (share <= NEAR))),
@@ -323,6 +323,8 @@ class Corrected(NamedTuple):
 
 ORDERED = 50.0
 """Log-odds of a correction that the list orders (`heard => term`)."""
+OF_CASE = 2.0
+"""Log-odds of a correction of case alone: 90 % of them are right (docs/results/terms.md)."""
 
 
 def log_odds(probability: float) -> float:
@@ -335,11 +337,13 @@ def log_odds(probability: float) -> float:
 class Corrector:
     """Corrects texts to the terms of a list."""
 
-    def __init__(self, words: WordList | Sequence[str], threshold: float | None = None) -> None:
+    def __init__(self, words: WordList | Sequence[str], threshold: float | None = None, *, case: bool = False) -> None:
         """
         Args:
             words: the list, or its lines.
             threshold: least probability of a correction; None for the recommended one.
+            case: whether terms that differ from the list in case alone are corrected. A list all in capitals does not
+                tell the case.
 
         Raises:
             UserError: a line of the list is not valid.
@@ -354,6 +358,7 @@ class Corrector:
         self._trees = Trees.load(folder / "terms.json")
         self.threshold = log_odds(self._trees.threshold if threshold is None else threshold)
         self._listed_in_capitals = all(term.text == term.text.upper() for term in self._terms)
+        self._case = case and not self._listed_in_capitals
 
     def __call__(self, texts: Sequence[Text]) -> list[list[Change]]:
         """The corrections of each text, in order."""
@@ -391,7 +396,19 @@ class Corrector:
             candidates = [
                 Candidate(span.first, span.last, self._change(text, heard, span, next(scores))) for span in heard.spans
             ]
+            candidates += self.recased(text, heard) if self._case else ()
             yield [candidate for candidate in candidates if candidate.change.meant != candidate.change.heard]
+
+    def recased(self, text: Text, heard: Heard) -> Iterator[Candidate]:
+        """The terms that a text has, in the case of the list. A term in lower case may begin a sentence, and a word of
+        the lexicon may be an ordinary word."""
+        for first, last, number in heard.present:
+            if last == first + 1 and self.finder.known(heard.words[first].key):
+                continue
+            start, end = heard.words[first].start, heard.words[last - 1].end
+            written, term = text.text[start:end], self._cased(self._terms[number].text, heard)
+            if term != term.lower() and written.casefold() == term.casefold():
+                yield Candidate(first, last, Change(text.id, start, end, written, term, OF_CASE))
 
     def _change(self, text: Text, heard: Heard, span: Span, score: float) -> Change:
         start, end = heard.words[span.first].start, heard.words[span.last - 1].end
@@ -457,13 +474,20 @@ def choose(candidates: Sequence[Candidate], threshold: float) -> list[Change]:
     return changes[::-1]
 
 
-def correct(texts: Iterable[str], words: str | Path | Sequence[str], threshold: float | None = None) -> list[Corrected]:
+def correct(
+    texts: Iterable[str],
+    words: str | Path | Sequence[str],
+    threshold: float | None = None,
+    *,
+    case: bool = True,
+) -> list[Corrected]:
     """Texts of one recording, in which words that sound like listed terms are corrected, each with its changes.
 
     Args:
         texts: in order; whether a term occurs elsewhere in the texts counts.
         words: a file of terms, as `--words` of `rescore correct`, or its lines.
         threshold: least probability of a correction; None for the recommended one.
+        case: whether terms that differ from the list in case alone are corrected.
 
     Raises:
         UserError: the list of terms is absent, empty or damaged.
@@ -474,4 +498,6 @@ def correct(texts: Iterable[str], words: str | Path | Sequence[str], threshold: 
         ('ask Goldman Sachs', 'gold man sacks')
     """
     listed = WordList.load(Path(words)) if isinstance(words, (str, Path)) else words
-    return Corrector(listed, threshold).texts([Text(str(number), "", text) for number, text in enumerate(texts, 1)])
+    return Corrector(listed, threshold, case=case).texts(
+        [Text(str(number), "", text) for number, text in enumerate(texts, 1)]
+    )

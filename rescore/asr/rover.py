@@ -25,7 +25,6 @@ from rescore.nbest import NbestList
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.integer]
 CELLS = 1 << 21
 """Slots times words of the lists that are aligned together: bounds memory."""
 TOGETHER = 512
@@ -55,7 +54,7 @@ class Ballots:
         """`tokens`: for each list, the words of each hypothesis."""
         self.tokens = tokens
         self._batches = list(_batches(tokens))
-        self._texts: dict[tuple[int, bytes], str] = {}  # of each list and outcome of a vote that was seen before
+        self._texts: dict[tuple[int, int | bytes], str] = {}  # of each list and winner, or outcome of a vote
         self._held: list[
             tuple[npt.NDArray[np.intp], Numbers, Numbers]
         ] = []  # of each batch, the order and the network of `hold`
@@ -80,9 +79,11 @@ class Ballots:
             most = shares.max(axis=1)
             decided = most * np.minimum(factors, 1.0) > (1.0 - most) * np.maximum(factors, 1.0) + CERTAIN
             for row in np.flatnonzero(decided).tolist():
-                hypothesis = int(shares[row].argmax())
-                size = batch.lengths[row, hypothesis]
-                winners[batch.places[row]] = self._text(batch.places[row], np.full(size, hypothesis), np.arange(size))
+                place, hypothesis = batch.places[row], int(shares[row].argmax())
+                key = place, hypothesis
+                if key not in self._texts:
+                    self._texts[key] = rewritten(self.tokens[place][hypothesis])
+                winners[place] = self._texts[key]
             left = np.flatnonzero(~decided)
             if not len(left):
                 continue
@@ -96,18 +97,15 @@ class Ballots:
                 ordered = shares[rows, order], batch.words[rows, order], batch.lengths[rows, order]
                 spoken, numbers, totals = _networks(*ordered)
             ranks, words = elected(spoken, numbers, totals, factors[left])
-            for row, place in enumerate(batch.places[row] for row in left.tolist()):
-                kept = ranks[row] >= 0
-                winners[place] = self._text(place, order[row][ranks[row, kept]], words[row, kept])
+            hypotheses = np.where(ranks < 0, -1, np.take_along_axis(order, np.maximum(ranks, 0), axis=1))
+            for row, outcome in zip(left.tolist(), np.stack([hypotheses, words], axis=1), strict=True):
+                place = batch.places[row]
+                key = place, outcome.tobytes()
+                if key not in self._texts:
+                    own, pairs = self.tokens[place], outcome.T.tolist()
+                    self._texts[key] = rewritten([own[one][word] for one, word in pairs if one >= 0])
+                winners[place] = self._texts[key]
         return winners
-
-    def _text(self, place: int, hypotheses: Places, words: Places) -> str:
-        """The text of a list's words, each given by its hypothesis and its place there."""
-        key = place, np.stack([hypotheses, words]).tobytes()
-        if key not in self._texts:
-            own, pairs = self.tokens[place], zip(hypotheses.tolist(), words.tolist(), strict=True)
-            self._texts[key] = rewritten([own[hypothesis][word] for hypothesis, word in pairs])
-        return self._texts[key]
 
 
 def _batches(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[Batch]:

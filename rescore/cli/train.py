@@ -70,7 +70,6 @@ def command(kind: TrainedKind, options: TrainingOptions) -> None:
     \b
     rescore train --lm tta --help-all
     rescore train --lm tta --text corpus.txt.xz --out lm --minutes 120
-    rescore train --lm unified --text a.en --pairs train.de train.en --out lm
     rescore train --lm tta --pairs train.de train.en --out lm
     rescore train --lm lexical --pairs train.de train.en --out lm
     rescore train --lm ngram -o 5 --prune 0,0,1 --text corpus.txt.xz --out lm

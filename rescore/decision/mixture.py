@@ -60,6 +60,15 @@ def named(mixture: Mixture) -> str:
     return what if mixture.no_word == 1 else f"{what}; no word {mixture.no_word:g}"
 
 
+def system_texts(lists: Sequence[NbestList], system: str) -> list[str]:
+    """The best text of one system in each list; no text where it has none."""
+    texts = []
+    for nbest in lists:
+        own = [one for one in nbest.hypotheses if system in one.scores and one.origin in RECOGNISED]
+        texts.append(max(own, key=lambda one: one.scores[system]).text if own else "")
+    return texts
+
+
 def system_posteriors(nbest: NbestList, systems: Sequence[str], scales: Mapping[str, float]) -> Floats:
     """(hypotheses, systems) the posterior of each text; 0 where a system did not write it.
 

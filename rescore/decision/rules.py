@@ -218,18 +218,25 @@ class Decider:
         self._no_word = np.array([each.mixture.no_word if each.mixture else 1.0 for each in every])
         self.prepared = self.rule.prepare(self.lists, metric)
 
-    def texts(
-        self, scale: float | None, scores: Sequence[Floats] | None = None, mixture: Mixture | None = None
-    ) -> list[str]:
-        """The text that is chosen for each list; `scores` (hypotheses,) of a mixture replace the combined scores.
+    def preferences(self, scale: float | None, scores: Sequence[Floats] | None = None) -> Sequence[Floats]:
+        """Of each list the posteriors or scores (hypotheses,) by which the rule decides; `scores` of a mixture replace
+        the combined scores.
 
         Raises:
             UserError: the rule needs a scale, and it is None.
         """
-        preferences = self.scores if scores is None else scores
-        no_word = np.full(len(self.lists), mixture.no_word) if mixture else self._no_word
-        if self.rule.needs_scale:
-            if scale is None:
-                raise UserError(f"{self._name} needs the scale of posteriors; give --scale, or tune it on dev lists")
-            preferences = [posteriors(one, scale) for one in preferences]
-        return self.rule.choose_all(self.lists, preferences, self.prepared, no_word)
+        scores = self.scores if scores is None else scores
+        if not self.rule.needs_scale:
+            return scores
+        if scale is None:
+            raise UserError(f"{self._name} needs the scale of posteriors; give --scale, or tune it on dev lists")
+        return [posteriors(one, scale) for one in scores]
+
+    def chosen(self, preferences: Sequence[Floats], no_word: float | None = None) -> list[str]:
+        """The text that is chosen for each list; `no_word` replaces the number of the lists' mixtures."""
+        factors = self._no_word if no_word is None else np.full(len(self.lists), no_word)
+        return self.rule.choose_all(self.lists, preferences, self.prepared, factors)
+
+    def texts(self, scale: float | None) -> list[str]:
+        """The text that is chosen for each list; raises as `preferences`."""
+        return self.chosen(self.preferences(scale))

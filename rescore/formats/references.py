@@ -16,7 +16,6 @@ from rescore.errors import UserError, counted
 from rescore.formats.records import records_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
-    MARKED_ID,
     add_once,
     are_numbers,
     begin_with_ids,
@@ -259,7 +258,8 @@ _ALTERNATIVES = re.compile(r"(?<![^\s{/])\{\s*([^{}\s][^{}]*)\}")
 def readings(text: str, place: str) -> tuple[str, ...]:
     """All texts that a text of sclite such as `the { cat / cats } sat {@/down}` stands for; @ is no word.
 
-    Brackets that are not closed are words.
+    Brackets that are not closed are words. The texts with the fewest @ come first, since sclite prefers them to others
+    that are as close.
 
     Example:
         >>> readings("a { b /@ } c", "ref.trn")
@@ -271,7 +271,8 @@ def readings(text: str, place: str) -> tuple[str, ...]:
         texts = list(dict.fromkeys(reading for part in parts for reading in _without_one_bracket(*part)))
         if len(texts) > MOST_READINGS:
             raise UserError(f"{place}: its alternatives make more than {MOST_READINGS:,} readings; leave some out")
-    return tuple(texts)
+    words = sorted((text.split() for text in texts), key=lambda words: words.count("@"))
+    return tuple(dict.fromkeys(" ".join(word for word in each if word != "@") for each in words))
 
 
 def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str]:
@@ -280,8 +281,19 @@ def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str
         yield text
         return
     for alternative in match[1].split("/"):
-        words = [word for word in alternative.split() if word != "@"]
-        yield " ".join([*text[: match.start()].split(), *words, *text[match.end() :].split()])
+        yield " ".join([*text[: match.start()].split(), *alternative.split(), *text[match.end() :].split()])
+
+
+def cheapest(text: str, references: Sequence[str], place: str) -> str:
+    """The reading of an output that sclite aligns with a reference at the least cost; the first of equals."""
+    if len(choices := readings(text, place)) == 1:
+        return choices[0]
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cdist
+
+    words, expected = ([each.lower().split() for each in texts] for texts in (choices, references))
+    costs = cdist(expected, words, scorer=Levenshtein.distance, scorer_kwargs={"weights": (3, 3, 4)})
+    return choices[int(costs.argmin()) % len(choices)]
 
 
 class _Text:
@@ -306,7 +318,11 @@ def read_best(source: Source, files: Sequence[TextFile], allow_missing: bool = F
     hypotheses = _with_ids(output, files[0]) or output.numbered_texts()
     _check_left_out(files, list(hypotheses), f"text in {output.path}", "an output", allow_missing)
     texts = read_references(files, list(hypotheses))
-    return [replace(nbest, references=texts[nbest.id]) for nbest in best_lists(hypotheses)]
+    lists = [replace(nbest, references=texts[nbest.id]) for nbest in best_lists(hypotheses)]
+    for nbest in lists if output.by_id is not None else ():
+        text = cheapest(nbest.hypotheses[0].text, nbest.references, f"{output.path}: utterance {nbest.id}")
+        nbest.hypotheses = [replace(nbest.hypotheses[0], text=text)]
+    return lists
 
 
 def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
@@ -328,8 +344,7 @@ def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ..
         return output.kaldi_texts()
     shared = names.intersection(references.first)
     if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
-        words = {word for file in (output, references) for line in file.lines for word in split_id(line)[1].split()}
-        if begin_with_ids(output.lines, MARKED_ID) and not names & words:
+        if begin_with_ids(output.lines, references.lines):
             return output.kaldi_texts()
         raise UserError(
             f"{output.path}: its lines and those of {references.path} begin with the same words ({output.first[0]}), "

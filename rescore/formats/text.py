@@ -150,14 +150,16 @@ def are_numbers(ids: Sequence[str]) -> bool:
     return list(ids) == [str(number) for number in range(int(ids[0]), int(ids[0]) + len(ids))]
 
 
-MARKED_ID = r"[\w.][-_]\w|\d"
-"""What an id has and most words lack: a hyphen or underscore between letters, or a digit."""
+def begin_with_ids(lines: Sequence[str], beside: Sequence[str] = ()) -> bool:
+    """Whether all lines begin with different words that look like ids: each has a digit.
 
-
-def begin_with_ids(lines: Sequence[str], mark: str = "[0-9]") -> bool:
-    """Whether all lines begin with different words that look like ids: each has a mark, a digit if nothing else."""
-    first = first_words(lines)
-    return len(set(first)) == len(first) > 0 and all(re.search(mark, word) for word in first)
+    Args:
+        beside: another text whose lines begin with the same words. A hyphen or underscore between letters is then as
+            good as a digit, and no id is a further word of these texts.
+    """
+    first, mark = first_words(lines), r"[\w.][-_]\w|\d" if beside else "[0-9]"
+    words = {word for line in (*lines, *beside) for word in split_id(line)[1].split()} if beside else ()
+    return len(set(first)) == len(first) > 0 and all(re.search(mark, word) and word not in words for word in first)
 
 
 def split_trn(line: str) -> tuple[str, str] | None:

@@ -82,12 +82,7 @@ class PrefixTree:
         read     {0: 0, 1: 1}       sequence  [BOS] a      visible  [[1, 0], [1, 1]]
     """
 
-    def __init__(self, stem: int = 0) -> None:
-        """
-        Args:
-            stem: number of leading tokens, equal in all sequences, that see each other from both sides.
-        """
-        self.stem = stem
+    def __init__(self) -> None:
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.depths: list[int] = []
@@ -125,14 +120,12 @@ class PrefixTree:
         self.scored.append((path, nodes[path.scored]))
 
     def visible(self, size: int) -> npt.NDArray[np.bool_]:
-        """(size, size), True where a node that is read sees itself, an ancestor or the stem."""
+        """(size, size), True where a node that is read sees itself or an ancestor."""
         seen = np.zeros((size, size), dtype=np.bool_)
         for node, rank in self.read.items():
             if node:
                 seen[rank] = seen[self.read[self.parents[node]]]
             seen[rank, rank] = True
-            if rank < self.stem:
-                seen[rank, : self.stem] = True
         return seen
 
 
@@ -146,11 +139,11 @@ def prefix_trees(paths: Sequence[Window], share: bool, largest: int, past: int =
     for path in paths:
         shared = tree.shared(path)
         more = len(path.tokens) - shared
-        fits = share and tree.stem == path.stem <= shared and tree.size + more <= largest
+        fits = share and tree.size + more <= largest
         if not (fits and (past + shared) * ATTENTION_COST > tree.size * more):
             if tree.scored:
                 yield tree
-            tree = PrefixTree(path.stem)
+            tree = PrefixTree()
         tree.add(path)
     if tree.scored:
         yield tree

@@ -94,8 +94,6 @@ class Window(NamedTuple):
     sentence: int
     first: int
     """The first scored token, counted in the sentence."""
-    stem: int = 0
-    """Leading tokens that see each other from both sides, in a causal network."""
 
 
 class Span(NamedTuple):

@@ -8,16 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import IO
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 
+from rescore.decision.mixture import system_texts
 from rescore.decision.rules import candidates
 from rescore.metrics import Metric, Normaliser, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import Choice, paired_interval
-from rescore.nbest import FIRST_PASS, NbestList, content_hash, first_pass_indices, ranking
+from rescore.nbest import FIRST_PASS, NbestList, content_hash, first_pass_indices, ranking, systems_of
 from rescore.reports.figures import SIGNIFICANT, Figures, sign
 from rescore.reports.markup import as_json
-from rescore.styles import p_phrase
+from rescore.styles import p_phrase, text
 from rescore.tuning.weights import FORCED, Weights
 
 PAIRS = 20
@@ -94,6 +96,21 @@ class Outlook:
         return "unclear" if len(signs) > 1 else "yes" if signs == {True} else "no"
 
 
+@dataclass(frozen=True, slots=True)
+class System:
+    """One of the systems that wrote the lists together, beside the reranked output."""
+
+    name: str
+    value: float
+    """The metric of the system alone."""
+    corrected: int
+    """Words of the references that are wrong in the system's text and right in the reranked output."""
+    broken: int
+    """The reverse."""
+    agreement: list[float]
+    """With each system, in percent: 100 less the edit distance over the words of the longer text of each list."""
+
+
 @dataclass(slots=True)
 class Analysis:
     """All of it. Values are percentages; word pairs are for WER only."""
@@ -106,6 +123,8 @@ class Analysis:
     """Whether it is worth it."""
     corrected: list[Confusion] = field(default_factory=list)
     broken: list[Confusion] = field(default_factory=list)
+    systems: list[System] = field(default_factory=list)
+    """Of lists that several systems wrote."""
 
 
 def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Analysis:
@@ -121,10 +140,30 @@ def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Ana
         outlook(metric, lists, weights),
     )
     if metric.words is not None and metric.unit == "word":
-        before, after = [output.text for output in first], [output.text for output in reranked]
-        result.corrected = _pairs_of(metric.words, lists, wrong=before, right=after)
-        result.broken = _pairs_of(metric.words, lists, wrong=after, right=before)
+        before = [output.text for output in first]
+        result.corrected = _most(_confused(metric.words, lists, wrong=before, right=texts))
+        result.broken = _most(_confused(metric.words, lists, wrong=texts, right=before))
+        result.systems = _systems(metric, metric.words, figures, texts)
     return result
+
+
+def _systems(metric: Metric, normaliser: Normaliser, figures: Figures, chosen: Sequence[str]) -> list[System]:
+    """What the texts that are chosen correct and break of each system."""
+    lists, rows = figures.lists, []
+    texts = {name: system_texts(lists, name) for name in systems_of(lists[0].provenance)}
+    words = {name: [normaliser(text) for text in own] for name, own in texts.items()}
+    for name, own in texts.items():
+        corrected = _confused(normaliser, lists, wrong=own, right=chosen).total()
+        broken = _confused(normaliser, lists, wrong=chosen, right=own).total()
+        agreement = [_agreement(words[name], words[other]) for other in texts]
+        rows.append(System(name, figures.value(figures.of(own)), corrected, broken, agreement))
+    return rows
+
+
+def _agreement(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> float:
+    pairs = list(zip(ours, theirs, strict=True))
+    errors = sum(Levenshtein.distance(*pair) for pair in pairs)
+    return 100 - 100 * errors / max(1, sum(max(map(len, pair)) for pair in pairs))
 
 
 def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Outlook:
@@ -191,10 +230,10 @@ def _moves(metric: Metric, first: Choice, reranked: Choice) -> Changes:
     return Changes(len(changes), changes.count(1), changes.count(-1), changes.count(0))
 
 
-def _pairs_of(
+def _confused(
     normaliser: Normaliser, lists: Sequence[NbestList], wrong: Sequence[str], right: Sequence[str]
-) -> list[Confusion]:
-    """The most frequent errors of an output at words that the other output has right."""
+) -> Counter[tuple[str, str]]:
+    """The errors of an output at words that the other output has right."""
     counts: Counter[tuple[str, str]] = Counter()
     for nbest, *outputs in zip(lists, wrong, right, strict=True):
         if outputs[0] == outputs[1]:
@@ -208,6 +247,10 @@ def _pairs_of(
         for (word, in_wrong), (_, in_right) in zip(bad, good, strict=True):
             if word is not None and in_wrong != word == in_right:
                 counts[word, in_wrong or ""] += 1
+    return counts
+
+
+def _most(counts: Counter[tuple[str, str]]) -> list[Confusion]:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]]
 
@@ -231,6 +274,16 @@ def render(analysis: Analysis) -> str:
     ]
     if corrected or broken:
         lines += [f"corrected: {', '.join(corrected[:8])}", f"broken: {', '.join(broken[:8])}", ""]
+    if systems := analysis.systems:
+        places = [str(place) for place in range(1, len(systems) + 1)]
+        rows = [["", analysis.metric, "corrected", "broken", *places]]
+        for place, one in zip(places, systems, strict=True):
+            agreement = (f"{share:.1f}" for share in one.agreement)
+            rows.append(
+                [f"{place} {one.name}", f"{one.value:.2f}", f"{one.corrected:,}", f"{one.broken:,}", *agreement]
+            )
+        rows.append(["reranked", f"{analysis.outlook.reranked:.2f}", *[""] * (len(systems) + 2)])
+        lines += [text(rows), "in words, and the agreement with system 1, 2, ... in percent of words", ""]
     lines += ["Is it worth it?", *(f"{name:<14}{line}" for name, line in _rows(analysis.outlook))]
     return "\n".join([*lines, "", analysis.signature])
 

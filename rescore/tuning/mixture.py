@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from rescore.decision import Decision
-from rescore.decision.mixture import Floats, Mixture, mixed, system_posteriors
-from rescore.decision.rules import Decider, posteriors
+from rescore.decision.mixture import Floats, Mixture, applied, mixed, system_posteriors, system_texts
+from rescore.decision.rules import Decider
 from rescore.metrics.base import Counts, Metric, text_statistics
-from rescore.nbest import FIRST_PASS, NbestList, systems_of
+from rescore.metrics.significance import in_order
+from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
 from rescore.styles import text
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import gain_interval
+from rescore.tuning.weights import TuningOptions, Weights
 
 log = logging.getLogger(__name__)
 
@@ -27,71 +30,92 @@ LEAST_RATE = 0.1
 """In percent: a system without an error does not decide alone."""
 
 
-def tune_mixture(
-    metric: Metric, lists: Sequence[NbestList], decide: Decision, bagging: bool = True, level: int = logging.INFO
-) -> Mixture:
-    """The votes with which a decision is best; the best single system where votes are not clearly better.
+Fitted = Callable[[Sequence[NbestList], TuningOptions], tuple[Weights, Counts]]
+"""Tunes the weights of columns; returns them, and the statistics (lists, k) of the texts that they choose."""
+
+
+def tune_with_votes(
+    metric: Metric, lists: Sequence[NbestList], options: TuningOptions, fitted: Fitted, has_columns: bool, level: int
+) -> Weights:
+    """The votes of systems, and the weights of columns beside the first pass that these votes make.
+
+    Columns are tuned beside the votes and beside the best single system. This system decides unless the texts by votes
+    are better by more than one standard error: votes of smaller gains are as often worse on other lists.
+
+    Args:
+        has_columns: whether `fitted` tunes anything beside the first pass. level: of the message about the systems.
+    """
+    lists, decide = in_order(lists, lists), options.decide
+    voting, best = tune_mixture(metric, lists, decide, level)
+    alone = Mixture({name: float(name == best) for name in voting.votes}, voting.scales)
+    if decide.needs_scale and not has_columns:
+        decide = Decision(decide.name, 1.0)  # the scale that the votes were tuned with
+    (by_votes, ours), (by_one, theirs) = (
+        fitted([_possible(applied(mixture, nbest)) for nbest in lists], replace(options, decide=decide))
+        for mixture in (voting, alone)
+    )
+    low, high = gain_interval(metric, ours, theirs)
+    clear = low + (high - low) / 4 if options.bagging else low + high  # the gain less one standard error, or the gain
+    if clear <= 0:
+        log.warning(
+            "the vote has no clear gain over the best system on these %s lists (%.2f, %s alone %.2f): %s decides",
+            *(f"{len(lists):,}", by_votes.value, best, by_one.value, best),
+        )
+    weights, mixture = (by_votes, voting) if clear > 0 else (by_one, alone)
+    return replace(weights, mixture=mixture, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
+
+
+def _possible(nbest: NbestList) -> NbestList:
+    """The list without the hypotheses that no system with votes wrote."""
+    return replace(nbest, hypotheses=[one for one in nbest.hypotheses if one.scores[FIRST_PASS] > -math.inf])
+
+
+def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, level: int) -> tuple[Mixture, str]:
+    """The votes with which a decision is best, and the best single system.
 
     Two numbers are tuned for all systems together, so that few lists are enough: the power of the error rates, and what
     no word counts for.
 
     Args:
-        decide: its scale is 1 where it has none. bagging: whether the gain over the best system must be above one
-            standard error: votes of smaller gains are as often worse on other lists. level: of the table of systems.
+        decide: its scale is 1 where it has none. level: of the table of systems.
     """
     systems = systems_of(lists[0].provenance)
     scales = _scales(metric, lists, systems)
     decider = Decider(decide.name, metric, lists, {FIRST_PASS: 1.0})
     shares = [system_posteriors(nbest, systems, scales) for nbest in decider.lists]
-    alone = [_alone(metric, decider.lists, shares, place) for place in range(len(systems))]
+    alone = [text_statistics(metric, lists, system_texts(decider.lists, name)) for name in systems]
     rates = np.array([_rate(metric, counts[np.array([each[:, place].any() for each in shares])])
                       for place, counts in enumerate(alone)])  # fmt: skip
     whole = [_rate(metric, counts) for counts in alone]
 
-    def chosen(mixture: Mixture) -> Counts:
-        votes = np.array(list(mixture.votes.values()))
-        texts = decider.texts(decide.scale or 1.0, [mixed(each, votes) for each in shares], mixture)
-        return text_statistics(metric, lists, texts)
+    def preferences(votes: Iterable[float], scale: float = decide.scale or 1.0) -> Sequence[Floats]:
+        every = np.array(list(votes))
+        return decider.preferences(scale, [mixed(each, every) for each in shares])
 
-    middle = np.sqrt(rates.min() / rates)
-    decider.rule.hold(decider.prepared, [posteriors(mixed(each, middle), 1.0) for each in shares])
-    equal = Mixture(dict.fromkeys(systems, 1.0), scales)
-    mixture, counts = equal, chosen(equal)
-    before = _rate(metric, counts)
+    def rate(preferred: Sequence[Floats], no_word: float) -> float:
+        return _rate(metric, text_statistics(metric, lists, decider.chosen(preferred, no_word)))
+
+    decider.rule.hold(decider.prepared, preferences(np.sqrt(rates.min() / rates), 1.0))
+    tried: list[tuple[float, Mixture]] = []
     for power in POWERS:
         votes = dict(zip(systems, ((rates.min() / rates) ** power).tolist(), strict=True))
+        preferred = preferences(votes.values())
         for no_word in NO_WORD if decider.rule.counts_no_word else (1.0,):
-            trial = Mixture(votes, scales, no_word)
-            if _rate(metric, these := chosen(trial)) < _rate(metric, counts):
-                mixture, counts = trial, these
-    reached, best = _rate(metric, counts), int(np.argmin(whole))
+            tried.append((rate(preferred, no_word), Mixture(votes, scales, no_word)))
+    reached, mixture = min(tried, key=lambda each: each[0])  # the first of equals: the first of all has equal votes
+    best = systems[int(np.argmin(whole))]
     if log.isEnabledFor(level):
         top = 100.0 if metric.higher_is_better else 0.0
-        rates_of = [(name, alone_rate, _rate(metric, chosen(replace(mixture, votes=mixture.votes | {name: 0.0}))))
+        rates_of = [(name, alone_rate, rate(preferences((mixture.votes | {name: 0.0}).values()), mixture.no_word))
                     for name, alone_rate in zip(systems, whole, strict=True) if len(systems) > 1]  # fmt: skip
         shown = [[name, *(f"{abs(top - each):.2f}" for each in pair), f"{mixture.votes[name]:.2g}"]
                  for name, *pair in rates_of]  # fmt: skip
         table = text([["", f"{metric.name} alone", "without it", "votes"], *shown])
-        total = (abs(top - each) for each in (before, reached))
+        total = (abs(top - each) for each in (tried[0][0], reached))
         log.log(
             level, "what each system is worth:\n%s\nequal votes: %s %.2f; tuned votes: %.2f", table, metric.name, *total
         )
-    low, high = gain_interval(metric, counts, alone[best])
-    clear = low + (high - low) / 4 if bagging else low + high  # the gain less one standard error, or the gain
-    if clear > 0 or len(systems) == 1:
-        return mixture
-    log.warning(
-        "the vote has no clear gain over the best system on these %s lists (%.2f, %s alone %.2f): %s decides",
-        *(f"{len(lists):,}", reached, systems[best], whole[best], systems[best]),
-    )
-    return Mixture({name: float(name == systems[best]) for name in systems}, scales)
-
-
-def _alone(metric: Metric, lists: Sequence[NbestList], shares: Sequence[Floats], place: int) -> Counts:
-    """(lists, k) the statistics of the best texts of one system; of no text where it has none."""
-    best = [int(each[:, place].argmax()) if each[:, place].any() else None for each in shares]
-    texts = ["" if one is None else nbest.hypotheses[one].text for nbest, one in zip(lists, best, strict=True)]
-    return text_statistics(metric, lists, texts)
+    return mixture, best
 
 
 def _rate(metric: Metric, counts: Counts) -> float:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rescore.decision import Decision
-from rescore.decision.mixture import applied
 from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, text_statistics
@@ -55,7 +54,14 @@ def tune(
     """
     options = options or TuningOptions()
     if systems_of(lists[0].provenance):
-        return _with_votes(metric, lists, columns, source, options)
+        from rescore.tuning.mixture import tune_with_votes  # here: most lists are of one system
+
+        def fitted(voted: Sequence[NbestList], decided: TuningOptions) -> tuple[Weights, Counts]:
+            tuner = Tuner(metric, voted, columns, source, decided)
+            return tuner.tune(), tuner.chosen
+
+        has_columns, level = bool(columns or options.bonuses or options.boost), logging.INFO - 10 * (source == HELD_OUT)
+        return tune_with_votes(metric, lists, options, fitted, has_columns, level)
     weights = Tuner(metric, lists, columns, source, options).tune()
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
@@ -63,22 +69,6 @@ def tune(
             f"{len(lists):,}",
         )
     return weights
-
-
-def _with_votes(
-    metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
-) -> Weights:
-    """The votes of systems, and the weights of columns beside the first pass that these votes make; as `tune`."""
-    from rescore.tuning.mixture import tune_mixture  # here: most lists are of one system
-
-    lists = in_order(lists, lists)
-    level = logging.DEBUG if source == HELD_OUT else logging.INFO
-    mixture, decide = tune_mixture(metric, lists, options.decide, options.bagging, level), options.decide
-    if decide.needs_scale and not (columns or options.bonuses or options.boost):
-        decide = Decision(decide.name, 1.0)  # the scale that the votes were tuned with
-    voted = [applied(mixture, nbest) for nbest in lists]
-    weights = Tuner(metric, voted, columns, source, replace(options, decide=decide)).tune()
-    return replace(weights, mixture=mixture, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +123,7 @@ class Tuner:
             unproven=fit.unproven,
             decision=fit.decision,
         )
-        chosen = fit.chosen if self._own_scale else self._texts(weights.decision, weights.of)
+        chosen = self.chosen = fit.chosen if self._own_scale else self._texts(weights.decision, weights.of)
         first_pass = self._value(self._texts(Decision(), {FIRST_PASS: 1.0}))
         about = TunedFor.by(self.metric, self._value(chosen), first_pass, len(self.lists))
         return replace(weights, tuned_for=replace(about, low=fit.low, high=fit.high))

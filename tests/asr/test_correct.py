@@ -68,7 +68,7 @@ def test_forms_are_found_by_their_words(line: str, text: str, expected: str) -> 
 
 def test_forms_come_before_shorter_terms_and_sounds() -> None:
     terms = ["new york => Nyc", "York", "New York Times"]
-    assert corrected("new york, the new york times, york", *terms) == "Nyc, the new york times, york"
+    assert corrected("new york, the new york times, york", *terms) == "Nyc, the New York Times, york"
     assert corrected("in new. york is", *terms) == "in new. york is"
     assert corrected("ask gold man sacks", "gold man => Goldman", "Goldman Sachs") == "ask Goldman sacks"
 
@@ -97,7 +97,26 @@ def test_work_is_linear_in_the_length_of_a_line(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_right_words_stay() -> None:
-    assert corrected("ask Goldman Sachs, goldman sachs", "Goldman Sachs") == "ask Goldman Sachs, goldman sachs"
+    assert corrected("ask Goldman Sachs, goldman sachs", "GOLDMAN SACHS") == "ask Goldman Sachs, goldman sachs"
+
+
+@pytest.mark.parametrize(
+    ("text", "listed", "expected"),
+    [
+        ("the teams met", "Teams", "the teams met"),  # an ordinary word
+        ("ask goldman sachs, Goldman sachs", "Goldman Sachs", "ask Goldman Sachs, Goldman Sachs"),
+        ("an iphone case", "iPhone", "an iPhone case"),
+        ("Kubectl gets pods", "kubectl", "Kubectl gets pods"),  # the list has no capitals: it may begin a sentence
+        ("ask goldman sachs now. Thanks.", "GOLDMAN SACHS", "ask goldman sachs now. Thanks."),  # no case in this list
+        ("ASK GOLDMAN SACHS", "Goldman Sachs", "ASK GOLDMAN SACHS"),
+        ("ask the bank of america", "OF AMERICA\nBank of America", "ask the Bank of America"),
+    ],
+)
+def test_case_alone(text: str, listed: str, expected: str) -> None:
+    terms = listed.split("\n")
+    assert rescore.correct([text], terms)[0].text == expected
+    assert rescore.correct([text], terms, case=False)[0].text == text
+    assert rescore.correct([text], terms, threshold=0.95)[0].text == text
 
 
 def test_case_of_text_and_list() -> None:

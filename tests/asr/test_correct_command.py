@@ -19,6 +19,14 @@ def test_the_format_stays(rescore: Run, tmp_path: Path) -> None:
     assert shown.stdout == done.stdout and shown.stderr == (tmp_path / "why.txt").read_text(encoding="utf-8")
 
 
+def test_case_alone_is_an_option(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "terms.txt").write_text("Goldman Sachs\n", encoding="utf-8")
+    (tmp_path / "talk.txt").write_text("ask goldman sachs\n", encoding="utf-8")
+    done = rescore("correct", "talk.txt", "--words", "terms.txt", "--explain", "-")
+    assert (done.stdout, done.stderr) == ("ask Goldman Sachs\n", "1\tgoldman sachs\tGoldman Sachs\t0.881\n")
+    assert rescore("correct", "talk.txt", "--words", "terms.txt", "--no-case").stdout == "ask goldman sachs\n"
+
+
 def test_eval_prints_the_terms(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "terms.txt").write_text("goldman sachs\n", encoding="utf-8")
     (tmp_path / "a.trn").write_text("ask gold man sacks (a-1)\nask goldman sachs (a-2)\n", encoding="utf-8")

@@ -75,6 +75,15 @@ def test_as_many_new_words_keep_their_times(tmp_path: Path) -> None:
     assert "a 1 0.50 0.50 Goald 0.7\na 1 1.00 0.40 Mann 0.7\na 1 1.40" in changed
 
 
+def test_each_alternative_of_a_ctm_is_corrected(tmp_path: Path) -> None:
+    mark = "a 1 * * <ALT"
+    ctm = f"{mark}_BEGIN>\na 1 0.50 0.50 gold\na 1 1.00 0.40 man\n{mark}>\na 1 0.50 0.90 goldman\n{mark}_END>\n"
+    source = document(tmp_path, ctm)
+    assert kind_of(source) == "ctm" and written(source, "ctm") == ctm
+    joined = ctm.replace("0.50 0.50 gold\na 1 1.00 0.40 man", "0.50 0.90 Goldman")
+    assert written(source, "ctm", "gold man", "Goldman") == joined
+
+
 def test_a_ctm_is_cut_at_silences_and_at_channels(tmp_path: Path) -> None:
     lines = "a 1 0.00 0.50 one\na 1 0.60 0.50 two\na 1 3.00 0.50 three\na 2 3.50 0.50 four\n"
     texts = [text.text for part in parts(document(tmp_path, lines), "ctm") if (text := part.text)]

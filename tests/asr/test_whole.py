@@ -154,6 +154,45 @@ def test_alternatives_of_long_recordings(seed: int, tmp_path: Path) -> None:
     assert wer(output, reference) == 0.0
 
 
+ALTERNATIVES = """talk 1 0.00 0.30 hello
+talk 1 * * <ALT_BEGIN>
+talk 1 0.40 0.10 @
+talk 1 * * <alt>
+talk 1 0.40 0.10 the
+talk 1 * * <ALT>
+talk 1 0.40 0.30 there
+talk 1 * * <ALT_END>
+talk 1 1.10 0.30 good
+talk 1 * * <ALT_BEGIN>
+talk 1 1.50 0.10 by
+talk 1 1.60 0.10 ye
+talk 1 * * <ALT>
+talk 1 1.50 0.30 bye
+talk 1 * * <ALT_END>
+"""
+
+
+def test_alternatives_of_a_ctm(rescore: Run, tmp_path: Path) -> None:
+    """The best alternative is measured; the first alternative is combined, with its times."""
+    output, reference = files(tmp_path, x__ctm=ALTERNATIVES, y__stm=STM)
+    assert wer(output, reference) == 0.0
+    recording = read_recordings(output)["talk"]
+    assert recording.words == ["hello", "good", "by", "ye"]
+    assert np.allclose(recording.times, [(0.0, 0.3), (1.1, 1.4), (1.5, 1.6), (1.6, 1.7)])
+    (tmp_path / "b.ctm").write_text(CTM)
+    (tmp_path / "talk.txt").write_text("hello the good bye\n")
+    assert wer(output, tmp_path / "b.ctm") == wer(tmp_path / "b.ctm", output) == 0.0
+    assert wer(output, tmp_path / "talk.txt") == wer(tmp_path / "talk.txt", output) == 0.0
+    done = rescore("combine", "x.ctm", "b.ctm", "-o", "both.jsonl")
+    assert done.returncode == 0 and "<ALT" not in (tmp_path / "both.jsonl").read_text(), done.stderr
+    output.write_text(ALTERNATIVES.removesuffix("talk 1 * * <ALT_END>\n"))
+    with pytest.raises(UserError, match=r"x\.ctm: <ALT_BEGIN> without <ALT_END>"):
+        read_recordings(output)
+    output.write_text(ALTERNATIVES.replace("* * <alt>", "* 0.1 <alt>"))
+    with pytest.raises(UserError, match=r"line 4: time is '\*'"):
+        read_recordings(output)
+
+
 def test_channels_that_a_single_system_has(tmp_path: Path) -> None:
     """A system that heard one channel is combined with the channel of a system that heard both."""
     both = "talk A 0.0 0.5 hello\ntalk A 0.5 0.5 there\ntalk B 1.0 0.5 hi\n"

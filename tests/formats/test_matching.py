@@ -120,12 +120,17 @@ def test_entities_of_references_as_of_hypotheses(rescore: Run, tmp_path: Path) -
         ("g ih} w/o {}", ["g ih} w/o {}"]),
         ("a { b / c", ["a { b / c"]),
         ("a } b {", ["a } b {"]),
-        ("a / b @", ["a / b @"]),
-        ("{ " * 30 + "} " * 30, [("{ " * 30 + "} " * 30)]),
+        ("a / b @", ["a / b"]),
+        ("{ " * 30 + "} " * 30, [" ".join("{" * 30 + "}" * 30)]),
     ],
 )  # fmt: skip
 def test_alternatives(text: str, expected: list[str]) -> None:
     assert sorted(readings(text, "ref")) == sorted(expected)
+
+
+def test_alternatives_with_words_come_first() -> None:
+    """Of equal costs, sclite prefers them."""
+    assert readings("x { @ / y z } { @ / b }", "ref") == ("x y z b", "x b", "x y z", "x")
 
 
 def test_too_many_alternatives() -> None:
@@ -145,6 +150,8 @@ def test_too_many_alternatives() -> None:
         pytest.param("a b (SPK-1)\nc (Spk-2)\n", "a b (spk-1)\nc (spk-2)\n", id="case does not count in ids"),
         pytest.param("a (u-a)\nb (u-A)\n", "b (u-A)\na (u-a)\n", id="ids that differ in case only stay different"),
         pytest.param("{uh/@} a (u-1)\nb (u-2)\n", "a (u-1)\nb (u-2)\n", id="an alternative at the beginning"),
+        pytest.param("a @ b (u-1)\n", "{ @ / uh } a { c / b @ } (u-1)\n", id="alternatives of the output"),
+        pytest.param("7 7 2 (u-1)\n", "7 7 2 (u-1)\n", id="digits are no scores of SRILM"),
     ],
 )
 def test_trn_as_sclite_reads_it(reference: str, output: str, rescore: Run, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_unknown_words_are_counted(arpa: Path, rescore: Run, tmp_path: Path) -> 
     hypotheses = {"hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -1, "text": "the old"}}
     lists = write_json(tmp_path / "l.json", {"u": {"ref": "the owl", **hypotheses}})
     done = rescore(lists, "--lm", f"ngram:{arpa}", "--weight", "0.3")
-    assert "ngram: 1 of 6 tokens are out of vocabulary" in done.stderr
+    assert "ngram: 1 of 6 tokens are unknown to the model" in done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,7 @@ def test_it_is_trained_resumed_and_scored_with(rescore: Run, tmp_path: Path, cap
 
 def test_it_is_in_the_help_and_in_errors(rescore: Run, tmp_path: Path) -> None:
     said = " ".join(rescore("train", "--help-all").stdout.split())
-    assert "unified, bag, ngram" in said or ("bag" in said and "--at-most" not in said)
+    assert "lstm-bw, bag, ngram" in said or ("bag" in said and "--at-most" not in said)
     own = " ".join(rescore("train", "--lm", "bag", "--help-all").stdout.split())
     assert "Bags of words: --at-most N Tokens that are predicted of each sentence. [default: 1000; x>=1]" in own
     assert "bag: bag of words" in " ".join(rescore("run", "--help-all").stdout.split())

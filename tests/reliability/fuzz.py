@@ -84,6 +84,7 @@ RESULTS = {
 }  # fmt: skip
 TIMED: dict[str, str] = {
     "a.ctm": "r 1 0.00 0.30 hello 0.9\nr 1 0.50 0.30 there\n",
+    "alternatives.ctm": "r 1 * * <ALT_BEGIN>\nr 1 0.5 0.3 b\nr 1 * * <ALT>\nr 1 0.5 0.3 @\nr 1 * * <ALT_END>\n",
     "a.stm": "r 1 s 0.0 1.5 <o> hello there\nr 1 s 1.5 2.5 b\n",
     "a.srt": "1\n00:00:00,500 --> 00:00:02,000\na <i>b</i>\n\n2\n00:00:02,000 --> 00:00:03,000\nc\n",
     "a.vtt": "WEBVTT\n\n00:00.500 --> 00:02.000\na b\n",
@@ -251,7 +252,7 @@ def cases() -> list[Case]:
         ("espnet2", espnet2),
         ("kaldi", of_text("u1 a b\nu2 c\n", lambda path: read_references(path, ["u1", "u2"]))),
         ("trn", of_text("a b (u1)\nc (u2)\n", lambda path: read_references(path, ["u1", "u2"]))),
-        ("output", of_text("a b (u1)\nc (u2)\n", lambda path: formats.read_output(str(path), str(path)))),
+        ("output", of_text("a { b / @ } (u1)\nc (u2)\n", lambda path: formats.read_output(str(path), str(path)))),
         ("weights", of_text(json.dumps(WEIGHTS), Weights.load)),
         ("weights values", of_json(WEIGHTS, Weights.load)),
         ("results", of_text(json.dumps(RESULTS), files.read)),

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rescore.asr.systems import combined
 from rescore.decision import Decision
 from rescore.metrics import list_statistics, oracle, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, ranking
-from rescore.reports.analysis import Changes, Confusion, Depth, analyse, by_depth, outlook
+from rescore.reports.analysis import Changes, Confusion, Depth, analyse, by_depth, outlook, render
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from tests.conftest import Run, write_json
 
@@ -63,6 +65,59 @@ def test_the_texts_of_the_decision_count() -> None:
 def test_other_metrics_have_no_words() -> None:
     found = analyse(Bleu("none"), LISTS, HALF)
     assert found.moves.moved == 3 and not found.corrected
+
+
+def distance(first: list[str], second: list[str]) -> int:
+    """The edit distance, by its definition."""
+    if not first or not second:
+        return len(first) + len(second)
+    changed = distance(first[:-1], second[:-1]) + (first[-1] != second[-1])
+    return min(changed, distance(first[:-1], second) + 1, distance(first, second[:-1]) + 1)
+
+
+def test_what_a_vote_corrects_and_breaks_of_each_system() -> None:
+    """Words of a reference differ, so a word is right where a text has it."""
+    draw = random.Random(5)
+    references = [[f"w{n}{place}" for place in range(draw.randrange(1, 6))] for n in range(30)]
+    spoken = {
+        name: [[word if draw.random() < 0.8 else f"{name}{word}" for word in text if draw.random() < 0.9]
+               for text in references]
+        for name in "abc"
+    }  # fmt: skip
+    lists = {
+        name: [NbestList(f"u{n}", [hypothesis(" ".join(text), 0, 0)], (" ".join(reference),))
+               for n, (text, reference) in enumerate(zip(texts, references, strict=True))]
+        for name, texts in spoken.items()
+    }  # fmt: skip
+    for some in lists.values():
+        for nbest in some:
+            nbest.hypotheses[0].scores.pop("lm")
+    voted = list(combined(lists))
+    weights = replace(FIRST_PASS_ALONE, decision=Decision("rover", 1.0))
+    chosen = [text.split() for text in weights.decision.texts(ErrorRate(), voted, weights.of)]
+    found = analyse(ErrorRate(), voted, weights)
+    assert [system.name for system in found.systems] == list("abc")
+    for system in found.systems:
+        own = spoken[system.name]
+        words = [(word, mine, theirs) for reference, mine, theirs in zip(references, own, chosen, strict=True)
+                 for word in reference]  # fmt: skip
+        assert system.corrected == sum(word not in mine and word in theirs for word, mine, theirs in words) > 0
+        assert system.broken == sum(word in mine and word not in theirs for word, mine, theirs in words) > 0
+        errors = [distance(reference, mine) for reference, mine in zip(references, own, strict=True)]
+        assert system.value == pytest.approx(100 * sum(errors) / sum(map(len, references)))
+        for other, share in zip("abc", system.agreement, strict=True):
+            pairs = list(zip(own, spoken[other], strict=True))
+            errors = [distance(*pair) for pair in pairs]
+            assert share == pytest.approx(100 - 100 * sum(errors) / sum(max(map(len, pair)) for pair in pairs))
+    rows = [line.split() for line in render(found).splitlines() if line.startswith(("1 a ", "reranked"))]
+    assert rows[0][:5] == [
+        "1",
+        "a",
+        f"{found.systems[0].value:.2f}",
+        *(str(found.systems[0].corrected), str(found.systems[0].broken)),
+    ]
+    assert rows[1] == ["reranked", f"{found.outlook.reranked:.2f}"]
+    assert not analyse(ErrorRate(), LISTS, HALF).systems
 
 
 def test_command(rescore: Run, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ class Correction(Declared):
     threshold: float | None = option(
         None, "Least probability of a correction.  [default: a careful value]", metavar="P", low=0, high=1
     )
+    case: bool = option(True, "Correct case alone, too: write a term as the list has it.", "--case/--no-case")
     explain: str | None = option(
         None,
         "Write each correction: utterance, heard, term, probability; - is stderr.",
@@ -60,7 +61,7 @@ def command(own: Correction) -> None:
     from rescore.metrics.listed import WordList
 
     explain = own.explain
-    corrector = Corrector(WordList.load(Path(own.words)), own.threshold)
+    corrector = Corrector(WordList.load(Path(own.words)), own.threshold, case=own.case)
     texts = [Source(path) for path in own.text or ("-",)]
     sources = [source for text in texts for source in text.files()]
     targets = {own.output: texts[0]}

@@ -106,7 +106,7 @@ class _Kaldi:
 
 LN10 = math.log(10)
 _LOG = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+"
-_OWN = re.compile(rf"{_LOG}{_LOG}\d+(?:\s|$)", re.IGNORECASE)
+_OWN = re.compile(rf"(?!\d+\s+\d+\s){_LOG}{_LOG}\d+(?:\s|$)", re.IGNORECASE)
 _SRILM_COLUMNS = {name: Column.component("srilm") for name in (ACOUSTIC, LANGUAGE)}
 _DECIPHER = ("NBestList1.0", "NBestList2.0")
 _SILENT = {"<s>", "</s>", "-pau-", "<pau>"}

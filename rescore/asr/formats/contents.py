@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from rescore.errors import UserError
@@ -25,10 +26,17 @@ class CtmWord(NamedTuple):
     cells: list[str]
     start: float
     end: float
+    spoken: tuple[str, float] | None = None
+    """The word, or alternatives such as `{ a / b c }`, and the middle of its time; None in the first alternative."""
 
     @property
     def word(self) -> str:
         return self.cells[4]
+
+    @property
+    def mark(self) -> str:
+        """The bracket or slash that a line of alternatives stands for; empty for a word."""
+        return {"<alt_begin>": "{", "<alt>": "/", "<alt_end>": "}"}.get(self.word.lower(), "")
 
     def goes_on(self, end: float, words: int) -> bool:
         """Whether it belongs to the piece before it, which ends at `end` and has this number of words."""
@@ -68,17 +76,37 @@ FEW = 5
 """Lines that show that a file is CTM or STM; an error in a later line is reported."""
 _ENDINGS = {"ctm": "ctm", "stm": "stm", "srt": "srt", "vtt": "srt"}
 """Formats by the endings of their files."""
-_CTM = re.compile(r"\S+\s+\S+\s+\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s|$)")
+_CTM = re.compile(
+    r"\S+\s+\S+\s+(?:\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s|$)|\*\s+\*\s+<alt)", re.IGNORECASE
+)
 
 
 def ctm_word(line: str, place: str) -> CtmWord | None:
-    """The word of a line of CTM; None for a comment or an empty line."""
+    """The word, or mark of alternatives, of a line of CTM; None for a comment or an empty line."""
     cells = line.split()
     if not cells or cells[0].startswith(";;"):
         return None
     if len(cells) < 5:
         raise UserError(f"{place}: not CTM: expected `recording channel start duration word [confidence]`")
+    if cells[2:4] == ["*", "*"] and CtmWord(cells, 0.0, 0.0).mark:
+        return CtmWord(cells, 0.0, 0.0)
     return CtmWord(cells, *Span.read(cells[2], cells[3], place, duration=True))
+
+
+def ctm_words(source: Source) -> Iterator[CtmWord]:
+    """The words of a CTM. Of alternatives these are the first, behind an empty word at the time of the latest."""
+    group: list[CtmWord] = []
+    for place, line in source.filled():
+        group += filter(None, [ctm_word(line, place)])
+        if group and (not group[0].mark or group[-1].mark == "}"):
+            latest = max(group, key=lambda word: word.start + word.end)
+            text = " ".join(word.mark or word.word for word in group)
+            cells = [*latest.cells[:4], "@"] if group[0].mark else latest.cells
+            yield latest._replace(cells=cells, spoken=(text, round((latest.start + latest.end) / 2, 6)))
+            yield from takewhile(lambda word: not word.mark, group[1:])
+            group.clear()
+    if group:
+        raise UserError(f"{source.name}: <ALT_BEGIN> without <ALT_END>; add <ALT_END> behind the last alternative")
 
 
 _CUE = re.compile(r"\s*((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")

@@ -124,7 +124,9 @@ def _ctm_parts(source: Source) -> Iterator[Part]:
     waiting: list[CtmWord] = []
     for number, line in enumerate(source.lines(), 1):
         place = f"{source.name}: line {number}"
-        if (word := ctm_word(line, place)) and len(word.cells) > 5:
+        if (word := ctm_word(line, place)) and word.mark:
+            word = None
+        if word and len(word.cells) > 5:
             as_number(word.cells[5], place, "confidence")
         same = word and waiting and waiting[-1].cells[:2] == word.cells[:2]
         if waiting and not (word and same and word.goes_on(waiting[-1].end, len(waiting))):

@@ -18,10 +18,10 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.asr.formats.contents import CtmWord, Times, ctm_word, cue_words, cues, kind_of
+from rescore.asr.formats.contents import CtmWord, Times, ctm_words, cue_words, cues, kind_of
 from rescore.errors import UserError
 from rescore.formats.reading import sniff
-from rescore.formats.references import STM, readings
+from rescore.formats.references import STM, cheapest, readings
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import split_id, split_trn, stem_of
 from rescore.formats.times import Span, spread
@@ -44,7 +44,8 @@ class Recording:
     """Segments of a reference that are not measured."""
     segments: list[tuple[str, Span, str]] = field(default_factory=list)
     """Speaker, time and text of each segment of an STM."""
-    is_ctm: bool = False
+    spoken: list[tuple[str, float]] = field(default_factory=list)
+    """The words of a CTM, or alternatives, with the middle of their time."""
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
@@ -66,6 +67,15 @@ class Recording:
         self.words += words
         self.ends.append(len(self.words))
 
+    def marked(self) -> Recording:
+        """A CTM with its alternatives (`{ a / b }`) in place of the first; other recordings as they are."""
+        if not any("{" in text for text, _ in self.spoken):
+            return self
+        result = Recording()
+        for text, _ in self.spoken:
+            result.add(text.split(), [])
+        return result
+
     def without(self, spans: Sequence[Times]) -> Recording:
         """The recording without the words in some stretches of time."""
         rest = Recording()
@@ -84,7 +94,7 @@ class _Piece(NamedTuple):
     channel: str = ""
     is_id: bool = False
     segments: Sequence[tuple[str, Span, str]] = ()
-    is_ctm: bool = False
+    spoken: Sequence[tuple[str, float]] = ()
 
 
 class _File(NamedTuple):
@@ -109,7 +119,7 @@ def are_whole(paths: Sequence[str | Path]) -> bool:
         if not source.is_folder and not source.is_regular:
             continue  # it cannot be read twice
         kind = "json" if source.is_folder else kind_of(source)
-        if kind == "json":
+        if kind in ("json", "plain"):
             kind = sniff(source) or ("folder" if source.is_folder else kind)
         if kind in ("ctm", "stm", "srt", "folder", *DOCUMENTS):
             return True
@@ -194,7 +204,7 @@ def _joined(files: Sequence[_File], known: _Names, split: Set[str]) -> dict[str,
                 raise UserError(f"{file.place}: recording {name} is in another file, too; give each recording once")
             recording = recordings.setdefault(name, Recording())
             recording.segments += piece.segments
-            recording.is_ctm = piece.is_ctm
+            recording.spoken += piece.spoken
             if [word.lower() for word in piece.words] == [_UNSCORED]:
                 recording.unscored += piece.times
             else:
@@ -245,7 +255,7 @@ def closest_readings(reference: Recording, heard: Recording) -> Recording:
 def measured_recordings(outputs: Sequence[str], references: str, strict: bool = False) -> list[list[NbestList]]:
     """Of each output its recordings, or, of CTM against STM, its segments as in sclite, as lists."""
     systems = [read_systems([references, path], strict) for path in outputs]
-    timed = [all(a.segments for a in ref.values()) and all(b.is_ctm for b in out.values()) for ref, out in systems]
+    timed = [all(a.segments for a in ref.values()) and all(b.spoken for b in out.values()) for ref, out in systems]
     if any(timed) and not all(timed):
         log.warning("%s: is no CTM: recordings are aligned whole, not by segment", outputs[timed.index(False)])
     measured: list[list[NbestList]] = []
@@ -265,15 +275,16 @@ def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[Nbe
     """The segments, each with the words whose middle is before its end, the last with all; speakers begin ids."""
     words: list[list[str]] = [[] for _ in reference.segments]
     place = 0
-    for word, (start, end) in zip(heard.words, heard.times, strict=True):
-        while place + 1 < len(words) and round((start + end) / 2, 6) >= reference.segments[place][1].end:
+    for word, middle in heard.spoken:
+        while place + 1 < len(words) and middle >= reference.segments[place][1].end:
             place += 1
         words[place].append(word)
     for number, ((speaker, _, text), output) in enumerate(zip(reference.segments, words, strict=True), 1):
         if text.lower() != _UNSCORED:
             name_of = f"{re.sub('[-_]', '.', speaker)}-{name}-{number:05}"
             texts = readings(text, name_of)
-            yield NbestList(name_of, [Hypothesis(" ".join(output), {FIRST_PASS: 0.0})], texts, recording=name)
+            best = Hypothesis(cheapest(" ".join(output), texts, name_of), {FIRST_PASS: 0.0})
+            yield NbestList(name_of, [best], texts, recording=name)
 
 
 def _whole(path: str, name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
@@ -281,17 +292,16 @@ def _whole(path: str, name: str, reference: Recording, heard: Recording) -> Iter
         heard = heard.without(reference.unscored)
     elif reference.unscored and heard.words:
         log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
-    expected = closest_readings(reference, heard).text
-    yield NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], (expected,), recording=name)
+    expected = closest_readings(reference.marked(), heard)
+    if (marked := heard.marked()) is not heard:
+        heard = closest_readings(marked, expected)
+    yield NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], (expected.text,), recording=name)
 
 
 def _ctm(source: Source) -> Iterator[_Piece]:
     """`recording channel start duration word [confidence]`."""
     pieces: dict[tuple[str, str], list[CtmWord]] = {}
-    for place, line in source.filled():
-        word = ctm_word(line, place)
-        if word is None:
-            continue
+    for word in ctm_words(source):
         key = word.cells[0], word.cells[1]
         waiting = pieces.setdefault(key, [])
         if waiting and not word.goes_on(waiting[-1].end, len(waiting)):
@@ -303,8 +313,10 @@ def _ctm(source: Source) -> Iterator[_Piece]:
 
 def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
     name, channel = words[0].cells[:2]
-    times = [(word.start, word.end) for word in words]
-    return _Piece(name, [word.word for word in words], times, channel.upper(), is_ctm=True)
+    said = [word for word in words if word.word != "@"]
+    times = [(word.start, word.end) for word in said]
+    spoken = [word.spoken for word in words if word.spoken]
+    return _Piece(name, [word.word for word in said], times, channel.upper(), spoken=spoken)
 
 
 def _stm(source: Source) -> list[_Piece]:

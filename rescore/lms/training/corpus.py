@@ -93,9 +93,14 @@ class Corpus:
         return len(self._training)
 
     @property
+    def tokens(self) -> int:
+        """Tokens of the whole text, with the held-out sentences."""
+        return len(self._ids)
+
+    @property
     def training_tokens(self) -> int:
         """Tokens in one epoch, [BOS] and [EOS] not counted."""
-        return len(self._ids) - sum(len(self._item(index)) for index in self._held_out)
+        return self.tokens - sum(len(self._item(index)) for index in self._held_out)
 
     def windows(self, between: Sequence[int]) -> Corpus:
         """A corpus whose items are the windows of this corpus.
@@ -203,28 +208,23 @@ def encode_corpus(texts: Sequence[Path], tokenizer: Tokenizer, folder: Path, lon
         raise UserError(f"{', '.join(map(str, texts))}: no sentence in it; expected one sentence per line")
 
 
-def encode_pairs(
-    source: Path, target: Path, tokenizer: Tokenizer, folder: Path, longest: int, apart: bool = False
-) -> int:
-    """Encode sentences and their translations, line by line: each pair in both directions, as first [EOS] second.
+def encode_pairs(source: Path, target: Path, tokenizer: Tokenizer, folder: Path, longest: int) -> int:
+    """Encode sentences and their translations, line by line: each pair in both directions, as first [EOS] [BOS] second.
 
-    Pairs with an empty side, or of more than `longest` tokens, are left out; returns how many pairs there are.
-
-    Args:
-        apart: each side is a sentence of at most `longest` tokens: first [EOS] [BOS] second.
+    Pairs with an empty side, or with a side of more than `longest` tokens, are left out; returns how many pairs there
+    are.
     """
-    between = [tokenizer.eos, tokenizer.bos] if apart else [tokenizer.eos]
+    between = [tokenizer.eos, tokenizer.bos]
 
     def sentences() -> Iterator[list[int]]:
         for chunk in read_pairs(source, target):
             sources, targets = (tokenizer.encode([pair[side] for pair in chunk]) for side in (0, 1))
             for first, second in zip(sources, targets, strict=True):
-                size = max(len(first), len(second)) if apart else len(first) + len(second) + 1
-                if first and second and size <= longest:
+                if first and second and max(len(first), len(second)) <= longest:
                     yield [*first, *between, *second]
                     yield [*second, *between, *first]
 
-    meta = _meta([source, target], tokenizer, longest) | {"together": 2, "apart": apart}
+    meta = _meta([source, target], tokenizer, longest) | {"together": 2, "apart": True}
     count = (_written(folder, meta) or _write(folder, meta, sentences())) // 2
     if not count:
         raise UserError(f"{source}: no pair of at most {longest} tokens in it and {target}")

@@ -142,11 +142,6 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         return None
 
     @property
-    def apart(self) -> bool:
-        """Whether the two sides of a pair are sentences of their own, each with [BOS] and [EOS]."""
-        return True
-
-    @property
     def objective(self) -> dict[str, Any]:
         """The options that decide the objective, by name; a saved state is valid for these alone."""
         return {}
@@ -246,8 +241,9 @@ class ContextOptions(NeuralOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslationOptions(NeuralOptions, PairOptions):
-    """Options of kinds that learn from pairs; without another text, the second side is the text."""
+class SourceOptions(NeuralOptions, PairOptions):
+    """Options of kinds that learn from pairs to read the source before a translation. With a text, every second batch
+    is from the text; without a text, the second side of the pairs is the text."""
 
     @property
     def texts(self) -> tuple[Path, ...]:
@@ -256,12 +252,6 @@ class TranslationOptions(NeuralOptions, PairOptions):
     @property
     def translations(self) -> tuple[Path, Path] | None:
         return self.pairs
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceOptions(TranslationOptions):
-    """Options of kinds that learn from pairs to read the source before a translation; with a text, every second batch
-    is from the text."""
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         config = super().shaped(config)

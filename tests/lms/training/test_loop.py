@@ -24,7 +24,7 @@ from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training import loop
-from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus, encode_pairs
+from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus
 from rescore.lms.training.loop import STATE, Trainer, _check_same
 from rescore.lms.training.objectives import (
     BackwardLanguageModelling,
@@ -37,7 +37,6 @@ from rescore.lms.training.objectives import (
     tied_cross_entropy,
 )
 from rescore.lms.training.options import MaskingOptions, NeuralOptions, TrainingData
-from rescore.mt.unified import SequenceToSequence
 from rescore.parts import KINDS
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
@@ -129,7 +128,7 @@ def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> No
     assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
 
 
-@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "lstm", "lstm-bw", "unified"])
+@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "lstm", "lstm-bw"])
 def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str) -> None:
     settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0}
     made = trainer(tmp_path, tokenizer, replace(config, kind=kind), settings, repeats=5)
@@ -139,10 +138,8 @@ def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: Network
     assert before is not None and after is not None and after < before - 0.5
 
 
-def tasks_of(
-    config: NetworkConfig, tokenizer: Tokenizer, options: NeuralOptions, *corpora: Corpus | None
-) -> list[Task]:
-    """What a network learns from a text, and perhaps from pairs."""
+def tasks_of(config: NetworkConfig, tokenizer: Tokenizer, options: NeuralOptions, *corpora: Corpus) -> list[Task]:
+    """What a network learns from a text."""
     kind: NeuralKind = KINDS[config.kind](config.kind)
     return kind.tasks(TrainingData(tokenizer, options, *corpora))
 
@@ -150,8 +147,6 @@ def tasks_of(
 def options_of(config: NetworkConfig, settings: dict[str, Any]) -> NeuralOptions:
     """Options of a training that makes such a network."""
     more: dict[str, Any] = {"context": config.neighbours[0]} if config.sentences > 1 else {}
-    if config.kind == "unified":
-        more["pairs"] = (Path("text"), Path("swapped"))
     usual = {"device": "cpu", "precision": "float32"}
     options: NeuralOptions = KINDS[config.kind].training_options()(**{**usual, **settings}, **more)
     return options
@@ -167,14 +162,7 @@ def trainer(
     options = options_of(config, settings)
     torch.manual_seed(options.seed)
     corpus = Corpus(folder / "corpus", tokenizer, 20, options.seed, config.sentences)
-    translations = None
-    if config.kind == "unified":
-        (folder / "swapped").write_text("\n".join(" ".join(reversed(line.split())) for line in SENTENCES * repeats))
-        os.utime(folder / "swapped", ns=(0, 0))
-        encode_pairs(folder / "text", folder / "swapped", tokenizer, folder / "pairs", 90)
-        translations = Corpus(folder / "pairs", tokenizer, 10, options.seed)
-        config = replace(config, max_positions=92)
-    tasks = tasks_of(config, tokenizer, options, corpus, translations)
+    tasks = tasks_of(config, tokenizer, options, corpus)
     return Trainer(checkpoint.build(config), tokenizer, tasks, options, folder)
 
 
@@ -229,29 +217,6 @@ def test_windows_predict_words_and_show_frames(tokenizer: Tokenizer) -> None:
         assert torch.equal(masked.tokens[0] // size, numbered // size)
 
 
-def test_sequence_to_sequence_predicts_the_second_side(tokenizer: Tokenizer) -> None:
-    tokens = torch.tensor([[2, 7, 8, 3, 9, 3], [2, 5, 3, 6, 3, 0]])
-    example = SequenceToSequence(tokenizer)(tokens, torch.tensor([6, 5]), [0])
-    assert example.targets.tolist() == [9, 3, 6, 3]
-    assert example.predicted.tolist() == [
-        [False, False, False, True, True, False],
-        [False, False, True, True, False, False],
-    ]
-    segments = example.tokens // tokenizer.vocab_size
-    assert segments[0].tolist() == [3, 3, 3, 3, 4, 4] and segments[1, :5].tolist() == [3, 3, 3, 4, 4]
-    assert torch.equal(example.tokens % tokenizer.vocab_size, tokens)
-
-
-def test_a_unified_network_learns_each_reading(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
-    settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0}
-    made = trainer(tmp_path, tokenizer, replace(config, kind="unified"), settings, repeats=5)
-    made.validate(lambda line: None)
-    before = dict(made.progress.losses)
-    after = made.run(lambda line: None).losses
-    assert list(after) == ["bi", "l2r", "seq2seq", "r2l"]
-    assert all(after[name] < before[name] - 0.5 for name in after)
-
-
 class KilledError(Exception):
     pass
 
@@ -261,7 +226,6 @@ class KilledError(Exception):
     [
         ("tta", 0),
         ("tta", 2),
-        ("unified", 0),
         ("lstm", 0),
     ],
 )
@@ -397,7 +361,7 @@ def test_command_killed_and_resumed(tmp_path: Path) -> None:
     network, _ = checkpoint.load(tmp_path / "lm")
     assert network.config.d_model == 16
     card = (tmp_path / "lm" / "README.md").read_text()
-    assert "recommended_weight: 0.3" in card and "pseudo-perplexity" in card
+    assert "recommended_weight: 0.3" in card and "\ntokens_per_word: 1." in card and "pseudo-perplexity" in card
 
 
 def test_command_writes_a_random_model_and_starts_from_one(rescore: Run, tmp_path: Path) -> None:

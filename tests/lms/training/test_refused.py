@@ -43,9 +43,6 @@ def test_what_would_have_no_effect(rescore: Run, tmp_path: Path) -> None:
     done = rescore("train", "--lm", "tta", *TINY, "--steps", "1", "--resume", "--out", "none")
     assert_one_line_error(done, "--out none: there is nothing to resume")
     assert not (tmp_path / "none").exists()
-    pairs = ("--pairs", "text.txt", "text.txt")
-    done = rescore("train", "--lm", "unified", *TINY, *pairs, "--reading", "l2r", "--steps", "1", "--out", "x")
-    assert_one_line_error(done, "--reading l2r: learns from single sentences; leave out --pairs")
 
 
 def test_a_model_without_a_training_is_not_overwritten(rescore: Run, tmp_path: Path) -> None:
@@ -67,7 +64,7 @@ def test_options_of_another_kind(rescore: Run, tmp_path: Path) -> None:
         done = rescore("train", "--lm", kind, "--text", "text.txt", "--out", "x", option, "2")
         assert_one_line_error(done, "No such option", option)
     assert not (tmp_path / "x").exists()
-    helps = (rescore("train", "--lm", kind, "--help-all").stdout for kind in ("unified", "ngram"))
+    helps = (rescore("train", "--lm", kind, "--help-all").stdout for kind in ("bilm", "ngram"))
     own, other = (text.partition("\nOptions:")[2] for text in helps)
-    assert "--reading" in own and "--pairs" in own and "--steps" in own and "--order" not in own
+    assert "--mask-rate" in own and "--pairs" in own and "--steps" in own and "--order" not in own
     assert "--order" in other and "--steps" not in other and "--pairs" not in other
