@@ -147,6 +147,8 @@ class Capabilities:
     """It reads each token while it predicts it: its scores are for comparison, not for a combination of models."""
     cached: bool = False
     """It looks up earlier scores, so its speed says nothing."""
+    tokens_per_word: float = 0.0
+    """Of its training text; 0 if its card does not say it."""
     streams: bool = False
     """It is a `Streaming` model, which scores batches ahead of their use (`rescore.scoring.local`)."""
 

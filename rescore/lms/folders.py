@@ -10,6 +10,9 @@ from pathlib import Path
 from rescore.errors import UserError
 from rescore.files import sha256
 
+TOKENS_PER_WORD = "tokens_per_word"
+"""The key of a card for the number of tokens that a word of the training text has."""
+
 
 def card(folder: Path) -> str:
     """The text of a model's card; empty if it has none."""

@@ -48,6 +48,10 @@ class TextScore:
     """Of the text, natural log."""
     by_token: Perplexity
     by_word: Perplexity
+    known_by_token: float
+    """exp(-log p / tokens) of the known tokens: SRILM's ppl."""
+    known_by_word: float
+    """The same for each known word, without ends of sentences in the number: SRILM's ppl1."""
     signature: str
     pseudo: bool = False
     """Whether the score is a pseudo-log-likelihood and the perplexities are pseudo-perplexities."""
@@ -97,6 +101,7 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
     tokens = np.array([len(result.tokens) for result in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
     unknown = np.array([len(result.unknown) for result in scores])
+    known = log_probs - [sum(one.log_probs[list(one.unknown)]) if one.unknown else 0.0 for one in scores]
     return TextScore(
         lm.name,
         lm.fingerprint,
@@ -107,6 +112,8 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
         float(log_probs.sum()),
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),
+        _perplexity(known, tokens - unknown).corpus,
+        _perplexity(known, words - unknown).corpus,
         str(Signature("PPL", columns={lm.name: origin(lm, "sum")})),
         is_pseudo(lm.model),
     )
@@ -136,6 +143,12 @@ def render(scores: Sequence[TextScore]) -> str:
         "",
         f"{counted(scores[0].sentences, 'sentence')}, {counted(scores[0].words, 'word')}; "
         "mean and median are over sentences; natural log",
+    ]
+    lines += [
+        f"{score.lm}: without its {counted(score.unknown, 'unknown token')}, {score.known_by_token:,.2f} a token and "
+        f"{score.known_by_word:,.2f} a word (SRILM's ppl and ppl1)"
+        for score in scores
+        if score.unknown
     ]
     if pseudo:
         lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import numpy as np
+import pytest
 
 from rescore.errors import counted
-from rescore.lms import TokenScores
+from rescore.lms import Question, TokenScores, load
 from rescore.reports.markup import as_json
 from rescore.reports.perplexity import render, text_score
+from tests.lms.test_ngram import ARPA
 
 
 class Certain:
@@ -35,6 +40,23 @@ def test_pseudo_perplexities_are_those_of_the_models_that_were_scored() -> None:
     scores = [text_score(lm, ["a", "b"], lm.score(None)) for lm in map(Certain, ("bilm", "unilm", "tta"))]
     assert "\nbilm, tta: pseudo-perplexity, not comparable with the perplexity of other kinds\n" in render(scores)
     assert "pseudo" not in render(scores[1:2])
+
+
+def test_perplexity_without_unknown_words(tmp_path: Path) -> None:
+    """SRILM: ppl = 10^(-logprob / (words - OOVs + sentences)), ppl1 without sentences; logprob without the OOVs."""
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    lm = load(f"ngram:{tmp_path / 'lm.arpa'}")
+    texts = ["the old", "the zzz", "zzz"]
+    scores = lm.score([Question(text) for text in texts])
+    found = text_score(lm, texts, scores)
+    known = sum(
+        value for one in scores for token, value in zip(one.tokens, one.log_probs, strict=True) if token != "zzz"
+    )
+    assert found.unknown == 2 and found.words == 5
+    assert found.known_by_token == pytest.approx(math.exp(-known / (5 - 2 + 3)))
+    assert found.known_by_word == pytest.approx(math.exp(-known / (5 - 2)))
+    assert f"without its 2 unknown tokens, {found.known_by_token:,.2f} a token" in render([found])
+    assert "without its" not in render([text_score(lm, ["the old"], scores[:1])])
 
 
 def test_numbers_and_their_nouns() -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
+
+import pytest
 
 from tests.conftest import ROOT, Run
 from tests.lms.test_ngram import ARPA
@@ -16,6 +20,23 @@ def test_another_language(rescore: Run, tmp_path: Path) -> None:
     told = rescore("score", "l.jsonl", "--lm", "tta").stderr
     assert "tta: 8 of 8 tokens are unknown to the model; check its language, script and case" in told
     assert "all hypotheses of a list have the same score, in each of 2 lists" in told
+
+
+@pytest.mark.parametrize("model", ["tta", "unilm"])
+def test_a_language_in_the_same_letters(rescore: Run, tmp_path: Path, model: str) -> None:
+    """Its words fall into many tokens, of which none is unknown; short English lists do not look foreign."""
+    malay = ["saya tidak tahu kenapa mereka", "kerajaan telah mengumumkan peruntukan tambahan"]
+    english = ["yes", "no", "i do not know", "the old house by the river"]
+    for name, texts in (("malay", malay), ("english", english)):
+        row = {"hyps": [{"text": text, "score": -1.0} for text in texts]}
+        lines = [json.dumps({"id": f"u{number}", **row}) + "\n" for number in range(5)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+    told = rescore("score", "malay.jsonl", "--lm", model, "-o", "m.jsonl").stderr
+    found = re.search(
+        r"tokens are unknown to the model, and a word has (\S+) tokens \(1.2 in its training text\); check", told
+    )
+    assert found and 1.9 < float(found[1]) < 5
+    assert "training text" not in rescore("score", "english.jsonl", "--lm", model, "-o", "e.jsonl").stderr
 
 
 def test_the_same_model_twice(rescore: Run, tmp_path: Path) -> None:

@@ -93,9 +93,14 @@ class Corpus:
         return len(self._training)
 
     @property
+    def tokens(self) -> int:
+        """Tokens of the whole text, with the held-out sentences."""
+        return len(self._ids)
+
+    @property
     def training_tokens(self) -> int:
         """Tokens in one epoch, [BOS] and [EOS] not counted."""
-        return len(self._ids) - sum(len(self._item(index)) for index in self._held_out)
+        return self.tokens - sum(len(self._item(index)) for index in self._held_out)
 
     def windows(self, between: Sequence[int]) -> Corpus:
         """A corpus whose items are the windows of this corpus.

@@ -16,7 +16,7 @@ from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
 from rescore.lms.config import NetworkConfig
 from rescore.lms.devices import bound_kernels
-from rescore.lms.folders import card_head
+from rescore.lms.folders import TOKENS_PER_WORD, card_head
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
@@ -175,7 +175,9 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
     figures = {
         f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name]) for name, task in trainer.tasks.items()
     }
-    head = card_head(hub_task, {"kind": kind, "trained_on": names, "recommended_weight": 0.3}, figures)
+    per_word = f"{text.tokens / max(1, lexicon.Lexicon.load(options.out / lexicon.NAME).total):.2f}"
+    own = {"kind": kind, "trained_on": names, TOKENS_PER_WORD: per_word, "recommended_weight": 0.3}
+    head = card_head(hub_task, own, figures)
     card = f"""{head}
 
 # {kind}
