@@ -10,6 +10,7 @@ second, tokenising included; what is compared runs in turn, and the fastest of s
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ import models
 import rescore
 from rescore.lms.config import NetworkConfig
 from rescore.reports.markup import markdown
+from rescore.scoring.local import WINDOW
 
 Score = Callable[[Sequence[str]], object]
 BATCHES = (1, 8, 32, 100)
@@ -41,9 +44,18 @@ BATCHES = (1, 8, 32, 100)
 @click.option("--repeats", default=3, show_default=True, help="Runs of each; of minicons' masked model one.")
 @click.option("--size", type=click.Choice(["base", "small"]), default="base", show_default=True)
 @click.option("--ngram", help="An n-gram model that KenLM reads.  [default: a small one, made here]")
+@click.option("--sentences", help="Text for the n-gram model, a sentence a line.  [default: data/sentences.txt]")
+@click.option("--only-ngram", is_flag=True, help="Leave out the networks.")
 @click.option("-o", "--output", help="Write the figures as JSON.")
 def main(
-    nbest: tuple[str, ...], hypotheses: int, repeats: int, size: str, ngram: str | None, output: str | None
+    nbest: tuple[str, ...],
+    hypotheses: int,
+    repeats: int,
+    size: str,
+    ngram: str | None,
+    sentences: str | None,
+    only_ngram: bool,
+    output: str | None,
 ) -> None:
     """Measure all comparisons on hypotheses of NBEST lists, and print a table."""
     texts = speed.sample(rescore.read(list(nbest)), hypotheses)
@@ -56,12 +68,14 @@ def main(
         click.echo(f"{what}: {ours:,.1f} against {theirs:,.1f} {unit}, {ratio:.2f} times {more or ''}", err=True)
 
     with tempfile.TemporaryDirectory() as folder:
-        made = {kind: models.make(kind, size, Path(folder) / kind) for kind in ("tta", "bilm", "unilm")}
-        _networks(row, made, texts, repeats)
-        _at_twenty_words(row, made, texts)
-        _behind_a_prompt(row, models.causal(size, Path(folder) / "causal"), texts, repeats)
+        if not only_ngram:
+            made = {kind: models.make(kind, size, Path(folder) / kind) for kind in ("tta", "bilm", "unilm")}
+            _networks(row, made, texts, repeats)
+            _at_twenty_words(row, made, texts)
+            _behind_a_prompt(row, models.causal(size, Path(folder) / "causal"), texts, repeats)
         if shutil.which("query"):
-            _ngram(row, Path(ngram) if ngram else _small_ngram(Path(folder)), Path(folder), texts, repeats)
+            model = Path(ngram) if ngram else _small_ngram(Path(folder))
+            _ngram(row, model, Path(folder), Path(sentences) if sentences else None, repeats)
         else:
             click.echo("no query on PATH, so no n-grams; `make kenlm` builds it", err=True)
     about = f"{speed.described(texts)}; {size}; {speed.machine()}"
@@ -172,19 +186,38 @@ def _behind(model: Any, tokenizer: Any, prompt: str, text: str) -> float:
     return log_probs.gather(-1, torch.tensor(ids[1:])[:, None])[shown:].sum().item()
 
 
-def _ngram(row: Callable[..., None], model: Path, folder: Path, texts: list[str], repeats: int) -> None:
-    """The same text in files and pipes: `rescore`'s scorer in this process, KenLM's `query` in one of its own."""
+def _ngram(row: Callable[..., None], model: Path, folder: Path, sentences: Path | None, repeats: int) -> None:
+    """The same sentences: `rescore`'s scorer in this process, KenLM's `query` in a process of its own."""
     lm = rescore.load(f"ngram:{model}")
-    many = [text.lower() for text in texts] * 200
-    (folder / "text").write_text("\n".join(many) + "\n", encoding="utf-8")
-    ours, theirs = [], []
-    for _ in range(repeats):
-        ours.append(_seconds(lambda: lm.score(many)))
-        with open(folder / "text") as source, open(folder / "out", "w") as sink:
-            theirs.append(
-                _seconds(lambda: subprocess.run(["query", model], stdin=source, stdout=sink, stderr=subprocess.DEVNULL))
-            )
-    row("n-gram, against KenLM's query", len(many) / min(ours), len(many) / min(theirs))
+    text = sentences or models.ROOT / "data" / "sentences.txt"
+    many = text.read_text(encoding="utf-8").splitlines()
+    windows = _cut(many, WINDOW)
+
+    def sums() -> object:
+        return [[score.sum for score in lm.score(window)] for window in windows]
+
+    def words() -> object:
+        return [[score.log_probs for score in lm.score(window)] for window in windows]
+
+    asked = {
+        "sums, against KenLM's query": ([], sums),
+        "sums, against query -v sentence": (["-v", "sentence"], sums),
+        "scores of words, against query -v word": (["-v", "word"], words),
+    }
+    for what, (options, ours) in asked.items():
+        times = []
+        for _ in range(repeats):
+            with open(text) as source, open(folder / "out", "w") as sink:
+                query = partial(subprocess.run, ["query", *options, model], stdin=source, stdout=sink, check=True)
+                times.append((_cpu_seconds(ours), _cpu_seconds(partial(query, stderr=subprocess.DEVNULL))))
+        row(f"n-gram, {what}", *(len(many) / min(column) for column in zip(*times, strict=True)))
+
+
+def _cpu_seconds(run: Callable[[], object]) -> float:
+    """Of this process and of those that it waits for."""
+    began = os.times()
+    run()
+    return sum(os.times()[:4]) - sum(began[:4])
 
 
 def _small_ngram(folder: Path) -> Path:

@@ -211,6 +211,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     subprocess.run(run, cwd=folder, check=True, capture_output=True)
     _recordings(folder)
+    _brain_to_text(folder)
     _speech(folder)
     first = lists[0].references[0].split()[0]
     (folder / "terms.txt").write_text(f"kubectl\n{first}\n", encoding="utf-8")
@@ -231,6 +232,24 @@ def _speech(folder: Path) -> None:
         path = sound(folder / "wav" / f"{nbest.id}.wav", 1.5, number)
         lines.append(f"{nbest.id} {path}\n")
     (folder / "wav.scp").write_text("".join(lines), encoding="utf-8")
+
+
+def _brain_to_text(folder: Path) -> None:
+    """The rows of three seeds, each with its own hypotheses, and the sentences of dev."""
+    for name in ("dev", "test"):
+        lists = formats.read([folder / f"{name}.json"])
+        for seed in (1, 2, 3):
+            (folder / f"seed{seed}").mkdir(exist_ok=True)
+            rows = [
+                ";".join(
+                    f"{one.text};{one.scores['s2s'] + seed};{-3.5 * len(one.text.split())};0.0;{one.scores['s2s']}"
+                    for one in nbest.hypotheses[seed - 1 :]
+                )
+                for nbest in lists
+            ]
+            (folder / f"seed{seed}" / f"{name}.rows").write_text("\n".join(rows) + "\n", encoding="utf-8")
+        sentences = [nbest.references[0] for nbest in lists]
+        (folder / f"{name}.sentences").write_text("\n".join(sentences) + "\n", encoding="utf-8")
 
 
 def _recordings(folder: Path) -> None:

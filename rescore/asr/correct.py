@@ -123,7 +123,7 @@ class Trees:
         """(spans, features) -> (spans,) log-odds."""
         total = np.full(len(table), self.baseline)
         rows = np.arange(len(table))
-        for tree in self.trees if len(table) else ():
+        for tree in self.trees:
             nodes = np.array(tree)
             place = np.zeros(len(table), dtype=np.int64)
             while (inner := nodes[place, 2] > 0).any():
@@ -380,10 +380,19 @@ class Corrector:
                 f"{self._listed.path}: a line begins with the utterance {name}; terms need one list for all utterances"
             )
         recordings = groupby(texts, key=lambda text: text.recording)
-        return [candidates for _, group in recordings for candidates in self._together(list(group))]
+        described = [pair for _, group in recordings for pair in self._described(list(group))]
+        scores = iter(self._trees(np.concatenate([features for _, features in described])).tolist() if texts else ())
+        every = []
+        for text, (heard, _) in zip(texts, described, strict=True):
+            candidates = [
+                Candidate(span.first, span.last, self._change(text, heard, span, next(scores))) for span in heard.spans
+            ]
+            candidates += self.recased(text, heard) if self._case else ()
+            every.append([candidate for candidate in candidates if candidate.change.meant != candidate.change.heard])
+        return every
 
-    def _together(self, texts: Sequence[Text]) -> Iterator[list[Candidate]]:
-        """The candidates of texts of one recording."""
+    def _described(self, texts: Sequence[Text]) -> Iterator[tuple[Heard, Floats]]:
+        """The spans of texts of one recording, and their features."""
         self.finder.look_up(text.text for text in texts)
         recording = Recording()
         every = [self.finder(text.text) for text in texts]
@@ -391,13 +400,7 @@ class Corrector:
             if not text.repeated:
                 self.finder.add(recording, heard)
         self.finder.weigh([span for heard in every for span in heard.spans])
-        scores = iter(self._trees(np.concatenate([self.finder.features(heard, recording) for heard in every])).tolist())
-        for text, heard in zip(texts, every, strict=True):
-            candidates = [
-                Candidate(span.first, span.last, self._change(text, heard, span, next(scores))) for span in heard.spans
-            ]
-            candidates += self.recased(text, heard) if self._case else ()
-            yield [candidate for candidate in candidates if candidate.change.meant != candidate.change.heard]
+        yield from ((heard, self.finder.features(heard, recording)) for heard in every)
 
     def recased(self, text: Text, heard: Heard) -> Iterator[Candidate]:
         """The terms that a text has, in the case of the list. A term in lower case may begin a sentence, and a word of

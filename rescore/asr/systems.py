@@ -67,7 +67,7 @@ def one_list(systems: Mapping[str, NbestList], same: Normaliser, record: Mapping
         for one in nbest.hypotheses:
             new = Hypothesis(" ".join(one.text.split()), {FIRST_PASS: 0.0}, Origin.MERGED if rank else one.origin)
             known = texts.setdefault(" ".join(same(one.text)), new)
-            score = one.scores[FIRST_PASS]
+            score = one.scores[FIRST_PASS] + 0.0  # never minus nothing
             known.scores[name] = max(score, known.scores.get(name, score))
             if not known.times and known.text == new.text:
                 known.times = one.times

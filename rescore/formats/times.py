@@ -17,6 +17,8 @@ _TIMED = re.compile(f"\\s*(?:[{UNSPACED_LETTERS}][{THAI_MARKS}]*|[^{UNSPACED_LET
 
 LATEST = 1e9
 """The latest time that is read, in seconds: 30 years."""
+ROUNDING = 0.05
+"""A negative duration of fewer seconds is read as 0; NIST's own CTM files have durations of -0.01."""
 
 
 class BackwardsError(UserError):
@@ -45,7 +47,7 @@ class Span(NamedTuple):
         """
         first, last = _seconds(start, place) * unit, _seconds(end, place) * unit
         if duration:
-            last += first
+            last = first if -ROUNDING < last < 0 else first + last
         if not 0 <= first <= last:
             raise BackwardsError(f"{place}: from {first:g} s to {last:g} s; give a start of 0 or more before its end")
         return cls(first, last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import IO
 
@@ -36,10 +36,13 @@ class _Order:
 
     def find(self, keys: Ints) -> Ints:
         """The place of each key; -1 for keys that are not listed or negative."""
-        if not len(self.keys):
-            return np.full(len(keys), -1, dtype=np.int64)
-        places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)
-        return np.where(self.keys[places] == keys, places, -1)
+        found = np.full(len(keys), -1, dtype=np.int64)
+        if len(self.keys):
+            order = np.argsort(keys)  # in order, neighbouring keys lie near each other in memory
+            order = order[np.searchsorted(keys[order], 0) :]
+            places = np.searchsorted(self.keys, keys[order]).clip(max=len(self.keys) - 1)
+            found[order] = np.where(self.keys[places] == keys[order], places, -1)
+        return found
 
 
 class ArpaModel:
@@ -64,17 +67,17 @@ class ArpaModel:
 
     def score(self, texts: Sequence[str]) -> list[TokenScores]:
         """One result per text, whose words stand between blanks; `</s>` is the last token."""
-        sentences = [text.split() for text in texts]
-        rows = [[BEGIN, *words, END] for words in sentences]
-        words = np.array([self._words.get(word, -1) for row in rows for word in row], dtype=np.int64)
+        rows = [[*text.split(), END] for text in texts]
+        starts = np.cumsum([0, *(len(row) + 1 for row in rows)])
+        sequence = chain.from_iterable((BEGIN, *row) for row in rows)
+        words = np.fromiter(map(self._words.get, sequence, repeat(-1)), np.int64, starts[-1])
         unknown = (words < 0) | (words == self._unknown)
         words[unknown] = self._unknown
-        starts = np.cumsum([0, *map(len, rows)])
         values = self._log_probs(words, starts) * LOG_10
         results = []
-        for tokens, begin, end in zip(sentences, starts[:-1], starts[1:], strict=True):
-            places = tuple(int(place) for place in unknown[begin + 1 : end].nonzero()[0])
-            results.append(TokenScores([*tokens, END], values[begin + 1 : end], places))
+        for tokens, begin, end in zip(rows, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            places = tuple(np.flatnonzero(unknown[begin + 1 : end]).tolist())
+            results.append(TokenScores(tokens, values[begin + 1 : end], places))
         return results
 
     def _log_probs(self, words: Ints, starts: Ints) -> Values:

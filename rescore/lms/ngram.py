@@ -12,7 +12,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
+from itertools import accumulate, chain, takewhile
+from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -112,9 +113,10 @@ class NgramLM:
         """One result per question. A token is a word, the last `</s>`; unknown words score as `<unk>`."""
         texts = [question.text for question in questions]
         if self._tokenizer is not None:
-            return self._model.score(list(map(" ".join, self._tokenizer.words(texts))))
-        # Other characters than blanks end a word in Python, but not in KenLM.
-        return self._model.score([" ".join(text.split()) for text in texts])
+            texts = list(map(" ".join, self._tokenizer.words(texts)))
+        distinct = list(dict.fromkeys(texts))
+        scores = dict(zip(distinct, self._model.score(distinct), strict=True))
+        return [scores[text] for text in texts]
 
 
 class KenlmModel:
@@ -136,12 +138,14 @@ class KenlmModel:
 
     def score(self, texts: Sequence[str]) -> list[TokenScores]:
         """One result per text, whose words stand between blanks; `</s>` is the last token."""
-        results: list[TokenScores] = []
+        cleaned: list[str] = []
+        unknown: list[tuple[int, ...]] = []
         for text in texts:
             words = text.split()
-            unknown = () if self._known.issuperset(words) else self._look_up(words)
-            results.append(WordScores(text, self._model, unknown, self._raised))
-        return results
+            cleaned.append(" ".join(words))  # other characters than blanks end a word in Python, but not in KenLM
+            unknown.append(() if self._known.issuperset(words) else self._look_up(words))
+        batch = _Batch(self._model, cleaned, unknown, self._raised)
+        return [WordScores(batch, place) for place in range(len(cleaned))]
 
     def _look_up(self, words: Sequence[str]) -> tuple[int, ...]:
         """The places of unknown words; the known words are kept in mind."""
@@ -155,15 +159,47 @@ class KenlmModel:
         return tuple(unknown)
 
 
+class _Batch:
+    """Sentences that are scored together, once somebody asks: for their sums, or for the scores of their words."""
+
+    def __init__(self, model: kenlm.Model, texts: list[str], unknown: list[tuple[int, ...]], raised: float) -> None:
+        """texts: words between single blanks. raised: nats that KenLM's scores of unknown words are raised by."""
+        self.texts, self.unknown, self._model, self._raised = texts, unknown, model, raised
+
+    @cached_property
+    def _log10(self) -> list[Values]:
+        """KenLM's scores: an array (tokens,) per sentence."""
+        scores = chain.from_iterable(map(self._model.full_scores, self.texts))
+        values = np.fromiter(map(itemgetter(0), scores), np.float64)
+        ends = list(accumulate(text.count(" ") + 1 + bool(text) for text in self.texts))
+        return [values[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+    @cached_property
+    def sums(self) -> list[float]:
+        """Natural log. KenLM adds in float32 from left to right."""
+        known = "_log10" in self.__dict__
+        sums = (
+            (row.cumsum(dtype=np.float32)[-1] for row in self._log10) if known else map(self._model.score, self.texts)
+        )
+        return [
+            float(log10) * LOG_10 + self._raised * len(places) for log10, places in zip(sums, self.unknown, strict=True)
+        ]
+
+    def log_probs(self, place: int) -> Values:
+        """(tokens,), natural log, of a sentence."""
+        values = self._log10[place] * LOG_10
+        if self._raised:
+            values[list(self.unknown[place])] += self._raised
+        return values
+
+
 class WordScores(TokenScores):
-    """The sum at once, which costs a sixth of the scores of all words; these when somebody asks."""
+    """Scores of a sentence, which are computed when somebody asks: the sum alone costs half of the scores of words."""
 
-    __slots__ = ("_model", "_raised", "_text")
+    __slots__ = ("_batch", "_place")
 
-    def __init__(self, text: str, model: kenlm.Model, unknown: tuple[int, ...], raised: float) -> None:
-        """`raised`: nats that KenLM's scores of unknown words are raised by."""
-        self._text, self._model, self.unknown, self._raised = text, model, unknown, raised
-        self.sum = model.score(text) * LOG_10 + raised * len(unknown)
+    def __init__(self, batch: _Batch, place: int) -> None:
+        self._batch, self._place, self.unknown = batch, place, batch.unknown[place]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process gets the scores of all words: a model of KenLM cannot be sent."""
@@ -171,13 +207,15 @@ class WordScores(TokenScores):
 
     @property
     def tokens(self) -> list[str]:  # type: ignore[override]
-        return [*self._text.split(), END]
+        return [*self._batch.texts[self._place].split(), END]
 
     @property
     def log_probs(self) -> Values:  # type: ignore[override]
-        values = np.array([log10 for log10, _, _ in self._model.full_scores(self._text)]) * LOG_10
-        values[list(self.unknown)] += self._raised
-        return values
+        return self._batch.log_probs(self._place)
+
+    @property
+    def sum(self) -> float:  # type: ignore[override]
+        return self._batch.sums[self._place]
 
 
 def _open(path: Path) -> KenlmModel | ArpaModel:

@@ -334,6 +334,16 @@ def test_times_that_run_backwards_or_overlap(tmp_path: Path) -> None:
     assert joined(lists, "a") == joined(lists, "b") == words
 
 
+def test_durations_that_rounding_made_negative(tmp_path: Path) -> None:
+    """As in NIST's own test data."""
+    path = tmp_path / "r.ctm"
+    path.write_text("r A 101.05 0.20 in\nr A 101.23 -0.01 and\nr A 101.22 0.07 they\n", encoding="utf-8")
+    assert read_recordings(path)["r"].times[1] == (101.23, 101.23)
+    path.write_text("r A 101.23 -0.1 and\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"line 1: from 101.23 s to 101.13 s"):
+        read_recordings(path)
+
+
 def test_channels_are_recordings(tmp_path: Path) -> None:
     (tmp_path / "x.ctm").write_text("r A 0 1 hello\nr B 0 1 world\n", encoding="utf-8")
     assert {name: one.text for name, one in read_recordings(tmp_path).items()} == {"r-A": "hello", "r-B": "world"}

@@ -162,6 +162,21 @@ def test_the_recording_counts() -> None:
     assert together[0][0].change.log_odds > alone[0][0].change.log_odds
 
 
+def test_recordings_are_judged_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trees are walked once for all recordings, whose candidates are those of each recording alone."""
+    corrector = Corrector(["Monro Forward", "Aoife"])
+    lines = ["our monroe forwards plan", "no name", "ask eefa", "monro forward"]
+    texts = [Text(str(number), recording, lines[number % 4]) for number, recording in enumerate("aabbcc")]
+    alone = [
+        found for name in "abc" for found in corrector.candidates([text for text in texts if text.recording == name])
+    ]
+    walked: list[int] = []
+    walk = Trees.__call__
+    monkeypatch.setattr(Trees, "__call__", lambda trees, table: walked.append(len(table)) or walk(trees, table))
+    assert corrector.candidates(texts) == alone and len(walked) == 1 and any(alone)
+    assert corrector.candidates([]) == []
+
+
 def test_log_odds() -> None:
     assert log_odds(0.5) == 0 and log_odds(1.0) == np.inf and log_odds(0.0) == -np.inf
 

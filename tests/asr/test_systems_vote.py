@@ -169,6 +169,9 @@ def test_commands_agree(rescore: Run, tmp_path: Path) -> None:
     assert one.returncode == 0, one.stderr
     table = rescore("test.of-table.jsonl", "--dev", "dev.of-table.jsonl", "--decide", "rover", "--best", "3")
     assert table.returncode == 0, table.stderr
+    assert (tmp_path / "test.jsonl").read_bytes() == (tmp_path / "test.of-table.jsonl").read_bytes().replace(
+        b"system ", b""
+    )
     assert rescore("tune", "dev.jsonl", "--decide", "rover", "-o", "w2.json").returncode == 0
     loaded = [Weights.load(tmp_path / name).mixture for name in ("w.json", "w2.json")]
     assert loaded[0] == loaded[1] is not None
@@ -237,3 +240,33 @@ def test_a_language_model_gains_on_the_best_system_what_it_gains_without_votes(
     assert weights.value == alone.value < weights.tuned_for.first_pass == alone.tuned_for.first_pass
     chosen = (one.decision.texts(ErrorRate(), some, one.of) for one, some in ((alone, good), (weights, voted)))
     assert next(chosen) == next(chosen)
+
+
+def test_rows_of_brain_to_text_are_systems(rescore: Run, tmp_path: Path) -> None:
+    """Three seeds with two hypotheses per trial, each wrong in every third trial at another word."""
+
+    def row(seed: int, trial: int) -> str:
+        words = ["some", "bread", "now"]
+        wrong = ["wrong" if trial % 3 == place == seed else word for place, word in enumerate(words)]
+        best, other = " ".join(wrong), " ".join([*words[:2], "y"])
+        return f"{best};-10.5;-7.25;-20;-{trial + 1}.0;{other};-11;-8;-21;-{trial + 2}.5"
+
+    for part, trials in (("dev", range(60)), ("test", range(60, 90))):
+        for seed in range(3):
+            rows = "\n".join(row(seed, trial) for trial in trials)
+            (tmp_path / f"seed{seed}").mkdir(exist_ok=True)
+            (tmp_path / f"seed{seed}" / f"{part}.rows").write_text(f"{rows}\n", encoding="utf-8")
+        sentences = "\n".join("some bread now" for _ in trials)
+        (tmp_path / f"{part}.sentences").write_text(f"{sentences}\n", encoding="utf-8")
+        seeds = [f"seed{seed}/{part}.rows" for seed in range(3)]
+        done = rescore("combine", *seeds, "--ref", f"{part}.sentences", "-o", f"{part}.jsonl")
+        assert done.returncode == 0, done.stderr
+    found = formats.read([tmp_path / "test.jsonl"])
+    assert list(found[0].provenance) == ["seed0", "seed1", "seed2"] and len(found) == 30
+    for decide in ("mbr", "rover"):
+        done = rescore("test.jsonl", "--dev", "dev.jsonl", "--decide", decide, "--report", "r.json")
+        report = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+        assert done.returncode == 0 and report["metrics"][0]["reranked"] == 0.0, done.stderr
+    short = (tmp_path / "seed1" / "dev.rows").read_text(encoding="utf-8").split("\n", 1)[1]
+    (tmp_path / "short.rows").write_text(short, encoding="utf-8")
+    assert_one_line_error(rescore("combine", "seed0/dev.rows", "short.rows"), "60 utterances such as 1, and 59")

@@ -34,6 +34,15 @@ def test_equals_the_definition(arpa: Path) -> None:
         assert found.unknown == tuple(index for index, word in enumerate(text.split()) if word in ("owl", "<unk>"))
 
 
+def test_many_sentences_equal_the_definition(arpa: Path) -> None:
+    chance = random.Random(1)
+    texts = [" ".join(chance.choices(["the", "old", "clock", "owl"], k=chance.randrange(9))) for _ in range(300)]
+    for text, found in zip(texts, ArpaModel(arpa).score(texts), strict=True):
+        assert found.log_probs == pytest.approx(definition(text.split()), abs=1e-5)
+        assert found.sum == pytest.approx(sum(definition(text.split())), abs=1e-4)
+        assert found.unknown == tuple(index for index, word in enumerate(text.split()) if word == "owl")
+
+
 @pytest.mark.tools
 def test_is_what_scores_without_kenlm(arpa: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("kenlm")

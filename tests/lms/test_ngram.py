@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,62 @@ def test_equals_the_definition(arpa: Path, text: str) -> None:
     assert found.tokens == [*text.split(), "</s>"]
     assert found.log_probs == pytest.approx(definition(text.split()), abs=1e-5)
     assert found.unknown == tuple(index for index, word in enumerate(text.split()) if word == "owl")
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_batch_equals_single_calls_of_kenlm(arpa: Path, closed: bool) -> None:
+    """In both orders: the sums before and after the scores of words."""
+    pytest.importorskip("kenlm")
+    if closed:
+        arpa.write_text(ARPA.replace("-2.0\t<unk>\t0\n", "").replace("ngram 1=6", "ngram 1=5"), encoding="utf-8")
+    lm = load(f"ngram:{arpa}")
+    kenlm, raised = lm._model._model, lm._model._raised
+    assert bool(raised) == closed
+    texts = ["the old clock", "", "the\vowl  old", "owl owl", "clock the the old", "the old clock"]
+    for names in (["sum", "log_probs"], ["log_probs", "sum"]):
+        scores = lm.score(without_context(texts))
+        for found, text in zip(scores, texts, strict=True):
+            words = " ".join(text.split())
+            wanted = [log10 * math.log(10) for log10, *_ in kenlm.full_scores(words)]
+            for place in found.unknown:
+                wanted[place] += raised
+            values = {name: getattr(found, name) for name in names}
+            assert values["sum"] == kenlm.score(words) * math.log(10) + raised * len(found.unknown)
+            assert values["log_probs"].tolist() == wanted
+
+
+class Counting:
+    """KenLM's model, which keeps what is asked of it."""
+
+    def __init__(self, model: Any) -> None:
+        self._model, self.sums, self.words = model, list[str](), list[str]()
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._model
+
+    def score(self, text: str) -> float:
+        self.sums.append(text)
+        return float(self._model.score(text))
+
+    def full_scores(self, text: str) -> Any:
+        self.words.append(text)
+        return self._model.full_scores(text)
+
+
+@pytest.mark.tools
+def test_one_call_for_each_distinct_sentence(arpa: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("kenlm")
+    lm = load(f"ngram:{arpa}")
+    kenlm = Counting(lm._model._model)
+    monkeypatch.setattr(lm._model, "_model", kenlm)
+    questions = without_context(["the old", "the clock", "the old"])
+    sums = [score.sum for score in lm.score(questions)]
+    assert sums[0] == sums[2] != sums[1]
+    assert (kenlm.sums, kenlm.words) == (["the old", "the clock"], [])
+    words = lm.score(questions)
+    assert [(score.log_probs.sum(), score.sum) for score in words] == [(pytest.approx(total), total) for total in sums]
+    assert (kenlm.sums, kenlm.words) == (["the old", "the clock"], ["the old", "the clock"])
 
 
 def test_case_and_fingerprint(arpa: Path) -> None:

@@ -119,7 +119,7 @@ def are_whole(paths: Sequence[str | Path]) -> bool:
         if not source.is_folder and not source.is_regular:
             continue  # it cannot be read twice
         kind = "json" if source.is_folder else kind_of(source)
-        if kind == "json":
+        if kind in ("json", "plain"):
             kind = sniff(source) or ("folder" if source.is_folder else kind)
         if kind in ("ctm", "stm", "srt", "folder", *DOCUMENTS):
             return True
