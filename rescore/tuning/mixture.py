@@ -30,8 +30,8 @@ LEAST_RATE = 0.1
 """In percent: a system without an error does not decide alone."""
 
 
-Fitted = Callable[[Sequence[NbestList], TuningOptions], tuple[Weights, Counts]]
-"""Tunes the weights of columns; returns them, and the statistics (lists, k) of the texts that they choose."""
+Fitted = Callable[[Sequence[NbestList], TuningOptions, Mixture], tuple[Weights, Counts]]
+"""Tunes the weights of columns beside a mixture; returns them, and the statistics (lists, k) of the chosen texts."""
 
 
 def tune_with_votes(
@@ -51,7 +51,7 @@ def tune_with_votes(
     if decide.needs_scale and not has_columns:
         decide = Decision(decide.name, 1.0)  # the scale that the votes were tuned with
     (by_votes, ours), (by_one, theirs) = (
-        fitted([_possible(applied(mixture, nbest)) for nbest in lists], replace(options, decide=decide))
+        fitted([_possible(applied(mixture, nbest)) for nbest in lists], replace(options, decide=decide), mixture)
         for mixture in (voting, alone)
     )
     low, high = gain_interval(metric, ours, theirs)
@@ -61,8 +61,8 @@ def tune_with_votes(
             "the vote has no clear gain over the best system on these %s lists (%.2f, %s alone %.2f): %s decides",
             *(f"{len(lists):,}", by_votes.value, best, by_one.value, best),
         )
-    weights, mixture = (by_votes, voting) if clear > 0 else (by_one, alone)
-    return replace(weights, mixture=mixture, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
+    weights = by_votes if clear > 0 else by_one
+    return replace(weights, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
 
 
 def _possible(nbest: NbestList) -> NbestList:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rescore.decision import Decision
+from rescore.decision.mixture import Mixture
 from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, text_statistics
@@ -56,8 +57,8 @@ def tune(
     if systems_of(lists[0].provenance):
         from rescore.tuning.mixture import tune_with_votes  # here: most lists are of one system
 
-        def fitted(voted: Sequence[NbestList], decided: TuningOptions) -> tuple[Weights, Counts]:
-            tuner = Tuner(metric, voted, columns, source, decided)
+        def fitted(voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture) -> tuple[Weights, Counts]:
+            tuner = Tuner(metric, voted, columns, source, decided, mixture)
             return tuner.tune(), tuner.chosen
 
         has_columns, level = bool(columns or options.bonuses or options.boost), logging.INFO - 10 * (source == HELD_OUT)
@@ -91,11 +92,12 @@ class Fit:
 
 
 class Tuner:
-    """One search, with the decision inside."""
+    """One search, with the decision inside, on lists whose first pass a mixture may have made."""
 
     def __init__(
-        self, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions
-    ) -> None:
+        self, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions,
+        mixture: Mixture | None = None,
+    ) -> None:  # fmt: skip
         """
         Raises:
             UserError: an option does not suit the columns.
@@ -103,7 +105,7 @@ class Tuner:
         for name in options.negative:
             if name not in columns:
                 raise UserError(f"--allow-negative {name}: not a column of an LM; there are {', '.join(columns)}")
-        self.metric, self.options, self.source = metric, options, source
+        self.metric, self.options, self.source, self.mixture = metric, options, source, mixture
         self.models = [name for name in columns if name not in options.negative]
         self.free = [*options.bonuses, *options.negative]
         self.given = {LISTED: options.boost} if options.boost else {}
@@ -122,6 +124,7 @@ class Tuner:
             options=self.options,
             unproven=fit.unproven,
             decision=fit.decision,
+            mixture=self.mixture,
         )
         chosen = self.chosen = fit.chosen if self._own_scale else self._texts(weights.decision, weights.of)
         first_pass = self._value(self._texts(Decision(), {FIRST_PASS: 1.0}))
@@ -215,7 +218,7 @@ class Tuner:
         decision = self.options.decide
 
         def deciding(nbest: NbestList) -> ListWeights:
-            return ListWeights(weights, excluded)
+            return ListWeights(weights, excluded, self.mixture)
 
         if decision.needs_scale:
             from rescore.tuning.scale import tune_scale  # here: the best score has no scale

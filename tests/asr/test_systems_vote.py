@@ -131,6 +131,20 @@ def test_votes_are_tuned_and_a_poor_system_gets_few(decide: str) -> None:
         assert outcome.decision.scale == 1.0
 
 
+def test_the_value_of_tuning_is_that_of_the_chosen_texts() -> None:
+    """Two of four systems drop a word: no word wins unless it counts for less."""
+    dropped = {"a": (0, 1), "b": (1, 2), "c": (2, 3), "d": (3, 0)}
+    systems = {
+        name: lists(*((f"u{n}", {"it right" if n % 4 in drops else "it is right": 0.0}) for n in range(40)),
+                    references=("it is right",))
+        for name, drops in dropped.items()
+    }  # fmt: skip
+    found = list(combined(systems))
+    weights = pipeline.tune(found, decision="rover")
+    assert weights.mixture and weights.mixture.no_word < 1 and weights.value == 0.0
+    assert set(weights.decision.texts(ErrorRate(), found, weights.of)) == {"it is right"}
+
+
 def test_the_best_system_decides_where_votes_gain_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         found = list(combined(systems("d", 40, 0.9, 0.0, 0.0)))
