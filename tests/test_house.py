@@ -38,7 +38,7 @@ LAYERS = [
     ["options"],
     ["parts"],
     ["files"],
-    ["errors", "version"],
+    ["errors", "pace", "version"],
 ]
 """The core, from the roof to the ground."""
 HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -19,6 +19,7 @@ from rescore.expansion import Expansion
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin, in_tie_order
 from rescore.options import Declared, option
+from rescore.pace import paced
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +156,7 @@ class Recombining(Expansion):
     def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
         if not isinstance(lists, list):  # a stream stays one
             return (recombine(nbest, self._number) for nbest in lists)
-        longer = list(self(iter(lists)))
+        longer = [recombine(nbest, self._number) for nbest in paced(lists, "recombined %d of %d lists")]
         before, after = (sum(len(nbest.hypotheses) for nbest in some) for some in (lists, longer))
         log.info("--recombine %d adds %s hypotheses to %s", self._number, f"{after - before:,}", f"{before:,}")
         return iter(longer)

@@ -14,6 +14,7 @@ from rescore.files import resolved, shown
 from rescore.formats.text import utterance_of
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, Origin, Role, free_name, score_columns
+from rescore.pace import paced
 
 
 def combined(systems: Mapping[str, Sequence[NbestList]], same: Normaliser = EXACT) -> Iterator[NbestList]:
@@ -35,7 +36,7 @@ def combined(systems: Mapping[str, Sequence[NbestList]], same: Normaliser = EXAC
         for nbest in lists:
             every.setdefault(nbest.id, {})[names[name]] = nbest
     record = record_of(names.values())
-    for own in every.values():
+    for own in paced(list(every.values()), "combined %d of %d utterances"):
         yield one_list(own, same, record)
 
 

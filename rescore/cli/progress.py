@@ -37,6 +37,8 @@ def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | 
     """A bar of the hypotheses of sets, for all models; how many there will be is not known of lists that grow."""
     from rescore.lms import each
 
+    if not config.lms:
+        return LogProgress(None, "", "")
     number = len(each(config.lms)) * sum(len(nbest.hypotheses) for lists in sets for nbest in lists or ())
     return progress_bar(None if config.expands else number or None, f"score {', '.join(config.lms)}")
 

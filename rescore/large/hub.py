@@ -6,6 +6,9 @@ import logging
 import os
 import re
 from collections.abc import Iterator
+from contextlib import redirect_stderr
+from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +121,17 @@ def _values(values: Any) -> Iterator[tuple[str, Any]]:
         yield from _values(value)
 
 
+def is_gguf(path: Path) -> bool:
+    """Whether a model is a GGUF file, which holds weights, configuration and tokenizer."""
+    return path.suffix == ".gguf" and path.is_file()
+
+
 def check_files(folder: Path) -> None:
     """See that a model is there whose weights can be read without executing anything."""
+    if is_gguf(folder):
+        if find_spec("gguf") is None:
+            raise UserError(f"{folder}: GGUF files need the package gguf; install it: pip install 'rescore[gguf]'")
+        return
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; expected config.json, *.safetensors and a tokenizer in it")
     if not (folder / "config.json").is_file():
@@ -133,7 +145,10 @@ def check_files(folder: Path) -> None:
 def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
     """A model of transformers, ready to score, and its tokenizer; nothing in the folder is executed.
 
+    Quantised weights of a GGUF file are converted to floating point.
+
     Args:
+        folder: in Hugging Face's layout, or a GGUF file.
         kind: the library's class. about: its description, for messages.
     """
     check_files(folder)
@@ -145,16 +160,21 @@ def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    safely = {"local_files_only": True, "trust_remote_code": False}
+    safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    place, weights = str(folder), {"use_safetensors": True}
+    if is_gguf(folder):
+        place, weights = str(folder.parent), {}
+        safely["gguf_file"] = folder.name
     read: Any = getattr(transformers, kind)
     try:
-        tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(folder), **safely)
-        model, loaded = read.from_pretrained(str(folder), use_safetensors=True, output_loading_info=True, **safely)
+        with redirect_stderr(StringIO()):  # the library shows a bar of its own while it converts weights
+            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(place, **safely)
+            model, loaded = read.from_pretrained(place, output_loading_info=True, **weights, **safely)
     except Exception as error:  # the library raises many kinds of errors for an unreadable folder
         raise UserError(f"{folder}: transformers cannot load it ({' '.join(str(error).split())[:200]})") from None
     if loaded["missing_keys"]:
         missing = sorted(loaded["missing_keys"])[0]
         raise UserError(f"{folder}: no weights for {missing}; the model was not trained as {about}")
-    if getattr(model, "is_quantized", False):
+    if getattr(model, "is_quantized", False) and not is_gguf(folder):
         raise UserError(f"{folder}: has quantised weights; let a server load it, and give --lm server:URL#MODEL")
     return model.eval(), tokenizer

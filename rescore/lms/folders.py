@@ -47,10 +47,10 @@ def card_head(task: str, own: Mapping[str, object], figures: Mapping[str, float]
 
 
 def content_digest(folder: Path, settings: bytes = b"") -> bytes:
-    """The digest of all files and settings that affect a model's scores."""
-    digest = hashlib.sha256()
+    """The digest of all files, or of the only file, and of settings that affect a model's scores."""
+    digest = hashlib.sha256(sha256(folder) if folder.is_file() else b"")
     suffixes = (".json", ".txt", ".model", ".safetensors")
-    for name in sorted(path.name for path in folder.iterdir() if path.suffix in suffixes and path.is_file()):
+    for name in sorted(path.name for path in folder.glob("*") if path.suffix in suffixes and path.is_file()):
         digest.update(name.encode() + sha256(folder / name))
     digest.update(settings)
     return digest.digest()

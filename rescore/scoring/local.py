@@ -85,7 +85,8 @@ class _Tally:
         if usual and per_word > FOREIGN * usual:
             told += f", and a word has {per_word:.1f} tokens ({usual:.1f} in its training text)"
         elif 2 * self.unknown <= self.tokens:
-            log.log(logging.INFO if self.unknown else logging.DEBUG, told)
+            if self.unknown:
+                log.info(told)
             return
         log.warning("%s; check its language, script and case, and that its training text was large enough", told)
 

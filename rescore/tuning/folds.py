@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import statistics
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -126,8 +125,10 @@ def tuned_in_folds(
     folds: Folds, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], options: TuningOptions
 ) -> tuple[list[str], list[Weights]]:
     """The text chosen for each list with weights tuned on the other folds, and the weights of each fold."""
-    texts, weights_of_folds, began = [""] * len(lists), [], time.monotonic()
-    for fold in range(folds.number):
+    from rescore.pace import paced
+
+    texts, weights_of_folds = [""] * len(lists), []
+    for fold in paced(range(folds.number), "tuned %d of %d folds"):
         mine = [index for index, place in enumerate(folds.fold) if place == fold]
         rest = [nbest for nbest, place in zip(lists, folds.fold, strict=True) if place != fold]
         weights = tune(metric, rest, columns, HELD_OUT, options)
@@ -136,6 +137,4 @@ def tuned_in_folds(
         decision: Decision = weights.decision
         for index, text in zip(mine, decision.texts(metric, chosen, weights.of), strict=True):
             texts[index] = text
-        if (passed := time.monotonic() - began) > 2 and (left := folds.number - fold - 1):
-            log.info("tuned %d of %d folds, about %.0f s to go", fold + 1, folds.number, passed / (fold + 1) * left)
     return texts, weights_of_folds

@@ -28,6 +28,7 @@ from rescore.lms.context import in_place
 from rescore.metrics.folds import split
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
+from rescore.pace import paced
 from rescore.scoring import score_windows, windows
 from rescore.tuning import TuningOptions, tuned_in_folds
 from tests.conftest import ROOT, Run
@@ -113,10 +114,23 @@ def test_recombination_says_how_much_it_adds(caplog: pytest.LogCaptureFixture) -
 
 def test_folds_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = count(step=30)
-    monkeypatch.setattr("rescore.tuning.folds.time.monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
     lists = read([LISTS])[:20]
     with caplog.at_level("INFO"):
         tuned_in_folds(split([nbest.id for nbest in lists], 4), ErrorRate(), lists, [], TuningOptions())
     assert [message for message in caplog.messages if "folds" in message] == [
         f"tuned {fold} of 4 folds, about {30 * (4 - fold)} s to go" for fold in (1, 2, 3)
     ]
+
+
+def test_loops_say_how_far_they_are_after_two_seconds_and_then_every_ten(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("rescore.pace.time.monotonic", lambda: clock[0])
+    with caplog.at_level("INFO"):
+        for _ in paced(range(30), "joined %d of %d"):
+            clock[0] += 1.0
+        for _ in paced(range(2), "quick %d of %d"):
+            clock[0] += 0.9
+    assert caplog.messages == [f"joined {done} of 30, about {30 - done} s to go" for done in (3, 14, 25)]

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from transformers import PreTrainedTokenizerFast
 
 from rescore.errors import UserError
+from rescore.large.network import INT8_LOSS
 from rescore.lms import ComputeOptions, load, without_context
 from tests.conftest import SENTENCES, Run, assert_one_line_error, shared, write_json
 
@@ -177,6 +178,40 @@ def test_lower_precision_is_near(precision: str, gpt2: Path, bert: Path) -> None
         assert exact.fingerprint != rough.fingerprint
     lm: Any = load(f"hf-causal:{gpt2}", ComputeOptions(precision="bf16"))
     assert lm.network.reads_trees
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_int8_loses_is_said(masked: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Of a model and of one with the same scores, in which a large value enters a layer beside the others."""
+    folder = build("bert" if masked else "llama", tmp_path / "small")
+    spec = f"hf-{'masked' if masked else 'causal'}:{folder}"
+    loader = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
+    model: Any = loader.from_pretrained(folder)
+    if masked:
+        layer = model.bert.encoder.layer[0]
+        value, output = layer.attention.self.value, layer.attention.output.dense
+    else:
+        value, output = model.model.layers[0].mlp.up_proj, model.model.layers[0].mlp.down_proj
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight *= 0.2 if "layer" in name and weight.ndim > 1 else 1.0
+    model.save_pretrained(folder)
+    exact = [found.log_probs for found in load(spec).score(without_context(SENTENCES[:12]))]
+    for large in (1.0, 10_000.0):
+        with torch.no_grad():
+            value.weight[0] *= large
+            output.weight[:, 0] /= large
+            if masked:
+                value.bias[0] *= large
+        model.save_pretrained(folder)
+        caplog.clear()
+        rough = load(spec, ComputeOptions(precision="int8")).score(without_context(SENTENCES[:12]))
+        changes = [abs(found.log_probs - row) for found, row in zip(rough, exact, strict=True)]
+        change = sum(each.sum() for each in changes) / sum(map(len, changes))
+        assert (change > INT8_LOSS) == ("int8 changes the log-probability" in caplog.text) == (large > 1)
+        assert [found.log_probs for found in load(spec).score(without_context(SENTENCES[:1]))] == [
+            pytest.approx(exact[0], abs=1e-3)
+        ]
 
 
 def test_long_sentences_fit_the_positions(bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

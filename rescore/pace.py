@@ -1,0 +1,29 @@
+"""How far a loop is, for loops that may take long."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
+FIRST, EVERY = 2.0, 10.0
+"""Seconds until the first message, and between messages."""
+
+
+def paced(items: Sequence[Item], what: str) -> Iterator[Item]:
+    """The items; what takes long is logged: how many are done, and the seconds left at the same pace.
+
+    Args:
+        what: the message, such as `tuned %d of %d folds`.
+    """
+    began, due = time.monotonic(), FIRST
+    for done, item in enumerate(items):
+        passed = time.monotonic() - began if done else 0.0
+        if passed > due:
+            due = passed + EVERY
+            log.info(f"{what}, about %.0f s to go", done, len(items), passed / done * (len(items) - done))
+        yield item
