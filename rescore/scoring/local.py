@@ -91,33 +91,6 @@ class _Tally:
         log.warning("%s; check its language, script and case, and that its training text was large enough", told)
 
 
-CASE_TEXTS = 5
-"""Texts that are scored once more in lower case, where lists are in upper case."""
-
-
-def _warn_of_case(lm: LanguageModel, window: Scored) -> None:
-    """Say that a model of any kind knows the texts better in lower case: by more than a nat for each word."""
-    texts = {
-        hypothesis.text: (placed, score.sum)
-        for placed, scores in window
-        for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True)
-        if hypothesis.text.isupper()
-    }
-    capabilities = capabilities_of(lm)
-    if not texts or capabilities.source or any(not text.isupper() for text in texts):
-        return
-    chosen = dict(list(texts.items())[:CASE_TEXTS])
-    questions = [question for text, (placed, _) in chosen.items() for question in ask(lm, placed, [text.lower()])]
-    gain = sum(score.sum for score in lm.score(questions)) - sum(score for _, score in chosen.values())
-    if gain > sum(len(text.split()) for text in chosen):
-        log.warning(
-            "%s: the lists are in upper case, which the model knows less well than lower case (%.1f nats a word); give "
-            "it as KIND:lower:PATH",
-            lm.name,
-            gain / sum(len(text.split()) for text in chosen),
-        )
-
-
 def score_windows(
     lm: LanguageModel, parts: Iterable[list[WithNeighbours]], progress: OnProgress = lambda done: None
 ) -> Iterator[Scored]:
@@ -165,7 +138,10 @@ def score_windows(
             progress(sum(len(placed.nbest.hypotheses) for placed in window))
         if not looked_at_case:
             looked_at_case = True
-            _warn_of_case(lm, done)
+            if all(hypothesis.text.isupper() for placed, _ in done for hypothesis in placed.nbest.hypotheses):
+                from rescore.scoring.case import warn_of_case  # here: few lists are in capitals
+
+                warn_of_case(lm, done)
         yield done
     if report := getattr(lm, "report", None):  # of a cache
         report()

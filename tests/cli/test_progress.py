@@ -19,8 +19,10 @@ from pathlib import Path
 import pytest
 from tqdm import tqdm
 
+from rescore import pipeline
 from rescore.asr.recombine import Recombining
 from rescore.cli.progress import progress_bar
+from rescore.config import RunConfig
 from rescore.formats import read
 from rescore.lms import ComputeOptions, load
 from rescore.lms.cache import Cached
@@ -35,6 +37,18 @@ from tests.conftest import ROOT, Run
 
 LISTS = ROOT / "data" / "test.json"
 TWICE = {"id": "u", "ref": "a b", "hyps": [{"text": "a b"}, {"text": "a"}, {"text": "a"}]}
+
+
+def test_slow_decisions_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision by the best score is quick, and says nothing."""
+    clock = count(0.0, 1.5)
+    monkeypatch.setattr("rescore.pace.time.monotonic", lambda: next(clock))
+    lists = read([str(LISTS)])
+    for decision, said in (("mbr", True), ("rover", True), ("best", False)):
+        with caplog.at_level("INFO"):
+            pipeline.run(lists, RunConfig(decide=decision, scale=1.0))
+        assert any(re.match(r"decided \d+ of 116 lists, about", line) for line in caplog.messages) is said
+        caplog.clear()
 
 
 def at_a_terminal(command: Sequence[str], folder: Path) -> str:
