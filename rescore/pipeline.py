@@ -290,10 +290,6 @@ def decide(
             tuned on scores of another model.
     """
     rule, warned = plan.decision_with(weights), False
-    if texts and rule.name != "best" and isinstance(lists, list):  # a stream has no known end
-        from rescore.pace import paced
-
-        lists = paced(lists, "decided %d of %d lists")
     for chunk in _chunks(lists if expanded else expand(plan, lists)):
         suited(weights, chunk, plan.force_weights)
         warned = warned or (texts and warn_of_twice(chunk, rule))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -98,7 +98,7 @@ def posteriors(scores: npt.NDArray[np.float64], scale: float) -> npt.NDArray[np.
 
 
 Floats = npt.NDArray[np.float64]
-PAIRS = 1 << 22
+PAIRS = 1 << 16
 """Of hypotheses of one list that are compared before a text is chosen."""
 
 
@@ -175,19 +175,24 @@ class Decision:
         """Those of a rule that chooses the least expected one."""
         return DECISIONS[self.name].losses
 
-    def texts(self, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> list[str]:
+    def texts(self, metric: Metric | None, every: Sequence[NbestList], weights: WeightsOf) -> list[str]:
         """The text that is chosen for each list.
 
         Raises:
             UserError: the rule needs a scale, or a metric, that is not given.
         """
         texts: list[str] = []
+        lists: Iterable[NbestList] = every
+        if self.takes_scale:  # the best scores are found at once
+            from rescore.pace import paced
+
+            lists = paced(every, "decided %d of %d lists")
         for portion in _portions(lists):
             texts += Decider(self.name, metric, portion, weights).texts(self.scale)
         return texts
 
 
-def _portions(lists: Sequence[NbestList]) -> Iterator[list[NbestList]]:
+def _portions(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
     """Lists that a rule is given together: what it needs to know of them may grow with the square of their lengths."""
     portion: list[NbestList] = []
     pairs = 0
