@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from rescore.lms.base import LanguageModel, capabilities_of
+from rescore.lms.base import LanguageModel, TokenScores, WithNeighbours, capabilities_of
 from rescore.lms.context import ask
-
-if TYPE_CHECKING:
-    from rescore.scoring.local import Scored
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +14,7 @@ CASE_TEXTS = 5
 """Texts that are scored once more in lower case, where lists are in upper case."""
 
 
-def warn_of_case(lm: LanguageModel, window: Scored) -> None:
+def warn_of_case(lm: LanguageModel, window: Sequence[tuple[WithNeighbours, list[TokenScores]]]) -> None:
     """Say that a model of any kind knows texts in capitals better in lower case: by more than a nat for each word."""
     texts = {
         hypothesis.text: (placed, score.sum)
