@@ -100,7 +100,9 @@ def system_names(paths: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
         UserError: there is one system only, names are missing, or two systems have the same name.
     """
     if len(paths) < 2:
-        raise UserError("give the outputs of two systems or more")
+        raise UserError(
+            "give the outputs of two systems or more; for a table with a column per system: --field system=COLUMN"
+        )
     if given and len(given) != len(paths):
         raise UserError(f"there are {len(paths)} systems, but {len(given)} --name; give one each")
     places = [resolved(Path(path)) for path in paths]

@@ -29,7 +29,7 @@ HINTS = {
     "fairseq": "translation: prefer a model that reads the source (LM := hf-seq2seq:FOLDER), and try --decide mbr",
     "icefall": "each file has one text per utterance: join those of two methods with rescore combine",
 }
-TRANSLATION = """MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter
+TRANSLATION = """MEASURE_OPTIONS := --metric bleu --metric chrf
 # A model that reads the source helps most: LM := hf-seq2seq:FOLDER. Minimum Bayes risk often adds to it:
 # TUNE_OPTIONS := --decide mbr
 """

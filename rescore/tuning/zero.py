@@ -17,6 +17,6 @@ def why_zero(unproven: Unproven | None, first_pass: float, source: str, decision
     before = first_pass if unproven.alone is None else unproven.alone
     return (
         f"the weight is 0: {named_weights(unproven.weights)} changes {alone} on {source} from {before:.2f} to "
-        f"{unproven.value:.2f}, and the 95 % CI of this gain, {unproven.low:.2f} to {unproven.high:.2f} points (two "
+        f"{unproven.value:.2f}, and the 95 % CI of the change, {unproven.low:.2f} to {unproven.high:.2f} points (two "
         "standard errors), includes 0, so it may be chance; tune on more lists"
     )

@@ -151,12 +151,12 @@ def test_several_sets_of_a_translator(tmp_path: Path) -> None:
 def test_a_translator_is_measured_as_translations_are(tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     lines = [f"DEV := {fairseq(tmp_path, 'dev')}", f"TEST := {fairseq(tmp_path, 'test')}", "LM := ngram:lm.arpa"]
-    lines += ["MEASURE_OPTIONS := --metric bleu --metric chrf --metric ter", "include $(shell rescore recipe)"]
+    lines += ["MEASURE_OPTIONS := --metric bleu --metric chrf", "include $(shell rescore recipe)"]
     (tmp_path / "Makefile").write_text("\n".join(lines), encoding="utf-8")
     done = make(tmp_path)
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "rescored" / "RESULTS.md").read_text()
-    for metric in ("BLEU", "chrF", "TER"):
+    for metric in ("BLEU", "chrF"):
         rows = table.split(f"### {metric}\n\n")[1].splitlines()
         assert rows[0] == f"| dataset | Snt | {metric} | 95 % CI | p |"
         assert [row.split(" |")[0] for row in rows[2:6]] == [

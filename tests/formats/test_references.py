@@ -90,3 +90,12 @@ def test_a_segments_file_has_times(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(
         rescore("rerank", "l.jsonl", "--best", "p.ctm", "--segments", "segments"), "utterance spk-1: expected"
     )
+
+
+def test_plain_lines_of_a_part_of_numbered_lists(tmp_path: Path) -> None:
+    """A sentence that begins with a number of a list is no line of Kaldi text."""
+    ref = tmp_path / "ref"
+    ref.write_text("the cat\nthe dog\n54 percent\n", encoding="utf-8")
+    assert read(ref, ["3", "19", "54"]) == ["the cat", "the dog", "54 percent"]
+    ref.write_text("3 the cat\n19 the dog\n54 percent\n", encoding="utf-8")
+    assert read(ref, ["3", "19", "54"]) == ["the cat", "the dog", "percent"]
