@@ -62,6 +62,8 @@ SHARE, SHARE_OF_RARITY, MOST_SHARE = 0.1, 0.03, 0.4
 """Share of sounds in which a span may differ from a term: at least; more for each unit of -log P of the span's rarest
 word beyond `FREQUENT`; and at most, before `SHARE` is added for spans of more than `SHORT` sounds."""
 FREQUENT, SHORT = 5.0, 5
+ORDINARY = 9.0
+"""-log P of a word up to which it is frequent, natural log."""
 NEAR = 0.25
 """Share of sounds up to which a span counts as a further trace of a term in its recording."""
 
@@ -403,10 +405,11 @@ class Corrector:
         yield from ((heard, self.finder.features(heard, recording)) for heard in every)
 
     def recased(self, text: Text, heard: Heard) -> Iterator[Candidate]:
-        """The terms that a text has, in the case of the list. A term in lower case may begin a sentence, and a word of
-        the lexicon may be an ordinary word."""
+        """The terms that a text has, in the case of the list. A term in lower case may begin a sentence, and
+        a word of the lexicon, or several frequent words (`to do`), may be ordinary words."""
         for first, last, number in heard.present:
-            if last == first + 1 and self.finder.known(heard.words[first].key):
+            words = [word.key for word in heard.words[first:last]]
+            if max(map(self.finder.rarity, words)) < ORDINARY or (len(words) == 1 and self.finder.known(words[0])):
                 continue
             start, end = heard.words[first].start, heard.words[last - 1].end
             written, term = text.text[start:end], self._cased(self._terms[number].text, heard)

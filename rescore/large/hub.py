@@ -123,7 +123,7 @@ def _values(values: Any) -> Iterator[tuple[str, Any]]:
 
 def is_gguf(path: Path) -> bool:
     """Whether a model is a GGUF file, which holds weights, configuration and tokenizer."""
-    return path.suffix == ".gguf" and path.is_file()
+    return path.suffix.lower() == ".gguf" and path.is_file()
 
 
 def check_files(folder: Path) -> None:

@@ -28,6 +28,8 @@ class HubKind(Kind):
     place = "FOLDER or OWNER/MODEL"
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
+        if spec.path.suffix.lower() == ".gguf" and not spec.path.exists():
+            raise UserError(f"{spec.place}: no such file")
         if PLACE.match(spec.place) and not spec.path.exists():
             raise UserError(f"{spec.place}: no such folder; models of the Hugging Face Hub are named OWNER/MODEL")
         folder, revision = find(spec.path)

@@ -157,9 +157,12 @@ class HuggingFaceNetwork:
         values their precision. So the change of log-probabilities is measured, and a large change is said."""
         ids = torch.tensor([self._tokenizer(PROBE)["input_ids"][: self.positions]])
         before, targets = 0 if masked else 1, ids[0]
+        every = torch.arange(len(targets))
+        asked = ids.repeat(len(targets), 1).fill_diagonal_(self._tokenizer.mask_token_id or 0) if masked else ids
 
         def log_probs() -> Tensor:
-            logits = self._model(input_ids=ids).logits[0, : len(targets) - before]
+            logits = self._model(input_ids=asked).logits
+            logits = logits[every, every] if masked else logits[0, : len(targets) - before]
             return cast(Tensor, logits.log_softmax(-1).gather(-1, targets[before:, None]))
 
         with torch.inference_mode():

@@ -30,6 +30,18 @@ def card_value(folder: Path, key: str) -> str | None:
     return match[1] if match else None
 
 
+def tokens_per_word(folder: Path) -> float:
+    """The number of tokens that a word of a model's training text has; 0 if its card does not say it."""
+    written = card_value(folder, TOKENS_PER_WORD)
+    try:
+        number = float(written or 0)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise UserError(f"{folder / 'README.md'}: {TOKENS_PER_WORD} is {written}; write a number, or remove the line")
+    return number
+
+
 def card_head(task: str, own: Mapping[str, object], figures: Mapping[str, float] | None = None) -> str:
     """The head of a card in the form of the Hugging Face Hub, with our own keys.
 

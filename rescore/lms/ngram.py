@@ -230,9 +230,8 @@ def _open(path: Path) -> KenlmModel | ArpaModel:
                 log.info("kenlm is not installed: NumPy reads %s, which is slower but gives the same scores", path)
             return ArpaModel(path)
         raise UserError(
-            f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds: pip install 'rescore[ngram]' (on "
-            "Python 3.13 or later: pip install https://github.com/kpu/kenlm/archive/master.zip); an ARPA file needs "
-            "nothing"
+            f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds: pip install 'rescore[ngram]' "
+            "(without a compiler, or on Python 3.13: pip install kenlm-ex); an ARPA file needs nothing"
         ) from None
     return KenlmModel(path, kenlm)
 

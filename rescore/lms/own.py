@@ -16,7 +16,7 @@ from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.config import NetworkConfig, network_kind
 from rescore.lms.devices import choose_device, choose_precision, token_budget
 from rescore.lms.fast import Batch, convert, predict, reads_trees
-from rescore.lms.folders import TOKENS_PER_WORD, card_value
+from rescore.lms.folders import tokens_per_word
 from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer
 
 
@@ -129,7 +129,7 @@ def load(spec: Spec, computing: ComputeOptions, make: Callable[[OwnNetwork], Net
     network = OwnNetwork(spec.path, spec.kind, computing)
     config, channel = network.network.config, "channel" in spec.options
     scorer = make(network)
-    usual = float(card_value(spec.path, TOKENS_PER_WORD) or 0)
+    usual = 0.0 if channel else tokens_per_word(spec.path)  # a channel scores the source
     scorer.capabilities = replace(scorer.capabilities, tokens_per_word=usual)
     if spec.context:
         if channel:

@@ -57,7 +57,7 @@ class Network(Protocol):
     mask: int
     pad: int
     vocabulary: int
-    """Number of tokens; tokens of other segments or sentences have higher numbers, `id + k * vocabulary`."""
+    """Number of tokens; tokens of other sentences have higher numbers, `id + k * vocabulary`."""
     unknown: int | None
     """The token for unknown text, if the tokenizer has one."""
     positions: int

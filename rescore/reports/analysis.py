@@ -283,7 +283,11 @@ def render(analysis: Analysis) -> str:
                 [f"{place} {one.name}", f"{one.value:.2f}", f"{one.corrected:,}", f"{one.broken:,}", *agreement]
             )
         rows.append(["reranked", f"{analysis.outlook.reranked:.2f}", *[""] * (len(systems) + 2)])
-        lines += [text(rows), "in words, and the agreement with system 1, 2, ... in percent of words", ""]
+        lines += [
+            text(rows),
+            "corrected, broken: words; 1, 2, ...: percent of words on which two systems agree",
+            "",
+        ]
     lines += ["Is it worth it?", *(f"{name:<14}{line}" for name, line in _rows(analysis.outlook))]
     return "\n".join([*lines, "", analysis.signature])
 

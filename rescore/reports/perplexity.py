@@ -51,7 +51,8 @@ class TextScore:
     known_by_token: float
     """exp(-log p / tokens) of the known tokens: SRILM's ppl."""
     known_by_word: float
-    """The same for each known word, without ends of sentences in the number: SRILM's ppl1."""
+    """exp(-log p / words) of the known words, ends of sentences not counted: SRILM's ppl1. Of models of words alone;
+    nan for others."""
     signature: str
     pseudo: bool = False
     """Whether the score is a pseudo-log-likelihood and the perplexities are pseudo-perplexities."""
@@ -101,6 +102,7 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
     tokens = np.array([len(result.tokens) for result in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
     unknown = np.array([len(result.unknown) for result in scores])
+    of_words = tokens.sum() == words.sum() + len(sentences)  # words and ends of sentences
     known = log_probs - [sum(one.log_probs[list(one.unknown)]) if one.unknown else 0.0 for one in scores]
     return TextScore(
         lm.name,
@@ -113,7 +115,7 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
         _perplexity(log_probs, tokens),
         _perplexity(log_probs, words),
         _perplexity(known, tokens - unknown).corpus,
-        _perplexity(known, words - unknown).corpus,
+        _perplexity(known, words - unknown if of_words else 0 * words).corpus,
         str(Signature("PPL", columns={lm.name: origin(lm, "sum")})),
         is_pseudo(lm.model),
     )
@@ -145,10 +147,10 @@ def render(scores: Sequence[TextScore]) -> str:
         "mean and median are over sentences; natural log",
     ]
     lines += [
-        f"{score.lm}: without its {counted(score.unknown, 'unknown token')}, {score.known_by_token:,.2f} a token and "
-        f"{score.known_by_word:,.2f} a word (SRILM's ppl and ppl1)"
+        f"{score.lm}: without its {counted(score.unknown, 'unknown token')}, {score.known_by_token:,.2f} a token"
+        + (f" (SRILM's ppl) and {score.known_by_word:,.2f} a word (ppl1)" if score.known_by_word > 0 else "")
         for score in scores
-        if score.unknown
+        if 0 < score.unknown < score.tokens
     ]
     if pseudo:
         lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")

@@ -81,14 +81,15 @@ class _Tally:
         about = capabilities_of(lm)
         ends = 0 if about.pseudo else self.texts  # [EOS] is a token of causal models
         per_word, usual = (self.tokens - ends) / max(self.words, LEAST_WORDS), about.tokens_per_word
-        told = f"{lm.name}: {self.unknown:,} of {self.tokens:,} tokens are unknown to the model"
+        told = f"{self.unknown:,} of {self.tokens:,} tokens are unknown to the model"
         if usual and per_word > FOREIGN * usual:
-            told += f", and a word has {per_word:.1f} tokens ({usual:.1f} in its training text)"
+            told = f"a word has {per_word:.1f} tokens ({usual:.1f} in its training text), and {told}"
         elif 2 * self.unknown <= self.tokens:
             if self.unknown:
-                log.info(told)
+                log.info("%s: %s", lm.name, told)
             return
-        log.warning("%s; check its language, script and case, and that its training text was large enough", told)
+        advice = "check its language, script and case, and that its training text was large enough"
+        log.warning("%s: %s; %s", lm.name, told, advice)
 
 
 def score_windows(

@@ -56,7 +56,7 @@ def tune_with_votes(
     )
     low, high = gain_interval(metric, ours, theirs)
     clear = low + (high - low) / 4 if options.bagging else low + high  # the gain less one standard error, or the gain
-    if clear <= 0:
+    if clear <= 0 and len(voting.votes) > 1:
         log.warning(
             "the vote has no clear gain over the best system on these %s lists (%.2f, %s alone %.2f): %s decides",
             *(f"{len(lists):,}", by_votes.value, best, by_one.value, best),

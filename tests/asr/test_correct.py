@@ -104,6 +104,7 @@ def test_right_words_stay() -> None:
     ("text", "listed", "expected"),
     [
         ("the teams met", "Teams", "the teams met"),  # an ordinary word
+        ("to do it is what they have to do", "To Do\nIt Is", "to do it is what they have to do"),
         ("ask goldman sachs, Goldman sachs", "Goldman Sachs", "ask Goldman Sachs, Goldman Sachs"),
         ("an iphone case", "iPhone", "an iPhone case"),
         ("Kubectl gets pods", "kubectl", "Kubectl gets pods"),  # the list has no capitals: it may begin a sentence

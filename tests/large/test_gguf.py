@@ -30,6 +30,11 @@ def test_a_file_scores_as_the_folder(tmp_path: Path, capfd: pytest.CaptureFixtur
         load(f"hf-causal:{alone / 'tiny.gguf'}")
 
 
+def test_an_absent_file_is_no_name_on_the_hub() -> None:
+    with pytest.raises(UserError, match=r"nope.gguf: no such file"):
+        load("hf-causal:nope.gguf")
+
+
 def test_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.gguf").write_bytes(b"GGUF")
     monkeypatch.setattr("rescore.large.hub.find_spec", lambda name: None)

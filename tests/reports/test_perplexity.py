@@ -55,6 +55,7 @@ def test_perplexity_without_unknown_words(tmp_path: Path) -> None:
     assert found.unknown == 2 and found.words == 5
     assert found.known_by_token == pytest.approx(math.exp(-known / (5 - 2 + 3)))
     assert found.known_by_word == pytest.approx(math.exp(-known / (5 - 2)))
+    assert math.isnan(text_score(lm, ["the", "the zzz", "zzz"], scores).known_by_word)  # tokens that are no words
     assert f"without its 2 unknown tokens, {found.known_by_token:,.2f} a token" in render([found])
     assert "without its" not in render([text_score(lm, ["the old"], scores[:1])])
 

@@ -175,7 +175,8 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
     figures = {
         f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name]) for name, task in trainer.tasks.items()
     }
-    per_word = f"{text.tokens / max(1, lexicon.Lexicon.load(options.out / lexicon.NAME).total):.2f}"
+    words = int(next(read_lines(options.out / lexicon.NAME)))  # its first line; there may be no frequent word
+    per_word = f"{text.tokens / max(1, words):.2f}"
     own = {"kind": kind, "trained_on": names, TOKENS_PER_WORD: per_word, "recommended_weight": 0.3}
     head = card_head(hub_task, own, figures)
     card = f"""{head}

@@ -45,6 +45,29 @@ def test_what_would_have_no_effect(rescore: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def test_text_without_a_word_that_occurs_again(rescore: Run, tmp_path: Path) -> None:
+    """As in Chinese, where a line is a word: the lexicon is empty, and the card is written all the same."""
+    tiny(tmp_path)
+    lines = [f"我们去公园玩{number}次的时候天气很好\n" for number in range(120)]
+    (tmp_path / "text.txt").write_text("".join(lines), encoding="utf-8")
+    done = rescore("train", "--lm", "tta", *TINY, "--steps", "1", "--out", "new")
+    assert done.returncode == 0, done.stderr
+    assert "\ntokens_per_word: " in (tmp_path / "new" / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_card_with_a_damaged_number(rescore: Run, tmp_path: Path) -> None:
+    tiny(tmp_path)
+    assert rescore("train", "--lm", "tta", *TINY, "--steps", "0", "--out", "new").returncode == 0
+    lists = '{"id": "u", "hyps": [{"text": "a", "score": -1.0}]}\n'
+    (tmp_path / "l.jsonl").write_text(lists, encoding="utf-8")
+    for value in ("abc", "1,17", "nan", "-1", "inf"):
+        (tmp_path / "new" / "README.md").write_text(
+            f"---\nkind: tta\ntokens_per_word: {value}\n---\n", encoding="utf-8"
+        )
+        done = rescore("score", "l.jsonl", "--lm", "tta:new", "-o", "o.jsonl")
+        assert_one_line_error(done, "README.md: tokens_per_word is", value, "write a number")
+
+
 def test_a_model_without_a_training_is_not_overwritten(rescore: Run, tmp_path: Path) -> None:
     """As every shipped or downloaded one."""
     tiny(tmp_path)
