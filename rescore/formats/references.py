@@ -255,6 +255,8 @@ def is_stm(lines: Sequence[str]) -> bool:
 MOST_READINGS = 1024
 _ALTERNATIVES = re.compile(r"(?<![^\s{/])\{\s*([^{}\s][^{}]*)\}")
 """Alternatives without further alternatives in them. As in sclite, only the opening bracket needs a blank before it."""
+AS_LETTERS, _BACK = str.maketrans("{}/", "\ufdd0\ufdd1\ufdd2"), str.maketrans("\ufdd0\ufdd1\ufdd2", "{}/")
+"""Words of a CTM have no marks of alternatives: other characters, which no text has, stand for these in `readings`."""
 
 
 def readings(text: str, place: str) -> tuple[str, ...]:
@@ -274,7 +276,14 @@ def readings(text: str, place: str) -> tuple[str, ...]:
         if len(texts) > MOST_READINGS:
             raise UserError(f"{place}: its alternatives make more than {MOST_READINGS:,} readings; leave some out")
     words = sorted((text.split() for text in texts), key=lambda words: words.count("@"))
-    return tuple(dict.fromkeys(" ".join(word for word in each if word != "@") for each in words))
+    return tuple(dict.fromkeys(" ".join(word for word in each if word != "@").translate(_BACK) for each in words))
+
+
+def first_reading(text: str) -> str:
+    """The reading with the first of all alternatives, even if that is @: the choice where nothing else decides."""
+    while match := _ALTERNATIVES.search(text):
+        text = next(_without_one_bracket(text, match))
+    return " ".join(word for word in text.split() if word != "@")
 
 
 def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str]:

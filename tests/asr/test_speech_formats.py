@@ -80,6 +80,7 @@ def test_rows_of_brain_to_text(tmp_path: Path) -> None:
     assert all(found.provenance[name].is_component for name in ("acoustic", "ngram", "llm"))
     for wrong, message in (
         ("i am;1;2;3;4;i'm;1\n", "line 1: 7 fields; expected `text;acoustic;ngram;llm;total`"),
+        ("i am;1;2;3\n", "line 1: 4 fields; expected `text;acoustic;ngram;llm;total`"),
         ("i am;1;2;3;4\ni'm;1;x;3;4\n", "line 2: ngram is 'x', not a number"),
     ):
         with pytest.raises(UserError, match=message):

@@ -46,6 +46,12 @@ def test_the_1_best_files_of_a_system(
     assert not caplog.records
 
 
+def test_the_first_of_alternatives_is_read_even_if_it_is_empty(tmp_path: Path) -> None:
+    """There is one reading for 2^11 combinations, as in a CTM."""
+    trn = "a { @ / uh } b { {c/d} e / f } (utt-1)\n" + "{ x / y } " * 11 + "(utt-2)\n"
+    assert texts(read_system(written(tmp_path, "out.trn", trn))) == {"utt-1": "a b c e", "utt-2": " ".join("x" * 11)}
+
+
 def test_a_text_without_ids_and_a_table_without_a_known_column(tmp_path: Path) -> None:
     assert list(texts(read_system(written(tmp_path, "out.txt", "an owl\n\ntwo\n")))) == ["1", "2", "3"]
     with pytest.raises(UserError, match=r"which column has the texts\? Say it with --field text=NAME"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -185,12 +186,47 @@ def test_alternatives_of_a_ctm(rescore: Run, tmp_path: Path) -> None:
     assert wer(output, tmp_path / "talk.txt") == wer(tmp_path / "talk.txt", output) == 0.0
     done = rescore("combine", "x.ctm", "b.ctm", "-o", "both.jsonl")
     assert done.returncode == 0 and "<ALT" not in (tmp_path / "both.jsonl").read_text(), done.stderr
-    output.write_text(ALTERNATIVES.removesuffix("talk 1 * * <ALT_END>\n"))
-    with pytest.raises(UserError, match=r"x\.ctm: <ALT_BEGIN> without <ALT_END>"):
-        read_recordings(output)
     output.write_text(ALTERNATIVES.replace("* * <alt>", "* 0.1 <alt>"))
     with pytest.raises(UserError, match=r"line 4: time is '\*'"):
         read_recordings(output)
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("{bye}", 25.0), ("{bye/x}", 25.0), ("bye/x", 25.0), ("@", 25.0), ("bye", 0.0)]
+)
+@pytest.mark.parametrize("grouped", [False, True])
+def test_brackets_and_slashes_of_a_ctm_are_letters(word: str, expected: float, grouped: bool, tmp_path: Path) -> None:
+    """The rates are those of sclite 2.4.10: only lines of their own begin, part and end alternatives."""
+    ctm = "".join(f"talk 1 {start} 0.1 {each}\n" for start, each in enumerate(["hello", "there", "good"]))
+    last = f"talk 1 3 0.1 {word}\n"
+    if grouped:
+        mark = "talk 1 * * <ALT"
+        last = f"{mark}_BEGIN>\n{last}{mark}>\ntalk 1 3 0.1 x/\n{mark}_END>\n"
+    stm = "talk 1 s 0.00 9.00 hello there good bye\n"
+    output, reference, same = files(tmp_path, x__ctm=ctm + last, y__stm=stm, z__ctm=ctm + f"talk 1 3 0.1 {word}\n")
+    assert wer(output, reference) == expected
+    (tmp_path / "talk.txt").write_text("hello there good bye\n")
+    assert wer(output, tmp_path / "talk.txt") == expected
+    assert wer(output, same) == wer(same, output) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["<ALT_END>"], "line 2: talk 1 * * <ALT_END> cannot stand here"),
+        (["<ALT>"], "line 2: talk 1 * * <ALT> cannot stand here"),
+        (["<ALT_BEGIN>", "<ALT>", "<ALT_END>"], "line 4: talk 1 * * <ALT_END> cannot"),
+        (["<ALT_BEGIN>", "1 2 b", "<ALT_BEGIN>"], "line 4: talk 1 * * <ALT_BEGIN> cannot"),
+        (["<ALT_BEGIN>", "1 2 b", "talk 2 1 2 b"], "line 4: talk 2 1 2 b cannot"),
+        (["<ALT_BEGIN>", "1 2 b", "other 1 * * <ALT_END>"], "line 4: other 1 * * <ALT_END> cannot"),
+        (["1 2 b", "<ALT_BEGIN>", "3 2 b", "<ALT>"], "line 5: <ALT_BEGIN> without <ALT_END> up to here; add"),
+    ],
+)
+def test_broken_marks_of_alternatives(lines: list[str], message: str, tmp_path: Path) -> None:
+    full = [line if line[0] in "to" else f"talk 1 {'* * ' if line[0] == '<' else ''}{line}" for line in lines]
+    (path,) = files(tmp_path, x__ctm="\n".join(["talk 1 0.00 0.30 a", *full, ""]))
+    with pytest.raises(UserError, match=re.escape(f"x.ctm: {message}")):
+        read_recordings(path)
 
 
 def test_channels_that_a_single_system_has(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from rescore.errors import UserError
-from rescore.formats.references import is_stm
+from rescore.formats.references import AS_LETTERS, is_stm
 from rescore.formats.source import HEAD, Source
 from rescore.formats.text import begin_with_ids, split_trn, undo_entities
 from rescore.formats.times import Span
@@ -97,16 +97,29 @@ def ctm_words(source: Source) -> Iterator[CtmWord]:
     """The words of a CTM. Of alternatives these are the first, behind an empty word at the time of the latest."""
     group: list[CtmWord] = []
     for place, line in source.filled():
-        group += filter(None, [ctm_word(line, place)])
-        if group and (not group[0].mark or group[-1].mark == "}"):
+        if (word := ctm_word(line, place)) is None:
+            continue
+        _check_order(group, word, place)
+        group.append(word)
+        if not group[0].mark or word.mark == "}":
             latest = max(group, key=lambda word: word.start + word.end)
-            text = " ".join(word.mark or word.word for word in group)
+            text = " ".join(word.mark or word.word.translate(AS_LETTERS) for word in group)
             cells = [*latest.cells[:4], "@"] if group[0].mark else latest.cells
             yield latest._replace(cells=cells, spoken=(text, round((latest.start + latest.end) / 2, 6)))
             yield from takewhile(lambda word: not word.mark, group[1:])
             group.clear()
     if group:
-        raise UserError(f"{source.name}: <ALT_BEGIN> without <ALT_END>; add <ALT_END> behind the last alternative")
+        raise UserError(f"{place}: <ALT_BEGIN> without <ALT_END> up to here; add <ALT_END> behind the last alternative")
+
+
+def _check_order(group: Sequence[CtmWord], word: CtmWord, place: str) -> None:
+    """Check that a line can stand behind the lines of alternatives that are not closed, or behind other words."""
+    marks = {"", "{"} if not group else {"", "/"} if all(each.mark for each in group) else {"", "/", "}"}
+    if word.mark not in marks or word.cells[:2] != (group or [word])[0].cells[:2]:
+        raise UserError(
+            f"{place}: {' '.join(word.cells)} cannot stand here; write alternatives as lines of one channel: "
+            "<ALT_BEGIN>, words, <ALT>, words, <ALT_END>"
+        )
 
 
 _CUE = re.compile(r"\s*((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")

@@ -260,8 +260,8 @@ class _BrainToText:
     """
 
     def sniff(self, source: Source) -> bool:
-        fields = source.head.partition("\n")[0].rstrip("\r").split(";")[:5]
-        return len(fields) == 5 and all(map(NUMBER.fullmatch, fields[1:])) and not NUMBER.fullmatch(fields[0])
+        fields = source.head.partition("\n")[0].rstrip("\r").split(";")[:5]  # four: the line is damaged
+        return len(fields) > 3 and all(map(NUMBER.fullmatch, fields[1:])) and not NUMBER.fullmatch(fields[0])
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """Lists are numbered from 1. The total is the first pass; the other scores become columns. An empty line is an

@@ -11,7 +11,7 @@ from rescore import formats
 from rescore.errors import UserError, counted
 from rescore.formats.outputs import is_text
 from rescore.formats.records import SYSTEM
-from rescore.formats.references import TextFile, best_lists, readings
+from rescore.formats.references import TextFile, best_lists, first_reading
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_numbers, identity_of
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
@@ -54,8 +54,8 @@ def _without_more(nbest: NbestList) -> NbestList:
 def _texts(source: Source) -> list[NbestList]:
     """The lists of a 1-best text: trn, Kaldi text, or plain lines."""
     file = TextFile(source, output=True)
-    if file.by_id is not None:  # the first reading of alternatives
-        return best_lists({name: readings(text, source.name)[:1] for name, (text,) in file.by_id.items()})
+    if file.by_id is not None:
+        return best_lists({name: (first_reading(text),) for name, (text,) in file.by_id.items()})
     if file.has_ids:
         return best_lists(file.kaldi_texts())
     commas = {line.count(",") for line in file.lines}

@@ -234,6 +234,8 @@ def _read_file(source: Source) -> _File:
 
 def closest_readings(reference: Recording, heard: Recording) -> Recording:
     """A reference with the alternatives (`{ a / b }`) that are closest to an output, which may differ in each piece."""
+    if reference.spoken:  # the words of a CTM have no alternatives; `marked` gives these
+        return reference
     texts = [readings(" ".join(reference.words[slice(*piece)]), "reference") for piece in reference.pieces]
     longest = [max(each, key=lambda text: len(text.split())).lower().split() for each in texts]
     where: list[int] = []
