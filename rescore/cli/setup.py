@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -89,9 +90,20 @@ def init_command(own: Folder) -> None:
     click.echo("next: make" if all(devs) and pairs else f"next: fill in DEV and TEST in {target}, then make")
 
 
+def _below(place: Path) -> Iterator[Path]:
+    """All files and folders below a folder, also behind links; a folder that links reach again, once."""
+    seen = set()
+    for folder, folders, others in os.walk(place, followlinks=True):
+        if (real := os.path.realpath(folder)) in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        yield from (Path(folder, name) for name in (*folders, *others))
+
+
 def search(place: Path) -> tuple[str, list[str]]:
     """The first toolkit that has lists in a folder, and the names of these lists. Links in the folder are followed."""
-    paths = [*place.glob("*"), *place.glob("*/**/*")]
+    paths = list(_below(place))
     kaldi = {path.parent for path in paths if path.name == "words_text"}
     for toolkit, places in (
         ("ESPnet2", {path.parent for path in paths if path.name == "logdir"}),

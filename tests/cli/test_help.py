@@ -124,6 +124,8 @@ def test_init_finds_all_pairs_and_follows_links(rescore: Run, tmp_path: Path) ->
         (tmp_path / "disk" / f"decode_{name}" / "logdir").mkdir(parents=True)
         (tmp_path / "asr1" / "data" / name).mkdir(parents=True)
         (tmp_path / "asr1" / "data" / name / "text").write_text("u a\n")
+    (tmp_path / "disk" / "decode_test_other").rename(tmp_path / "other")
+    (tmp_path / "disk" / "decode_test_other").symlink_to(tmp_path / "other")
     (tmp_path / "asr1" / "exp").symlink_to(tmp_path / "disk")
     (tmp_path / "disk" / "back").symlink_to(tmp_path / "asr1")
     done = rescore("init", "asr1")
