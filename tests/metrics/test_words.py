@@ -107,7 +107,7 @@ SPLITS = {
     "formats/": "fields of files, and texts with single blanks",
     "lms/": "tokens of models, fields of files and of options",
     "large/": "a model's own words",
-    "scoring/local.py": "words of a model's own case probe",
+    "scoring/": "words of a model, for its case probe and its tokens per word",
     "reports/perplexity.py": "plain text, which has no metric",
 }
 """Modules with `.split()` or `split` as a function, and why. A name with a slash at its end is a folder."""
