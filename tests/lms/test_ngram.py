@@ -99,7 +99,7 @@ def test_a_batch_equals_single_calls_of_kenlm(arpa: Path, closed: bool) -> None:
 
 
 class Counting:
-    """KenLM's model, which keeps what is asked of it."""
+    """KenLM's model, with a list of the sentences that it was asked for."""
 
     def __init__(self, model: Any) -> None:
         self._model, self.sums, self.words = model, list[str](), list[str]()
