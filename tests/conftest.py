@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import hypothesis
 import pytest
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine threads that wait by turning take minutes
 import torch
 
-from rescore.cli.main import main
+from rescore.cli.main import COMMANDS, cli, main
 from rescore.large import server
 from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
@@ -143,6 +144,12 @@ def assert_one_line_error(done: Done | subprocess.CompletedProcess[str], *parts:
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("rescore: error: "), done.stderr
     for part in parts:
         assert part in done.stderr
+
+
+def parameters_of(name: str) -> list[click.Parameter]:
+    """Arguments and options of a command, as below `rescore`: click keeps the names of help from the first context."""
+    command = COMMANDS[name]
+    return command.get_params(click.Context(command, parent=click.Context(cli, **cli.context_settings)))
 
 
 def near(lines: str) -> list[Any]:

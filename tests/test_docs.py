@@ -14,13 +14,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import click
 import pytest
 import torch
 
 from rescore import formats
 from rescore.cli.bridge import Offer
-from rescore.cli.main import COMMANDS, cli
+from rescore.cli.main import COMMANDS
 from rescore.cli.train import trained_kinds
 from rescore.lms import backends, checkpoint
 from rescore.lms.config import NetworkConfig
@@ -30,7 +29,7 @@ from rescore.reports.check import parse
 from rescore.reports.files import read as read_results
 from rescore.reports.overview import render_overview
 from tests.cli.test_recipe import espnet1, espnet2
-from tests.conftest import ROOT, SENTENCES, Run, read_report, run_main, some_lists
+from tests.conftest import ROOT, SENTENCES, Run, parameters_of, read_report, run_main, some_lists
 from tests.large.speech_models import build_speech, sound
 from tests.large.test_huggingface import build as causal_model
 from tests.large.test_seq2seq import build as translation_model
@@ -57,13 +56,7 @@ def test_there_are_commands() -> None:
 def test_options_in_the_docs_are_options_of_commands() -> None:
     known = {"--version"}
     for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
-        assert command is not None
-        known |= {
-            opt
-            for one in command.get_params(click.Context(command, parent=click.Context(cli, **cli.context_settings)))
-            for opt in (*one.opts, *one.secondary_opts)
-        }
+        known |= {opt for one in parameters_of(name) for opt in (*one.opts, *one.secondary_opts)}
     kinds = trained_kinds()
     for name in kinds:
         options = kinds[name].training_options()

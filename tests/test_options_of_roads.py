@@ -14,13 +14,12 @@ import pytest
 
 import rescore
 from rescore import Rescorer, UserError, border, formats, options
-from rescore.cli.main import COMMANDS
 from rescore.config import ROADS, RunConfig
 from rescore.formats.writing import as_json
 from rescore.lms.lexicon import Lexicon
 from rescore.nbest import NbestList
 from tests import stand_ins, test_roads
-from tests.conftest import Done, Run
+from tests.conftest import Done, Run, parameters_of
 from tests.test_roads import Feature
 
 LMS = ("ngram:one", "ngram:two")
@@ -101,8 +100,7 @@ def without(name: str, case: dict[str, Any]) -> dict[str, Any]:
 
 def typed(command: str, case: dict[str, Any]) -> list[str]:
     """Options as they are typed for a command; those of other commands are left out."""
-    found = click.Context(COMMANDS[command])
-    parameters = {parameter.name: parameter for parameter in COMMANDS[command].get_params(found)}
+    parameters = {parameter.name: parameter for parameter in parameters_of(command)}
     words = []
     for name, value in case.items():
         parameter = parameters.get(name)
@@ -123,9 +121,7 @@ def test_each_option_has_a_case() -> None:
 def test_commands_have_the_options_of_their_roads() -> None:
     flags = {entry.about.flag(name): name for name, entry in ENTRIES.items()}
     for road in ROADS.keys() - {"evaluate"}:
-        command = COMMANDS[road]
-        parameters = command.get_params(click.Context(command))
-        offered = {flags[flag] for parameter in parameters for flag in parameter.opts if flag in flags}
+        offered = {flags[flag] for parameter in parameters_of(road) for flag in parameter.opts if flag in flags}
         offered -= {"speaker"} if road in ("eval", "compare") else set()  # of their tests
         expected = {name for name in ENTRIES if takes(road, name)}
         assert offered <= expected and expected - offered <= {*ROADS[road][1]}

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 import pytest
 
-from rescore.cli.bridge import Command, entry_of
-from rescore.cli.main import COMMANDS, cli
-from tests.conftest import Run, assert_one_line_error, write_json
+from rescore.cli.bridge import entry_of
+from rescore.cli.main import COMMANDS
+from tests.conftest import Run, assert_one_line_error, parameters_of, write_json
 from tests.lms.test_ngram import ARPA
 
 ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
@@ -70,10 +70,7 @@ def test_allowed(rescore: Run, files: dict[str, bytes]) -> None:
 
 def test_every_file_is_an_input_or_an_output() -> None:
     for name in COMMANDS:
-        command = cli.get_command(click.Context(cli), name)
-        assert isinstance(command, Command)
-        context = click.Context(command, parent=click.Context(cli, **cli.context_settings))
-        for parameter in command.get_params(context):
+        for parameter in parameters_of(name):
             if "FILE" in (parameter.metavar or "") or isinstance(parameter, click.Argument):
                 entry = entry_of(parameter)
                 assert entry is not None
