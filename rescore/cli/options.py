@@ -135,7 +135,7 @@ class InputOptions(Declared):
         """N-best lists, or a 1-best text."""
         from rescore import formats
 
-        return formats.read_output(path, self._references(), allow_missing=self.allow_missing, **self._how())
+        return formats.read_output(path, self._references(), self.src, allow_missing=self.allow_missing, **self._how())
 
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
         """The lists as a stream, which --ref and --src do not allow."""

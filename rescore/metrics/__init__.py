@@ -22,15 +22,18 @@ def are_translations(lists: Sequence[NbestList]) -> bool:
     return any(nbest.source or TRANSLATOR in nbest.provenance for nbest in lists)
 
 
+def default_metric(lists: Sequence[NbestList]) -> str:
+    """BLEU for translations, and WER for other lists."""
+    return "bleu" if are_translations(lists) else "wer"
+
+
 def choose_metric(name: str | None, lists: Sequence[NbestList], options: MetricOptions | None = None) -> Metric:
-    """The metric called `name`. With None, it is BLEU for translations (lists with a source text) and WER for other
-    lists.
+    """The metric called `name`; with None, the `default_metric`.
 
     Raises:
         UserError: the metric is unknown, or the options do not fit it.
     """
-    if name is None:
-        name = "bleu" if are_translations(lists) else "wer"
+    name = name or default_metric(lists)
     references = [reference for nbest in lists for reference in nbest.references]
     metric = METRICS[name]
     return metric.choose((options or MetricOptions()).of(metric.Options), references)

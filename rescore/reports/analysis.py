@@ -16,7 +16,7 @@ from rescore.metrics import Metric, Normaliser, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import Choice, paired_interval
-from rescore.nbest import FIRST_PASS, NbestList, content_hash, first_pass_indices, ranking, systems_of
+from rescore.nbest import FIRST_PASS, NbestList, Role, content_hash, first_pass_indices, ranking, systems_of
 from rescore.reports.figures import SIGNIFICANT, Figures, sign
 from rescore.reports.markup import as_json
 from rescore.styles import p_phrase, text
@@ -190,12 +190,13 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
         p_value=figures.test.p_value(metric, lists, first, chosen),
         oracle=figures.oracle,
     )
-    return replace(result, next=_next_step(result))
+    return replace(result, next=_next_step(result, bool(lists[0].columns(Role.LM))))
 
 
-def _next_step(outlook: Outlook) -> str:
+def _next_step(outlook: Outlook, scored: bool) -> str:
     if not outlook.has_lm:
-        return f"score the lists with a language model: the largest possible gain is {outlook.possible:.2f} points"
+        how = "give --weights FILE of `rescore tune`" if scored else "score the lists with a language model"
+        return f"{how}: the largest possible gain is {outlook.possible:.2f} points"
     if outlook.gain <= 0:
         return "another LM: this LM does not help here"
     if outlook.certain == "unclear":

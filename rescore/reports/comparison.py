@@ -191,7 +191,7 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [oracle | none, first | none | comparison.others]
     for row in comparison.rows:
         weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
-        weights += bonus_phrases(row.weights, "+.2f", row.excluded)
+        weights += bonus_phrases(row.weights, "+z.2f", row.excluded)
         figures = {"name": row.name, "weight": ", ".join(weights), dev: row.dev, test: row.value}
         rows.append(figures | row.others | {"gain %": row.gain, "p": row.p_value, "hyp/s": row.speed})
     return rows
@@ -205,7 +205,7 @@ def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
     for record in records:
         name, weights, *figures, gain, p, speed = record.values()
         is_worse = is_better(comparison.first_pass, record[comparison.metric], comparison.higher_is_better)
-        change = "" if gain is None else marked_worse(f"{gain:+.1f}", marked and is_worse and name in tested)
+        change = "" if gain is None else marked_worse(f"{gain:+z.1f}", marked and is_worse and name in tested)
         values = ("" if figure is None else f"{figure:.2f}" for figure in figures)
         rows.append([name, weights, *values, change, p_value(p), "" if speed is None else f"{speed:,.0f}"])
     mark_best(rows[3:], 3, comparison.higher_is_better)

@@ -65,7 +65,7 @@ def overview(results: Results) -> list[list[str]]:
     rows = [["", FIRST, "reranked", "change", "p", ORACLE]]
     for measured in results.metrics:
         first, reranked, best = (f"{value:.2f}" for value in (measured.first_pass, measured.reranked, measured.oracle))
-        change = marked_worse(f"{measured.reranked - measured.first_pass:+.2f}", measured.is_worse)
+        change = marked_worse(f"{measured.reranked - measured.first_pass:+z.2f}", measured.is_worse)
         rows.append([measured.metric, first, reranked, change, p_value(measured.p_value), best])
     return rows
 

@@ -116,9 +116,9 @@ def gain(measured: MetricResult) -> str:
     difference = measured.reranked - measured.first_pass
     if measured.p_value is None and not difference:
         return f"{measured.metric} unchanged"
-    relative = f", {100 * difference / measured.first_pass:+.1f} % relative" if measured.first_pass else ""
+    relative = f", {100 * difference / measured.first_pass:+z.1f} % relative" if measured.first_pass else ""
     p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
-    return f"{measured.metric} {difference:+.2f}{relative}{p}"
+    return f"{measured.metric} {difference:+z.2f}{relative}{p}"
 
 
 def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
