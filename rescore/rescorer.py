@@ -20,7 +20,8 @@ from rescore.advice import advice
 from rescore.config import RunConfig
 from rescore.decision.rules import combine
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, capabilities_of, origin
+from rescore.lms import LanguageModel, capabilities_of, load, origin
+from rescore.lms.backends import shipped
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
@@ -33,7 +34,7 @@ from rescore.nbest import (
     ranked_by_means,
 )
 from rescore.options import as_json
-from rescore.parts import CONFIDENCES
+from rescore.parts import CONFIDENCES, KINDS
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
 from rescore.tuning.weights import misfit
@@ -207,4 +208,7 @@ def _lacked(name: str, plan: Plan, made: Collection[str]) -> str | None:
     if column.is_component if column else not plan.weights.tuned_for:
         return None
     models = "no model counts tokens" if name == TOKENS else f"models give {', '.join(made) or 'none'}"
-    return f"the weights need the column {name}; {models}; give its --lm as well"
+    fit = f"{column.model}:PATH" if column else "NAME"
+    if column and column.model in KINDS:  # a shipped model, perhaps under the name of its kind
+        fit = next((lm for lm in shipped() if load(lm).fingerprint == column.fingerprint), fit)
+    return f"the weights need the column {name}; {models}; give --lm {fit} as well"

@@ -366,7 +366,7 @@ class ReportOptions(Declared):
 class DetailsOutput(Declared):
     details: str | None = option(
         None,
-        "Write a row per utterance: reference, both texts, their errors, scores. .tsv, else JSON Lines.",
+        "Write a row per utterance: reference, both texts, their errors, verdict, scores. .tsv, .csv, else JSON Lines.",
         metavar="FILE",
         writes="stdout",
     )

@@ -17,7 +17,9 @@ def is_text(source: Source, format_name: str | None = None, options: ReadOptions
     return not source.is_folder and (format_name or named_table(source, options) or sniff(source)) in (None, "text")
 
 
-def read_output(path: str, references: str | References | None = None, sources: str | None = None, **options: Any) -> list[NbestList]:
+def read_output(
+    path: str, references: str | References | None = None, sources: str | None = None, **options: Any
+) -> list[NbestList]:
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
     warnings = InputWarnings(bool(options.get("strict")))
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
@@ -26,6 +28,8 @@ def read_output(path: str, references: str | References | None = None, sources: 
         lists = read_best(source, files, allow_missing := bool(options.get("allow_missing")))
         lists = with_sources(lists, Path(sources), bool(options.get("strict")), allow_missing) if sources else lists
     else:
-        lists = read([path] if source.is_folder else [source], references=files, sources=sources, need_references=True, **options)
+        lists = read(
+            [path] if source.is_folder else [source], references=files, sources=sources, need_references=True, **options
+        )
     warnings.report()
     return lists

@@ -135,7 +135,7 @@ def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Ana
     result = Analysis(
         metric.name,
         str(sign(metric, lists, weights)),
-        by_depth(metric, figures.statistics, lists),
+        [] if systems_of(lists[0].provenance) else by_depth(metric, figures.statistics, lists),
         _moves(metric, first, reranked),
         outlook(metric, lists, weights),
     )
@@ -170,6 +170,8 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
     """What the texts chosen under weights gain, and what perfect choices would gain."""
     # The signature of weights ends with the number and the content hash of the lists that they were tuned on.
     flatters = weights.tuned.removesuffix(FORCED).split(",")[-1] == f"{len(lists)}@{content_hash(lists)}"
+    if weights.fold_weights and weights.tuned_for:  # reranked lists, as `run --folds -o` writes them, have another hash
+        flatters |= weights.tuned_for.utterances == len(lists)
     if weights.exclusions:  # excluded hypotheses are no possible gain
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
     figures = Figures(metric, lists)
@@ -270,7 +272,7 @@ def render(analysis: Analysis) -> str:
     lines = [
         f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
         f"as many errors {moves.same:,}",
-        "oracle by depth: " + ", ".join(f"{depth.n}: {depth.oracle:.2f}" for depth in depths),
+        *(["oracle by depth: " + ", ".join(f"{depth.n}: {depth.oracle:.2f}" for depth in depths)] if depths else []),
         "",
     ]
     if corrected or broken:

@@ -20,7 +20,8 @@ from rescore.reports.details import details
 from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
 from rescore.reports.markup import as_frame, as_json, html, latex_note, mark_best, signature_lines
 from rescore.styles import marked_worse, p_value, text
-from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
+from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases, notes
+from rescore.tuning.zero import zero
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ class Compared(Row):
     """The name of the row that the p-value compares with: the first pass, or all models where one is left out."""
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that may not win."""
+    notes: list[str] = field(default_factory=list)
+    """Why weights are 0."""
 
 
 @dataclass(slots=True)
@@ -162,6 +165,7 @@ def compare(
             row.against = name
         else:
             together, name = chosen, entry.name
+            row.notes = [*zero(entry.weights, metric.name), *notes([entry.weights.weights], entry.weights.columns)]
         result.rows.append(row)
     return result
 
@@ -179,7 +183,8 @@ def render(comparison: Comparison, style: str) -> str:
     if style == "latex":
         return f"{table}\n{latex_note(about.partition('; ')[2])}"
     signatures = signature_lines([(row.name, row.signature) for row in comparison.rows], style)
-    return "\n".join([table, "", *([f"{about}.", ""] if style == "markdown" else [about]), *signatures])
+    why = signature_lines([(row.name, note) for row in comparison.rows for note in row.notes], "text")
+    return "\n".join([table, "", *([f"{about}.", *why, ""] if style == "markdown" else [about, *why]), *signatures])
 
 
 def _records(comparison: Comparison) -> list[dict[str, Any]]:

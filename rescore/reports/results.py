@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Annotated, Any
 
@@ -11,11 +11,11 @@ from msgspec import Meta
 
 from rescore import decision
 from rescore.decision import Decision
-from rescore.decision.mixture import Mixture, named
+from rescore.decision.mixture import Mixture, named, system_texts
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
-from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
+from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, systems_of
 from rescore.parts import resolve
 from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
 from rescore.signature import Signature, origins
@@ -47,6 +47,9 @@ class MetricResult:
     intervals: Annotated[dict[str, tuple[float, float]], described("95 % confidence intervals, by bootstrap.")]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
     own_oracle: Annotated[float | None, described("The toolkit's own hypotheses' oracle, if expansion changed it.")] = (
+        None
+    )
+    best_system: Annotated[Row | None, described("Of several systems the best; its p-value is against reranked.")] = (
         None
     )
 
@@ -86,6 +89,13 @@ def measure(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str], si
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),
         "reranked": figures.row("reranked", chosen, figures.first if changed else None),
     }
+    alone = {name: figures.of(system_texts(lists, name)) for name in systems_of(lists[0].provenance)}
+    system = None
+    if alone:
+        sign_of = 1 if metric.higher_is_better else -1
+        name = max(alone, key=lambda name: sign_of * figures.value(alone[name]))
+        p_value = figures.row(name, chosen, alone[name], False).p_value
+        system = replace(figures.row(name, alone[name]), p_value=p_value)
     return MetricResult(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
@@ -95,7 +105,8 @@ def measure(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str], si
         sentence_errors={name: row.wrong for name, row in rows.items() if row.wrong is not None},
         intervals={name: row.interval for name, row in rows.items() if row.interval is not None},
         signature=str(signature),
-        own_oracle=None if best == best_own else figures.value(figures.at(best_own)),
+        best_system=system,
+        own_oracle=None if alone or best == best_own else figures.value(figures.at(best_own)),
     )
 
 
@@ -105,6 +116,8 @@ def cells(measured: MetricResult) -> list[list[str]]:
     rows = [measured.row(choice) for choice in CHOICES]
     if measured.own_oracle is not None:
         rows.insert(2, Row("oracle of the toolkit's own", measured.metric, measured.own_oracle))
+    if measured.best_system:
+        rows.insert(1, replace(measured.best_system, name=f"best system, {measured.best_system.name}"))
     return [
         ["", measured.metric, "95 % CI", *(SHORT.get(name, name) for name in names)],
         *(row.cells(names) for row in rows),
@@ -118,7 +131,10 @@ def gain(measured: MetricResult) -> str:
         return f"{measured.metric} unchanged"
     relative = f", {100 * difference / measured.first_pass:+z.1f} % relative" if measured.first_pass else ""
     p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
-    return f"{measured.metric} {difference:+z.2f}{relative}{p}"
+    line = f"{measured.metric} {difference:+z.2f}{relative}{p}"
+    if best := measured.best_system:
+        line += f"\nagainst {best.name} alone: {measured.reranked - best.value:+z.2f}, {p_phrase(best.p_value or 0.0)}"
+    return line
 
 
 def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
@@ -370,4 +386,4 @@ def zero(results: Results) -> Iterator[str]:
     if dev and tuned and not any(tuned):
         from rescore.tuning.zero import why_zero  # here: most runs have a weight
 
-        yield why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)
+        yield why_zero(dev.unproven, results.metric or "the metric", dev.first_pass, dev.source, results.decision)

@@ -265,7 +265,13 @@ def application(rescorer: Rescorer, body: int = 1 << 20, waiting: int = 256, aud
         Route("/health", service.health, methods=["GET"]),
         Route("/rescore", service.rescore, methods=["POST"]),
     ]
-    return Starlette(routes=routes, lifespan=lifespan)
+
+    async def wrong(request: Request, error: Exception) -> Response:
+        paths = ", ".join(f"{min(route.methods - {'HEAD'})} {route.path}" for route in routes if route.methods)
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        return _json({"error": f"{request.method} {request.url.path}: the service answers {paths}"}, status)
+
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: wrong, 405: wrong})
 
 
 def server(app: Starlette) -> uvicorn.Server:
