@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rescore.config import TUNING, WEIGHTS, RunConfig
 from rescore.decision import DECISIONS, Decision
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Made = TypeVar("Made")
 HAVE_SOURCES = "the lists have source texts (src); for WER give --metric wer"
 """Why BLEU measures lists that no translation toolkit wrote: the reason that users are told without --verbose."""
 Load = Callable[[], Sequence[LanguageModel]]
@@ -169,25 +167,10 @@ def resolve(
     Raises:
         UserError: what `config` says cannot be done with these lists.
     """
-    return _told(_Resolver(config, lists, dev, weights), lambda resolver: resolver.plan(load, specs, measures))
-
-
-def metrics_of(
-    config: RunConfig,
-    lists: Sequence[NbestList],
-    dev: Sequence[NbestList] | None = None,
-    weights: Weights | None = None,
-) -> tuple[Metric, ...]:
-    """The metrics of a plan for these lists: the objective of tuning first."""
-    return _told(_Resolver(config, lists, dev, weights), _Resolver.metrics)
-
-
-def _told(resolver: _Resolver, decide: Callable[[_Resolver], Made]) -> Made:
-    """The result of a resolver, whose reasons are logged at the end: an error is one line."""
-    result = decide(resolver)
-    for reason in resolver.reasons:
+    plan = _Resolver(config, lists, dev, weights).plan(load, specs, measures)
+    for reason in plan.reasons:
         log.log(logging.INFO if reason.why == HAVE_SOURCES else logging.DEBUG, "%s", reason)
-    return result
+    return plan
 
 
 class _Resolver:
@@ -201,11 +184,11 @@ class _Resolver:
         self._boosts = weights is not None and weights.boosts
         self._tunes = dev is not None or config.folds is not None
         self._heads = [known[0] for known in (lists, dev or ()) if known]
-        self.reasons: list[Reason] = []
+        self._reasons: list[Reason] = []
         self._boost: bool | float = False
 
     def _decide(self, subject: str, decision: object, why: str) -> None:
-        self.reasons.append(Reason(subject, str(decision), why))
+        self._reasons.append(Reason(subject, str(decision), why))
 
     def plan(self, load: Load | None, specs: Sequence[str | None], measures: bool) -> Plan:
         """The whole plan: what is cheap to refuse comes first, then the models are loaded."""
@@ -245,7 +228,7 @@ class _Resolver:
             measured_in_vain=config.metrics[1:] if used else config.metrics,
         )
         if not measures:
-            return replace(plan, reasons=tuple(self.reasons))
+            return replace(plan, reasons=tuple(self._reasons))
         if self._tunes:
             plan = self._to_tune(plan, components)
         elif self._tuned is not None:
@@ -253,7 +236,7 @@ class _Resolver:
             self._decide("weights", self._tuned.origin, "as tuned before")
         else:
             plan = replace(plan, weights=self._given(plan))
-        return replace(plan, reasons=tuple(self.reasons))
+        return replace(plan, reasons=tuple(self._reasons))
 
     def _to_tune(self, plan: Plan, components: Sequence[str]) -> Plan:
         """The plan with the columns to tune, and how."""
@@ -376,12 +359,6 @@ class _Resolver:
             names = [None] * len(loaded)
         given = [name for name in names if name is not None]
         models = with_own_columns(loaded, norm, self._heads, given if len(given) == len(loaded) else ())
-        known = self._tuned.columns if self._tuned else {}
-        of_weights = {(one.fingerprint, one.norm): name for name, one in known.items() if one.role is Role.LM}
-        for place, lm in enumerate(models):  # a model may have another name than where weights were tuned
-            if lm.name not in known and (name := of_weights.get((lm.fingerprint, norm))):
-                models[place] = copy(lm)
-                models[place].name = name
         if self._config.lms or specs:
             for lm in models:
                 self._decide(lm.name, lm.model, "all hypotheses")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -30,6 +31,7 @@ from rescore.nbest import (
     WORDS,
     Hypothesis,
     NbestList,
+    Role,
     is_bonus,
     ranked_by_means,
 )
@@ -105,6 +107,11 @@ class Rescorer:
             self._tuned = None
         else:
             self._tuned = border.as_weights(weights, [])
+            of_weights = {one.fingerprint: name for name, one in self._tuned.columns.items() if one.role is Role.LM}
+            for place, model in enumerate(self._loaded):  # it may have another name than where weights were tuned
+                if model.name not in self._tuned.columns and model.fingerprint in of_weights:
+                    self._loaded[place] = copy(model)
+                    self._loaded[place].name = of_weights[model.fingerprint]
         bonuses = () if self._tuned else ("weights", "word_bonus", "token_bonus", "boost")
         given = as_json(self._config)
         border.check_road("serve", {name: given[name] for name in given if name not in bonuses})

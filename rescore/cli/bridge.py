@@ -33,15 +33,6 @@ WHOLE = "rescore.help.whole"
 PARTS = "rescore.options.parts"
 """Key of a context: whether the options of parts (metrics, formats) are read."""
 _ENTRY = "entry"
-INSTEAD = {
-    "run": {"--weights": "run tunes weights; to apply weights: rescore rerank NBEST --weights FILE"},
-    "rerank": {
-        "--lm": "rerank applies weights to scores in the lists; to add scores: rescore score NBEST --lm MODEL -o FILE"
-        "; to do both: rescore run NBEST --lm MODEL"
-    },
-    "eval": dict.fromkeys(("-o", "--output"), "eval prints its figures; to write them as JSON: --report FILE"),
-}
-"""What to use in the place of options that a command lacks and users type."""
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -203,9 +194,12 @@ class Command(click.Command):
         usual -= {*ctx.help_option_names, "--help-all"}
         typed = {argument.partition("=")[0] for argument in args if argument.startswith("-")}
         ctx.meta[PARTS] = ctx.resilient_parsing or not typed <= usual
-        for option in typed & INSTEAD.get(str(self.name), {}).keys():
-            raise click.UsageError(INSTEAD[str(self.name)][option])
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            from rescore.cli.help import INSTEAD  # here: most options are there
+
+            raise click.UsageError(INSTEAD.get((str(self.name), error.option_name)) or error.format_message()) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         _check_files(list(self._given(ctx)))

@@ -135,7 +135,8 @@ class InputOptions(Declared):
         """N-best lists, or a 1-best text."""
         from rescore import formats
 
-        return formats.read_output(path, self._references(), self.src, allow_missing=self.allow_missing, **self._how())
+        how = self._how() | {"allow_missing": self.allow_missing, "sources": self.src}
+        return formats.read_output(path, self._references(), **how)
 
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
         """The lists as a stream, which --ref and --src do not allow."""

@@ -17,19 +17,17 @@ def is_text(source: Source, format_name: str | None = None, options: ReadOptions
     return not source.is_folder and (format_name or named_table(source, options) or sniff(source)) in (None, "text")
 
 
-def read_output(
-    path: str, references: str | References | None = None, sources: str | None = None, **options: Any
-) -> list[NbestList]:
+def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
-    warnings = InputWarnings(bool(options.get("strict")))
+    strict, allow_missing = bool(options.get("strict")), bool(options.get("allow_missing"))
+    warnings = InputWarnings(strict)
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     files = None if references is None else open_references(references, warnings)
     if files is not None and is_text(source, options.get("format_name"), options.get("options")):
-        lists = read_best(source, files, allow_missing := bool(options.get("allow_missing")))
-        lists = with_sources(lists, Path(sources), bool(options.get("strict")), allow_missing) if sources else lists
+        lists = read_best(source, files, allow_missing)
+        if sources := options.get("sources"):
+            lists = with_sources(lists, Path(sources), strict, allow_missing)
     else:
-        lists = read(
-            [path] if source.is_folder else [source], references=files, sources=sources, need_references=True, **options
-        )
+        lists = read([path] if source.is_folder else [source], references=files, need_references=True, **options)
     warnings.report()
     return lists

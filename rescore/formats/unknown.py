@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from rescore.formats.source import Source
 from rescore.formats.text import begin_with_ids
 from rescore.parts import FORMATS
-
-_OPENFST = re.compile(r"\d+\s+\d+\s+\S+(?:\s+\S+){0,2}\s*\n")
-"""An arc of OpenFst's text format: two states, one or two labels, perhaps a weight."""
-
-
-def _of_files(folder: Source, files: Sequence[Source]) -> str:
-    """The message about a folder that is no format, by its first file."""
-    first, ending = files[0], "".join(files[0].path.suffixes[-1:])
-    if name := next((name for name in FORMATS.names if FORMATS[name].sniff(first)), None):
-        return f"a folder of files with N-best lists ({name}); give the files: {folder.path / f'*{ending}'}"
-    if ending == ".fst" or _OPENFST.match(first.head):
-        return (
-            f"a folder of OpenFst lattices ({first.path.name}), which are not read; write N-best lists (Kaldi: "
-            "lattice-to-nbest and nbest-to-linear), or lattices of HTK or SRILM"
-        )
-    return (
-        f"a folder without N-best lists; its first file is {first.path.name}. If each file is the text of a whole "
-        f"recording: rescore eval {folder.name} --whole --ref REF; for 1-best texts of utterances give the file"
-    )
 
 
 def unknown(source: Source) -> str:
@@ -35,8 +15,19 @@ def unknown(source: Source) -> str:
         folders = [Source(path) for path in sorted(source.path.iterdir()) if path.is_dir()]
         if sets := [one.path.name for one in folders if any(FORMATS[name].sniff(one) for name in FORMATS.names)]:
             return f"a folder of several sets; it holds {', '.join(sets)[:200]}: give {source.path / sets[0]}"
-        if files := source.files():
-            return _of_files(source, files)
+        for file in source.files()[:1]:
+            place, files = file.path.name, source.path / f"*{file.path.suffix}"
+            if name := next((name for name in FORMATS.names if FORMATS[name].sniff(file)), None):
+                return f"a folder of files with N-best lists ({name}); give the files: {files}"
+            if file.path.suffix == ".fst" or re.match(r"\d+\s+\d+\s+\S+(\s+\S+){0,2}\s*\n", file.head):  # an arc
+                return (
+                    f"a folder of OpenFst lattices ({place}), which are not read; write N-best lists (Kaldi: "
+                    "lattice-to-nbest and nbest-to-linear), or lattices of HTK or SRILM"
+                )
+            return (
+                f"a folder without N-best lists; its first file is {place}. If each file is the text of a whole "
+                f"recording: rescore eval {source.name} --whole --ref REF; for 1-best texts of utterances give the file"
+            )
         return (
             "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2), no data.json (ESPnet1), "
             "no words_text (Kaldi), no files of SRILM, no fairseq log"

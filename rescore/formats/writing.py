@@ -112,9 +112,6 @@ def new_folder(path: str) -> Iterator[Path]:
         raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
-MEANS = ", which says that first-pass scores are means (give --lm-norm mean where you use the file)"
-
-
 def check_holds(
     lists: Iterable[NbestList], holds: frozenset[str], path: str, written: Callable[[str], str] | None = None
 ) -> Iterator[NbestList]:
@@ -126,6 +123,7 @@ def check_holds(
     """
     written = written or line
     lost: dict[str, bool] = {}
+    means = {SUM: ", which says that first-pass scores are means (give --lm-norm mean where you use the file)"}
     for nbest in lists:
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
         dropped = set() if "columns" in holds else columns & RESERVED
@@ -136,7 +134,7 @@ def check_holds(
             "sources": nbest.source is not None and "source" not in holds,
             "recordings": nbest.recording is not None,
             "times of words": any(hypothesis.times for hypothesis in nbest.hypotheses),
-            **{f"column {name}{MEANS if name == SUM else ''}": True for name in sorted(dropped)},
+            **{f"column {name}{means.get(name, '')}": True for name in sorted(dropped)},
             "which models made the columns": any(
                 not column.is_component for name, column in nbest.provenance.items() if name in columns - dropped
             ),

@@ -13,18 +13,13 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import TRANSLATOR, NbestList
 from rescore.parts import METRICS
 
-__all__ = ["METRICS", "Metric", "MetricOptions", "Normaliser", "are_translations", "choose_metric"]
+__all__ = ["METRICS", "Metric", "MetricOptions", "Normaliser", "choose_metric", "default_metric"]
 __all__ += ["list_statistics", "oracle", "total", "value"]
 
 
-def are_translations(lists: Sequence[NbestList]) -> bool:
-    """Whether lists have source texts (an empty one alone is none), or come from a translator."""
-    return any(nbest.source or TRANSLATOR in nbest.provenance for nbest in lists)
-
-
 def default_metric(lists: Sequence[NbestList]) -> str:
-    """BLEU for translations, and WER for other lists."""
-    return "bleu" if are_translations(lists) else "wer"
+    """BLEU for lists that have source texts (an empty one alone is none) or come from a translator, WER for others."""
+    return "bleu" if any(nbest.source or TRANSLATOR in nbest.provenance for nbest in lists) else "wer"
 
 
 def choose_metric(name: str | None, lists: Sequence[NbestList], options: MetricOptions | None = None) -> Metric:

@@ -17,7 +17,7 @@ from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import Choice, paired_interval
 from rescore.nbest import FIRST_PASS, NbestList, Role, content_hash, first_pass_indices, ranking, systems_of
-from rescore.reports.figures import SIGNIFICANT, Figures, sign
+from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
 from rescore.reports.markup import as_json
 from rescore.styles import p_phrase, text
 from rescore.tuning.weights import FORCED, Weights
@@ -145,6 +145,15 @@ def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Ana
         result.broken = _most(_confused(metric.words, lists, wrong=texts, right=before))
         result.systems = _systems(metric, metric.words, figures, texts)
     return result
+
+
+def best_system(figures: Figures, chosen: Choice) -> Row:
+    """The best of the systems that wrote lists together; its p-value is of the difference to the chosen texts."""
+    names = systems_of(figures.lists[0].provenance)
+    alone = {name: figures.of(system_texts(figures.lists, name)) for name in names}
+    name = (max if figures.metric.higher_is_better else min)(names, key=lambda name: figures.value(alone[name]))
+    p_value = figures.test.p_value(figures.metric, figures.lists, alone[name], chosen)
+    return replace(figures.row(name, alone[name]), p_value=p_value)
 
 
 def _systems(metric: Metric, normaliser: Normaliser, figures: Figures, chosen: Sequence[str]) -> list[System]:

@@ -19,9 +19,9 @@ from rescore.parts import STYLES, TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
 from rescore.reports.markup import as_frame, as_json, html, latex_note, mark_best, signature_lines
+from rescore.reports.results import Dev, zero
 from rescore.styles import marked_worse, p_value, text
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases, notes
-from rescore.tuning.zero import zero
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +165,9 @@ def compare(
             row.against = name
         else:
             together, name = chosen, entry.name
-            row.notes = [*zero(entry.weights, metric.name), *notes([entry.weights.weights], entry.weights.columns)]
+            weights = entry.weights
+            row.notes = [*notes([weights.weights], weights.columns)]
+            row.notes += zero(Dev.of(weights), weights.weights, metric.name, weights.decision.name)
         result.rows.append(row)
     return result
 
@@ -195,7 +197,7 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
     first = {"name": FIRST, "weight": "", dev: comparison.dev_first_pass, test: comparison.first_pass}
     rows: list[dict[str, Any]] = [oracle | none, first | none | comparison.others]
     for row in comparison.rows:
-        weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
+        weights = [f"{weight:z.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
         weights += bonus_phrases(row.weights, "+z.2f", row.excluded)
         figures = {"name": row.name, "weight": ", ".join(weights), dev: row.dev, test: row.value}
         rows.append(figures | row.others | {"gain %": row.gain, "p": row.p_value, "hyp/s": row.speed})

@@ -34,10 +34,6 @@ def write(results: Results, file: IO[str]) -> None:
     file.write(as_json(results) + "\n")
 
 
-_OTHERS = {"systems": "rescore eval --report", "rows": "rescore compare -o", "by_depth": "rescore analyse -o"}
-"""The commands that write other records, by a field of these."""
-
-
 def read(path: Path) -> Results:
     """Read a results file.
 
@@ -46,9 +42,10 @@ def read(path: Path) -> Results:
     """
     values = read_json(path)
     if (known := values.get("schema") if isinstance(values, dict) else None) != SCHEMA:
-        other = next((made for key, made in _OTHERS.items() if isinstance(values, dict) and key in values), "")
-        found = f"is a file of `{other}`" if other else f"schema is {known!r}, not {SCHEMA!r}"
-        raise UserError(f"{path}: {found}; write it with `rescore run --report` or `rescore rerank --report`")
+        raise UserError(
+            f"{path}: schema is {known!r}, not {SCHEMA!r}; write it with `rescore run --report` or `rescore rerank "
+            "--report` (eval, compare and analyse write other records)"
+        )
     results = parsed(values, Results, str(path))
     if not results.metrics:
         raise UserError(f"{path}: has no figures; the lists had no references")

@@ -75,7 +75,7 @@ def _answer(results: Results) -> str:
     main = results.metrics[0]
     lines = [("answer worse" if main.is_worse else "answer", verdict(main))]
     lines += [("answer worse", line) for measured in results.metrics[1:] for line in worse(measured)]
-    lines += [("answer", line) for line in zero(results)]
+    lines += [("answer", line) for line in zero(results.dev, results.weights, str(results.metric), results.decision)]
     sentences = "".join(f'<p class="{style}">{escape(line)}</p>' for style, line in lines)
     return f'{sentences}<div class="sheet">{html(overview(results))}</div>'
 

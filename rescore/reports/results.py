@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from rescore import decision
 from rescore.decision import Decision
-from rescore.decision.mixture import Mixture, named, system_texts
+from rescore.decision.mixture import Mixture, named
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
@@ -49,9 +49,7 @@ class MetricResult:
     own_oracle: Annotated[float | None, described("The toolkit's own hypotheses' oracle, if expansion changed it.")] = (
         None
     )
-    best_system: Annotated[Row | None, described("Of several systems the best; its p-value is against reranked.")] = (
-        None
-    )
+    best_system: Annotated[Row | None, described("Of several systems; p_value is against reranked.")] = None
 
     @property
     def certain(self) -> bool:
@@ -89,13 +87,9 @@ def measure(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str], si
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),
         "reranked": figures.row("reranked", chosen, figures.first if changed else None),
     }
-    alone = {name: figures.of(system_texts(lists, name)) for name in systems_of(lists[0].provenance)}
     system = None
-    if alone:
-        sign_of = 1 if metric.higher_is_better else -1
-        name = max(alone, key=lambda name: sign_of * figures.value(alone[name]))
-        p_value = figures.row(name, chosen, alone[name], False).p_value
-        system = replace(figures.row(name, alone[name]), p_value=p_value)
+    if systems_of(lists[0].provenance):
+        system = resolve("rescore.reports.analysis:best_system")(figures, chosen)
     return MetricResult(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
@@ -106,7 +100,7 @@ def measure(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str], si
         intervals={name: row.interval for name, row in rows.items() if row.interval is not None},
         signature=str(signature),
         best_system=system,
-        own_oracle=None if alone or best == best_own else figures.value(figures.at(best_own)),
+        own_oracle=None if system or best == best_own else figures.value(figures.at(best_own)),
     )
 
 
@@ -127,11 +121,10 @@ def cells(measured: MetricResult) -> list[list[str]]:
 def gain(measured: MetricResult) -> str:
     """By how much reranking changed the figure, and how sure that is: one line."""
     difference = measured.reranked - measured.first_pass
-    if measured.p_value is None and not difference:
-        return f"{measured.metric} unchanged"
     relative = f", {100 * difference / measured.first_pass:+z.1f} % relative" if measured.first_pass else ""
     p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
-    line = f"{measured.metric} {difference:+z.2f}{relative}{p}"
+    is_unchanged = measured.p_value is None and not difference
+    line = f"{measured.metric} " + ("unchanged" if is_unchanged else f"{difference:+z.2f}{relative}{p}")
     if best := measured.best_system:
         line += f"\nagainst {best.name} alone: {measured.reranked - best.value:+z.2f}, {p_phrase(best.p_value or 0.0)}"
     return line
@@ -371,19 +364,18 @@ def _weights(results: Results) -> str:
     if dev.fold_weights:
         folds = "; ".join(named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights)
         line, moved = f"{line}\nweights of each fold, tuned on the other folds: {folds}", ""
-    if reason := "".join(zero(results)):
+    if reason := "".join(zero(dev, results.weights, results.metric or "metric", results.decision)):
         return f"{line}{'' if results.decision == 'best' else moved}\n{reason}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
         return line + moved
     return f"{line}{moved}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
 
 
-def zero(results: Results) -> Iterator[str]:
+def zero(dev: Dev | None, weights: Mapping[str, float], metric: str, decision: str) -> Iterator[str]:
     """Why all weights that were tuned are 0, if they are: one line."""
-    dev = results.dev
-    every = [results.weights, *(fold.weights for fold in dev.fold_weights)] if dev else []
+    every = [weights, *(fold.weights for fold in dev.fold_weights)] if dev else []
     tuned = [weight for weights in every for name, weight in weights.items() if name != FIRST_PASS]
     if dev and tuned and not any(tuned):
         from rescore.tuning.zero import why_zero  # here: most runs have a weight
 
-        yield why_zero(dev.unproven, results.metric or "the metric", dev.first_pass, dev.source, results.decision)
+        yield why_zero(dev.unproven, metric, dev.first_pass, dev.source, decision)

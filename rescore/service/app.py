@@ -267,9 +267,8 @@ def application(rescorer: Rescorer, body: int = 1 << 20, waiting: int = 256, aud
     ]
 
     async def wrong(request: Request, error: Exception) -> Response:
-        paths = ", ".join(f"{min(route.methods - {'HEAD'})} {route.path}" for route in routes if route.methods)
-        status = error.status_code if isinstance(error, HTTPException) else 500
-        return _json({"error": f"{request.method} {request.url.path}: the service answers {paths}"}, status)
+        wanted = "the service answers POST /rescore, GET /health and GET /"
+        return _json({"error": f"{request.method} {request.url.path}: {wanted}"}, getattr(error, "status_code", 500))
 
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: wrong, 405: wrong})
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from rescore.nbest import FIRST_PASS
-from rescore.tuning.weights import Unproven, Weights, named_weights
+from rescore.tuning.weights import Unproven, named_weights
 
 
 def why_zero(unproven: Unproven | None, metric: str, first_pass: float, source: str, decision: str = "best") -> str:
@@ -29,11 +26,3 @@ def why_zero(unproven: Unproven | None, metric: str, first_pass: float, source: 
         f"the weight is 0: {figures}; the gain of {gain:.2f} points may be chance, because its 95 % CI (two standard "
         f"errors), {unproven.low:z.2f} to {unproven.high:.2f}, includes 0; tune on more lists"
     )
-
-
-def zero(weights: Weights, metric: str) -> Iterator[str]:
-    """Why all weights that were tuned are 0, if they are: one line."""
-    tuned = [weight for name, weight in weights.weights.items() if name != FIRST_PASS]
-    if tuned and not any(tuned) and weights.tuned_for and weights.tuned_for.first_pass is not None:
-        source = weights.origin.removeprefix("tuned on ")
-        yield why_zero(weights.unproven, metric, weights.tuned_for.first_pass, source, weights.decision.name)

@@ -284,3 +284,17 @@ def test_rows_of_brain_to_text_are_systems(rescore: Run, tmp_path: Path) -> None
     short = (tmp_path / "seed1" / "dev.rows").read_text(encoding="utf-8").split("\n", 1)[1]
     (tmp_path / "short.rows").write_text(short, encoding="utf-8")
     assert_one_line_error(rescore("combine", "seed0/dev.rows", "short.rows"), "60 utterances such as 1, and 59")
+
+
+def test_the_best_system_stands_beside_the_votes(rescore: Run, tmp_path: Path) -> None:
+    """Equal votes of three systems, of which the last is right; the p-value is against this system."""
+    every = {name: texts(name, *[text] * 12) for name, text in zip("abc", ("wrong", "wrong", "right"), strict=True)}
+    formats.write(combined(every), str(tmp_path / "l.jsonl"))
+    done = rescore("run", "l.jsonl", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    assert "\nbest system, c" in done.stdout and "toolkit's own" not in done.stdout
+    assert "WER unchanged\nagainst c alone: +100.00, p = 0.000" in done.stdout
+    measured = json.loads((tmp_path / "r.json").read_text())["metrics"][0]
+    assert measured["best_system"]["name"] == "c" and measured["best_system"]["value"] == 0.0
+    assert measured["own_oracle"] is None
+    assert "oracle by depth" not in rescore("analyse", "l.jsonl").stdout

@@ -605,3 +605,19 @@ def test_recordings(tmp_path: Path) -> None:
     with serving(listening) as client:
         assert client.rescore(entry(content))[0] == 200
         assert "paths of recordings are not allowed" in client.rescore(entry("a.wav"))[1]["error"]
+
+
+def test_a_wrong_path_gets_the_paths(client: Client) -> None:
+    for method, path, code in (("GET", "/rescore", 405), ("POST", "/v1/rerank", 404)):
+        status, text, _ = client.ask(method, path)
+        wanted = f"{method} {path}: the service answers POST /rescore, GET /health and GET /"
+        assert status == code and json.loads(text) == {"error": wanted}
+
+
+def test_the_shipped_model_of_a_column_is_named(gate: Gate) -> None:
+    small = load("tta-small")
+    column = replace(rescore.score(demo(1), small)[0].provenance["tta-small"])
+    tuned = Weights({"s2s": 0.5, "tta": 0.5}, "given", columns={"tta": column}, tuned_for=TunedFor("wer"))
+    with pytest.raises(UserError, match="need the column tta; models give gate; give --lm tta-small as well"):
+        Rescorer(gate, tuned)
+    assert Rescorer(small, tuned).lms[0].name == "tta"
