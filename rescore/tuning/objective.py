@@ -29,6 +29,8 @@ LONG = 64
 """Hypotheses from which on a list is long: its losses are computed where they can change a choice."""
 PIVOTS = 64
 """Hypotheses of each list beside which all others are looked at, to find those that no weights can choose."""
+SHARED = 1 << 27
+"""Pairs of hypotheses of whole lists whose losses are looked up, which folds share; with more, kept ones only."""
 CACHED = 2_000
 """Points, about, whose choices are kept, of 8 bytes per list."""
 
@@ -119,21 +121,28 @@ class Objective:
         columns: Sequence[str],
         free: Sequence[str] = (),
         standardise: bool = True,
+        kept: Sequence[Indices] | None = None,
     ) -> Objective:
         """The objective on lists with references, over the first pass, then other columns; weights of `free` columns
         and of counts may be negative.
+
+        Args:
+            kept: of each list, the places of the hypotheses that may be chosen; None for all.
 
         Raises:
             UserError: a list has no reference, or lacks a column.
         """
         lists = [in_tie_order(nbest) for nbest in lists]
-        features = padded([np.array([nbest.column(name) for name in columns]).T for nbest in lists])
-        present = padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists])
+        places = kept or [np.arange(len(nbest.hypotheses)) for nbest in lists]
+        every = zip(lists, places, strict=True)
+        features = padded([np.array([nbest.column(name) for name in columns]).T[own] for nbest, own in every])
+        present = padded([np.ones(len(own), dtype=bool) for own in places])
+        statistics = list_statistics(metric, lists)
         units = spreads(features, present) if standardise else np.ones(len(columns))
         return cls(
             metric,
             tuple(columns),
-            padded(list_statistics(metric, lists)),
+            padded([rows[own] for rows, own in zip(statistics, places, strict=True)]),
             features / units,
             present,
             units,
@@ -159,10 +168,21 @@ class Objective:
         """The objective of the same columns for the best score."""
         return replace(self, losses=None, choices={}, envelopes={})
 
-    def deciding_by(self, losses: Losses, lists: Sequence[NbestList]) -> Objective:
-        """The objective of the same columns and lists for the least expected loss."""
-        every = _together(losses(self.metric, list(map(in_tie_order, lists))))
-        return replace(self, losses=every, choices={}, envelopes={})
+    def deciding_by(
+        self, losses: Losses, lists: Sequence[NbestList], kept: Sequence[Indices] | None = None
+    ) -> Objective:
+        """The objective of the same columns and lists for the least expected loss; `kept` as in `of`."""
+        lists = list(map(in_tie_order, lists))
+        if kept and sum(len(nbest.hypotheses) ** 2 for nbest in lists) > SHARED:
+            lists = [
+                replace(nbest, hypotheses=[nbest.hypotheses[place] for place in own])
+                for nbest, own in zip(lists, kept, strict=True)
+            ]
+            kept = None
+        every = losses(self.metric, lists)
+        if kept:
+            every = [each.among(own) for each, own in zip(every, kept, strict=True)]
+        return replace(self, losses=_together(every), choices={}, envelopes={})
 
     @property
     def sign(self) -> float:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from rescore.decision.rules import combine
 from rescore.nbest import NbestList, ranking
-from rescore.tuning.line import Floats
+from rescore.tuning.line import Floats, Indices
 from rescore.tuning.objective import Objective, spreads
 
 log = logging.getLogger(__name__)
@@ -25,17 +24,14 @@ PAIRS = 1 << 24
 """Pairs of hypotheses in all lists that a search compares: more would take minutes."""
 
 
-def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> Sequence[NbestList]:
-    """Long lists without their least probable hypotheses, so that at most `pairs` are compared in all."""
+def likely(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> list[Indices] | None:
+    """The places of all hypotheses of long lists but the least probable, so that at most `pairs` are compared in all;
+    None where all stay."""
     most = max(2, int((pairs / len(lists)) ** 0.5))
     if all(len(nbest.hypotheses) <= most for nbest in lists):
-        return lists
+        return None
     log.info("tuning uses only the best %d hypotheses of each list", most)
-    shorter = []
-    for nbest in lists:
-        best = sorted(ranking(nbest, combine(nbest, weights).tolist())[:most])
-        shorter.append(replace(nbest, hypotheses=[nbest.hypotheses[place] for place in best]))
-    return shorter
+    return [np.array(sorted(ranking(nbest, combine(nbest, weights).tolist())[:most])) for nbest in lists]
 
 
 def equal_weights(objective: Objective) -> Floats:

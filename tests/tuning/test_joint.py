@@ -12,7 +12,7 @@ from rescore.metrics.base import text_value
 from rescore.nbest import Hypothesis, NbestList, Origin
 from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.objective import Objective
-from rescore.tuning.pattern import pruned
+from rescore.tuning.pattern import likely
 from rescore.tuning.scale import tune_scale
 from tests.conftest import ROOT
 
@@ -115,10 +115,11 @@ def test_tune_uses_it(lists: list[NbestList]) -> None:
 
 def test_long_lists_are_pruned_for_tuning(lists: list[NbestList]) -> None:
     weights = {"s2s": 0.2, "lm": 0.8}
-    assert pruned(lists, weights) == list(lists)
-    few = pruned(lists, weights, pairs=len(lists) * 9)
-    for short, whole in zip(few, lists, strict=True):
-        kept = [hypothesis.text for hypothesis in short.hypotheses]
+    assert likely(lists, weights) is None
+    few = likely(lists, weights, pairs=len(lists) * 9)
+    assert few
+    for places, whole in zip(few, lists, strict=True):
+        kept = [whole.hypotheses[place].text for place in places]
         assert len(kept) == min(3, len(whole.hypotheses))
         best = sorted(whole.hypotheses, key=lambda one: -(0.2 * one.scores["s2s"] + 0.8 * one.scores["lm"]))[:3]
         assert sorted(kept) == sorted(one.text for one in best)
