@@ -194,6 +194,11 @@ class Objective:
         """(columns,) the point at which the first pass decides alone."""
         return np.eye(len(self.columns))[0]
 
+    @property
+    def by_column(self) -> Floats:
+        """(columns, lists, hypotheses) the features, where those of a column lie side by side."""
+        return np.asarray(self.once("by column", lambda each: np.moveaxis(each.features, -1, 0).copy(order="C")))
+
     def scores(self, point: Floats) -> Floats:
         """(lists, hypotheses) weighted sums; -inf for what is impossible, and after the end of a list.
 
@@ -204,7 +209,7 @@ class Objective:
         scores = np.zeros(self.features.shape[:-1])
         with np.errstate(invalid="ignore", over="ignore"):
             for column in np.flatnonzero(point).tolist():
-                scores += point[column] * self.features[..., column]
+                scores += point[column] * self.by_column[column]
         return np.where(self.present & np.isfinite(scores), scores, -np.inf)
 
     def posteriors(self, point: Floats) -> Floats:
@@ -279,23 +284,25 @@ class Objective:
 def _front(objective: Objective) -> Objective:
     """The objective without hypotheses of long lists that no weights can choose: another one has equal values in the
     free columns and higher ones in all others, or comes first and has no lower ones. Most of them leave."""
-    free, stay, lists = objective.free, objective.present.copy(), np.arange(len(objective.features))
+    stay, lists = objective.present.copy(), np.arange(len(objective.features))
     if (number := stay.shape[1]) <= LONG:
         return objective
-    heights = np.where(stay, np.nan_to_num(objective.features[..., ~free].sum(axis=-1), nan=-np.inf), -np.inf)
+    free, bounded = objective.by_column[objective.free], objective.by_column[~objective.free]
+    total = np.nan_to_num(objective.features[..., ~objective.free].sum(axis=-1), nan=-np.inf)
+    heights = np.where(stay, total, -np.inf)
     for _ in range(PIVOTS):
         pivot = heights.argmax(axis=1)
-        usable, theirs = np.isfinite(heights[lists, pivot]), objective.features[lists, pivot][:, None]
-        above = ((objective.features < theirs) | free).all(axis=-1)
-        above |= ((objective.features <= theirs) | free).all(axis=-1) & (np.arange(number) > pivot[:, None])
-        gone = above & ((objective.features == theirs) | ~free).all(axis=-1) & usable[:, None]
+        theirs, usable = bounded[:, lists, pivot][..., None], np.isfinite(heights[lists, pivot])[:, None]
+        later = (bounded <= theirs).all(axis=0) & (np.arange(number) > pivot[:, None])
+        equal = (free == free[:, lists, pivot][..., None]).all(axis=0)
+        gone = ((bounded < theirs).all(axis=0) | later) & equal & usable
         stay &= ~gone
         heights[gone] = heights[lists, pivot] = -np.inf
     features, statistics, present = (
         padded([rows[kept] for rows, kept in zip(every, stay, strict=True)])
         for every in (objective.features, objective.statistics, stay)
     )
-    return replace(objective, features=features, statistics=statistics, present=present, losses=None)
+    return replace(objective, features=features, statistics=statistics, present=present, losses=None, known={})
 
 
 def _together(losses: Sequence[Any]) -> Floats | Sequence[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from rescore import formats, metrics
 from rescore.decision import Decision, rules
 from rescore.decision.risk import compared
 from rescore.metrics.base import text_value
+from rescore.metrics.cached import remembered
 from rescore.nbest import Hypothesis, NbestList, Origin
 from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.objective import Objective
@@ -124,6 +127,20 @@ def test_long_lists_are_pruned_for_tuning(lists: list[NbestList]) -> None:
         best = sorted(whole.hypotheses, key=lambda one: -(0.2 * one.scores["s2s"] + 0.8 * one.scores["lm"]))[:3]
         assert sorted(kept) == sorted(one.text for one in best)
         assert kept == [one.text for one in whole.hypotheses if one.text in kept]  # in the order of the list
+
+
+@pytest.mark.parametrize("name", ["wer", "bleu"])
+def test_folds_share_losses_of_whole_lists(lists: list[NbestList], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of each fold are those of losses that are computed for its likely hypotheses alone."""
+    monkeypatch.setattr("rescore.tuning.objective.LONG", 3)
+    monkeypatch.setattr("rescore.decision.risk.SHORT", 3)
+    monkeypatch.setattr("rescore.tuning.pattern.likely", partial(likely, pairs=30 * 25))
+    metric, options = remembered(metrics.choose_metric(name, lists)), TuningOptions(decide=Decision("mbr"))
+    folds = [lists[:30], lists[10:]]
+    shared = [tune(metric, fold, ["lm"], options=options) for fold in folds]
+    monkeypatch.setattr("rescore.tuning.objective.SHARED", 0)
+    alone = [tune(metrics.choose_metric(name, lists), fold, ["lm"], options=options) for fold in folds]
+    assert shared == alone and shared[0].weights != shared[1].weights
 
 
 @pytest.mark.parametrize("name", ["mbr", "rover", "best"])
