@@ -51,8 +51,6 @@ class Row:
 
 ROWS = {
     "5-gram": Row("ngram", ("-o", "5")),
-    "lstm": Row("lstm"),
-    "lstm-bw": Row("lstm-bw"),
     "unilm": Row("unilm"),
     "unilm-bw": Row("unilm-bw"),
     "bilm": Row("bilm"),

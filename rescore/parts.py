@@ -123,8 +123,6 @@ KINDS: Registry[Any] = Registry(
         "bilm": ("rescore.lms.kinds:BilmKind", "masked language model"),
         "unilm": ("rescore.lms.kinds:UnilmKind", "causal language model"),
         "unilm-bw": ("rescore.lms.kinds:BackwardUnilmKind", "causal language model of reversed sentences"),
-        "lstm": ("rescore.research.kinds:LstmKind", "LSTM language model"),
-        "lstm-bw": ("rescore.research.kinds:BackwardLstmKind", "LSTM language model of reversed sentences"),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": ("rescore.mt.kinds:LexicalKind", "word translation model (IBM Model 1, Brown et al. 1993)"),
         "hf-masked": ("rescore.large.kinds:MaskedKind", "masked language model of Hugging Face transformers"),

@@ -559,7 +559,7 @@ TINY = (
 TEXT = ("--text", "data/sentences.txt", "--size", "400")
 PAIRS = ("--pairs", "source.txt", "data/sentences.txt", "--size", "400")
 TRAINED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    **dict.fromkeys(("tta", "bilm", "unilm", "unilm-bw", "lstm", "lstm-bw"), (TEXT, ())),
+    **dict.fromkeys(("tta", "bilm", "unilm", "unilm-bw"), (TEXT, ())),
     "tta-pairs": (PAIRS, ()),
     "bilm-pairs": (PAIRS, ()),
 }
@@ -653,11 +653,6 @@ def test_service(ngram: Golden) -> None:
 
 
 def test_vectors(golden: Golden) -> None:
-    (golden.folder / "few.txt").write_text("\n".join(SENTENCES[:3]) + "\n", encoding="utf-8")
-    golden.run("embed", "few.txt", "--lm", "tta-small", "-o", "vectors.jsonl")
-    for line in (golden.folder / "vectors.jsonl").read_text(encoding="utf-8").splitlines():
-        vector = next(value for value in json.loads(line).values() if isinstance(value, list))
-        golden.add(f"{len(vector)} numbers", " ".join(f"{value:.3f}" for value in vector[:6]))
     pairs = [f"{rank}\t{SENTENCES[rank]}\t{SENTENCES[rank // 2]}\n" for rank in range(8)]
     (golden.folder / "pairs.tsv").write_text("".join(pairs), encoding="utf-8")
     golden.run("similarity", "pairs.tsv", "--lm", "tta-small", "--lm", "unilm")

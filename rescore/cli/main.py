@@ -45,7 +45,6 @@ COMMANDS: Registry[click.Command] = Registry(
         "convert": ("rescore.cli.convert:command", "Convert N-best lists to another format."),
         "recipe": ("rescore.cli.setup:recipe_command", "Print the path of a Makefile fragment to include in recipes."),
         "train": ("rescore.cli.train:command", "Train a language model on text or translations."),
-        "embed": ("rescore.research.commands:embed_command", "Write vectors of sentences or tokens."),
         "similarity": (
             "rescore.research.commands:similarity_command",
             "Correlate sentence vectors with human similarity scores.",

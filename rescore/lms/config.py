@@ -41,7 +41,7 @@ class NetworkConfig:
     """Everything that decides the shape of a network.
 
     `kind` says which objective the network was made for (one of `KINDS`); all kinds of one size have the same number of
-    parameters, except for LSTMs, which ignore `heads` and `d_ff`.
+    parameters.
     """
 
     kind: str = "tta"

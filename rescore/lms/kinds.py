@@ -34,8 +34,6 @@ class NeuralKind(Kind):
     the command line then support it."""
 
     is_network = True
-    family: ClassVar[str] = "transformer"
-    """Kinds of the same family can start from each other's weights."""
     scaled_embeddings: ClassVar[bool] = True
     """Whether a network scales its embeddings by sqrt(d) if its config.json does not say it."""
     architecture: ClassVar[str] = ""
@@ -48,7 +46,7 @@ class NeuralKind(Kind):
 
     def check(self, config: NetworkConfig) -> None:
         """See that a network of this kind can be made so."""
-        if config.d_model % config.heads and self.family == "transformer":
+        if config.d_model % config.heads:
             raise UserError(f"d_model {config.d_model} cannot be divided among {config.heads} heads")
         if config.sentences > 1 and not any(self.capabilities.context):
             raise UserError(f"sentences is {config.sentences}; a {self.name} reads one sentence at a time")
@@ -133,12 +131,14 @@ class BilmKind(NeuralKind):
         return masked_scorer(spec, network)
 
 
-class DirectedKind(NeuralKind):
+class UnilmKind(NeuralKind):
     """Learns and scores from left to right: the hidden vector at position i predicts token i + 1. A `backwards` kind is
     the same network on reversed sentences."""
 
-    capabilities = Capabilities(vectors=True)
-    trained_with = "rescore.lms.training.options:NeuralOptions"
+    architecture = "rescore.lms.networks:UniLM"
+    capabilities = Capabilities(context=BEFORE, vectors=True)
+    options: ClassVar[tuple[str, ...]] = ("context=",)
+    trained_with = "rescore.lms.training.options:ContextOptions"
     backwards: ClassVar[bool] = False
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> CausalLanguageModelling:
@@ -152,15 +152,10 @@ class DirectedKind(NeuralKind):
         return (BackwardScorer if self.backwards else CausalScorer)(spec.name, network)
 
 
-class UnilmKind(DirectedKind):
-    architecture = "rescore.lms.networks:UniLM"
-    capabilities = Capabilities(context=BEFORE, vectors=True)
-    options = ("context=",)
-    trained_with = "rescore.lms.training.options:ContextOptions"
-
-
-class BackwardUnilmKind(DirectedKind):
+class BackwardUnilmKind(UnilmKind):
     """It reads no neighbours."""
 
+    capabilities = Capabilities(vectors=True)
+    options: ClassVar[tuple[str, ...]] = ()
+    trained_with = "rescore.lms.training.options:NeuralOptions"
     backwards = True
-    architecture = UnilmKind.architecture

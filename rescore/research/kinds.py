@@ -1,22 +1,11 @@
-"""The parts of the experiments that need no PyTorch: the kinds `lstm` and `lstm-bw`, and the options of vectors."""
+"""The options of vectors, which need no PyTorch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from rescore.errors import UserError
-from rescore.lms.kinds import DirectedKind
 from rescore.options import Declared, option
-
-
-class LstmKind(DirectedKind):
-    family = "lstm"
-    architecture = "rescore.research.lstm:LSTM"
-
-
-class BackwardLstmKind(LstmKind):
-    backwards = True
-
 
 VECTORS = ("context", "hidden", "embed", "token")
 """Kinds of token vectors. The T-TA paper uses the first and the third."""

@@ -71,7 +71,7 @@ def test_shipped_network_equals_the_definition(backend: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
-@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm", "lstm"])
+@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
 def test_options_of_the_configuration(
     kind: str, precision: str, models: dict[str, Path], tmp_path: Path, config: NetworkConfig
 ) -> None:
@@ -202,7 +202,7 @@ def test_equal_masked_contexts_are_computed_once(models: dict[str, Path]) -> Non
     assert sum(len(question.targets) for question in found) == sum(map(len, set(sequences)))
 
 
-@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm", "lstm"])
+@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
 def test_batches_keep_to_the_budget_with_little_padding(kind: str, models: dict[str, Path]) -> None:
     lm = load(f"{kind}:{models[kind]}", ComputeOptions(batch_tokens=600))
     assert isinstance(lm, NetworkScorer)

@@ -19,7 +19,7 @@ from rescore.nbest import Hypothesis, NbestList
 from tests import stages
 from tests.conftest import SENTENCES
 
-BACKENDS = ("tta", "bilm", "bilm:intact", "unilm", "unilm-bw", "lstm", "lstm-bw")
+BACKENDS = ("tta", "bilm", "bilm:intact", "unilm", "unilm-bw")
 
 
 def load(backend: str, folder: Path, batch_tokens: int | None = None) -> LanguageModel:

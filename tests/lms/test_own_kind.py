@@ -96,13 +96,16 @@ def test_it_is_trained_resumed_and_scored_with(rescore: Run, tmp_path: Path, cap
     assert column < 0
     done = rescore("compare", lists, "--lm", "bag:lm", "--dev", lists)
     assert done.returncode == 0 and "bag" in done.stdout, done.stderr
-    vectors = rescore("embed", "text", "--lm", "bag:lm", "--kind", "hidden", "-o", "v.npy")
+    (tmp_path / "pairs").write_text("1\tthe old clock\tthe clock\n3\ta wall\tthe old wall\n", encoding="utf-8")
+    vectors = rescore("similarity", "pairs", "--lm", "bag:lm", "--kind", "hidden")
     assert vectors.returncode == 0, vectors.stderr
+    started = rescore("train", "--lm", "tta", *TRAIN[3:], "--steps", "1", "--init", "lm", "--out", "new")
+    assert_one_line_error(started, "--init lm: is of kind bag, which has other weights than a tta")
 
 
 def test_it_is_in_the_help_and_in_errors(rescore: Run, tmp_path: Path) -> None:
     said = " ".join(rescore("train", "--help-all").stdout.split())
-    assert "lstm-bw, bag, ngram" in said or ("bag" in said and "--at-most" not in said)
+    assert "unilm-bw, bag, ngram" in said or ("bag" in said and "--at-most" not in said)
     own = " ".join(rescore("train", "--lm", "bag", "--help-all").stdout.split())
     assert "Bags of words: --at-most N Tokens that are predicted of each sentence. [default: 1000; x>=1]" in own
     assert "bag: bag of words" in " ".join(rescore("run", "--help-all").stdout.split())

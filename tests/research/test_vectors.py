@@ -132,36 +132,11 @@ def test_several_are_joined(models: dict[str, Path]) -> None:
         Embedder(lms).tokens(TEXTS)
 
 
-def test_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
-    (tmp_path / "t.txt").write_text("\n".join([*TEXTS[:3], "", "the"]), encoding="utf-8")
-    lm = ("--lm", f"tta:{models['tta']}")
-    for output in ("v.npy", "v.jsonl.gz", "v.jsonl"):
-        done = rescore("embed", "t.txt", *lm, "-o", output)
-        assert done.returncode == 0, done.stderr
-    plain = np.load(tmp_path / "v.npy")
-    assert plain.shape == (5, 32) and not plain[3].any()
-    rows = [json.loads(line) for line in (tmp_path / "v.jsonl").read_text().splitlines()]
-    assert np.allclose([row["vector"] for row in rows], plain, atol=1e-5)
-    assert rescore("embed", "t.txt", *lm, "-o", "t.jsonl", "--tokens").returncode == 0
-    first = json.loads((tmp_path / "t.jsonl").read_text().splitlines()[0])
-    assert len(first["tokens"]) == len(first["vectors"])
-    assert np.mean(first["vectors"], axis=0) == pytest.approx(plain[0], abs=1e-6)
-    assert_one_line_error(rescore("embed", "t.txt", *lm, "-o", "v.txt"), "expected .npy")
-    assert_one_line_error(rescore("embed", "t.txt", *lm, "-o", "v.npy", "--layer", "9"), "not between 0 and 3")
-
-
-@pytest.mark.parametrize("ending", [".npy", ".jsonl"])
-def test_empty_lines_first(rescore: Run, models: dict[str, Path], tmp_path: Path, ending: str) -> None:
-    """More of them than are embedded together: they are as wide as the others."""
-    (tmp_path / "t.txt").write_text("\n" * 1000 + "the\n", encoding="utf-8")
-    lms = ("--lm", f"tta:{models['tta']}", "--lm", f"unilm:{models['unilm']}")
-    done = rescore("embed", "t.txt", *lms, "-o", f"v{ending}")
-    assert done.returncode == 0, done.stderr
-    if ending == ".jsonl":
-        found = np.array([json.loads(line)["vector"] for line in (tmp_path / "v.jsonl").read_text().splitlines()])
-    else:
-        found = np.load(tmp_path / "v.npy")
-    assert found.shape == (1001, 64) and not found[:1000].any() and found[1000].all()
+def test_empty_texts_first(models: dict[str, Path]) -> None:
+    """Their vectors are zeros, as wide as the others."""
+    embedder = Embedder([load(kind, models) for kind in ("tta", "unilm")])
+    found = embedder.sentences(["", "", "the"])
+    assert found.shape == (3, 64) and not found[:2].any() and found[2].all()
 
 
 def test_similarity(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
@@ -183,6 +158,7 @@ def test_similarity(rescore: Run, models: dict[str, Path], tmp_path: Path) -> No
     (tmp_path / "w").write_text("clock\tN\t2-1\n")
     assert_one_line_error(rescore("similarity", "w", *lms), "pair 1: expected score")
     assert_one_line_error(rescore("similarity", "p.tsv", "--lm", "ngram:p.tsv"), "p.tsv: ", "an ARPA file")
+    assert_one_line_error(rescore("similarity", "p.tsv", *lms, "--layer", "9"), "not between 0 and 3")
 
 
 def test_hugging_face(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from rescore.files import sha256, write_text
 from rescore.formats.text import read_lines
 from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
-from rescore.lms.config import NetworkConfig
 from rescore.lms.devices import bound_kernels
 from rescore.lms.folders import TOKENS_PER_WORD, card_head
 from rescore.lms.kinds import NeuralKind
@@ -24,7 +23,6 @@ from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.lms.training.loop import STATE, Trainer
 from rescore.lms.training.options import NeuralOptions, TrainingData
 from rescore.lms.training.vocabulary import VOCABULARIES
-from rescore.parts import KINDS
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
@@ -57,7 +55,12 @@ def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Net
     effect at first."""
     network = checkpoint.build(options.sized(kind.name, tokenizer))
     if options.start is not None:
-        network.load_state_dict(network.state_dict() | checkpoint.load(options.start)[0].state_dict())
+        started = checkpoint.load(options.start)[0]
+        if started.state_dict().keys() - network.state_dict().keys():
+            raise UserError(
+                f"--init {options.init}: is of kind {started.config.kind}, which has other weights than a {kind.name}"
+            )
+        network.load_state_dict(network.state_dict() | started.state_dict())
     return network
 
 
@@ -72,10 +75,6 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
         raise UserError(f"--out {out}: there is nothing to resume; leave out --resume")
     if (out / "model.safetensors").exists() and not options.resume:
         raise UserError(f"--out {out}: holds a model; give another folder, or delete this one")
-    if options.start is not None:
-        started = NetworkConfig.load(options.start / "config.json").kind
-        if KINDS[started].family != kind.family:
-            raise UserError(f"--init {options.init}: is of kind {started}, which has no weights for a {kind.name}")
     if not options.texts and options.steps != 0:
         raise UserError("no text to train on; give --text FILE")
     try:

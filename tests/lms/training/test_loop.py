@@ -128,7 +128,7 @@ def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> No
     assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
 
 
-@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw", "lstm", "lstm-bw"])
+@pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw"])
 def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str) -> None:
     settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0}
     made = trainer(tmp_path, tokenizer, replace(config, kind=kind), settings, repeats=5)
@@ -226,7 +226,7 @@ class KilledError(Exception):
     [
         ("tta", 0),
         ("tta", 2),
-        ("lstm", 0),
+        ("unilm", 0),
     ],
 )
 def test_resume_is_exact(

@@ -28,13 +28,9 @@ def test_a_model_of_another_kind_is_not_overwritten(rescore: Run, tmp_path: Path
     assert {path.name: path.read_bytes() for path in (tmp_path / "lm").glob("*.*")} == before
 
 
-def test_weights_of_another_network(rescore: Run, tmp_path: Path) -> None:
+def test_weights_of_a_network_that_starts_from_equal_ones(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
-    for kind in ("tta", "lstm"):
-        assert rescore("train", "--lm", kind, *TINY, "--steps", "0", "--out", kind).returncode == 0
-    for kind, other in (("lstm", "tta"), ("tta", "lstm")):
-        done = rescore("train", "--lm", kind, *TINY, "--steps", "1", "--init", other, "--out", "new")
-        assert_one_line_error(done, f"--init {other}: is of kind {other}, which has no weights for a {kind}")
+    assert rescore("train", "--lm", "tta", *TINY, "--steps", "0", "--out", "tta").returncode == 0
     assert rescore("train", "--lm", "unilm", *TINY, "--steps", "1", "--init", "tta", "--out", "new").returncode == 0
 
 
