@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rescore.decision.rules import Losses
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.nbest import COUNTS, NbestList, in_tie_order
 from rescore.tuning.line import Envelopes, Floats, Indices, swept, upper_envelopes
@@ -29,8 +28,6 @@ LONG = 64
 """Hypotheses from which on a list is long: its losses are computed where they can change a choice."""
 PIVOTS = 64
 """Hypotheses of each list beside which all others are looked at, to find those that no weights can choose."""
-SHARED = 1 << 27
-"""Pairs of hypotheses of whole lists whose losses are looked up, which folds share; with more, kept ones only."""
 CACHED = 2_000
 """Points, about, whose choices are kept, of 8 bytes per list."""
 
@@ -168,22 +165,6 @@ class Objective:
         """The objective of the same columns for the best score."""
         return replace(self, losses=None, choices={}, envelopes={})
 
-    def deciding_by(
-        self, losses: Losses, lists: Sequence[NbestList], kept: Sequence[Indices] | None = None
-    ) -> Objective:
-        """The objective of the same columns and lists for the least expected loss; `kept` as in `of`."""
-        lists = list(map(in_tie_order, lists))
-        if kept and sum(len(nbest.hypotheses) ** 2 for nbest in lists) > SHARED:
-            lists = [
-                replace(nbest, hypotheses=[nbest.hypotheses[place] for place in own])
-                for nbest, own in zip(lists, kept, strict=True)
-            ]
-            kept = None
-        every = losses(self.metric, lists)
-        if kept:
-            every = [each.among(own) for each, own in zip(every, kept, strict=True)]
-        return replace(self, losses=_together(every), choices={}, envelopes={})
-
     @property
     def sign(self) -> float:
         """1 where higher values are better, -1 where lower ones are."""
@@ -303,16 +284,3 @@ def _front(objective: Objective) -> Objective:
         for every in (objective.features, objective.statistics, stay)
     )
     return replace(objective, features=features, statistics=statistics, present=present, losses=None, known={})
-
-
-def _together(losses: Sequence[Any]) -> Floats | Sequence[Any]:
-    """The losses of lists in one array; as they are where a list is long."""
-    if not isinstance(losses[0], np.ndarray):
-        if max(each.size for each in losses) > LONG**2:
-            return losses
-        losses = [each.matrix() for each in losses]
-    longest = max(map(len, losses))
-    every = np.zeros((len(losses), longest, longest))
-    for target, loss in zip(every, losses, strict=True):
-        target[: len(loss), : len(loss)] = loss
-    return every
