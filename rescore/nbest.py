@@ -313,10 +313,9 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
 
 def in_tie_order(nbest: NbestList) -> NbestList:
     """The list with its hypotheses in `tie_order`, so that the first of equals is the right choice."""
-    order = tie_order(nbest)
-    if order == list(range(len(order))):
+    if {hypothesis.origin for hypothesis in nbest.hypotheses} <= {Origin.FIRST_PASS}:
         return nbest
-    return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
+    return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in tie_order(nbest)])
 
 
 def without_copies(nbest: NbestList) -> NbestList:

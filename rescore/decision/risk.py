@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,22 @@ class _Table:
     """A square matrix whose rows are computed when they are asked for; the others take no memory."""
 
     def __init__(self, compute: Callable[[Places], Floats], size: int, dtype: type[np.floating]) -> None:
-        self._compute, self._rows, self._there = compute, np.empty((size, size), dtype), np.zeros(size, dtype=bool)
+        self._compute, self._rows, self._at = compute, np.empty((size, size), dtype), np.full(size, -1)
+        self._known = np.arange(0)
 
     def __getitem__(self, rows: Places) -> Floats:
-        new = rows[~self._there[rows]]
+        self.known_with(rows)
+        return self._rows[self._at[rows]]
+
+    def known_with(self, rows: Places) -> tuple[Places, Floats]:
+        """All rows that were asked for, now or before: their places, and the rows themselves, which are not copied."""
+        new = rows[self._at[rows] < 0]
         if len(new):
-            self._rows[new], self._there[new] = self._compute(new), True
-        return self._rows[rows]
+            end = len(self._known) + len(new)
+            self._rows[len(self._known) : end] = self._compute(new)
+            self._at[new] = np.arange(len(self._known), end)
+            self._known = np.append(self._known, new)
+        return self._known, self._rows[: len(self._known)]
 
 
 class ListLosses:
@@ -58,6 +68,15 @@ class ListLosses:
         self._losses = _Table(lambda rows: exact(rows, self._every), len(rank), np.float64)
         self._least = _Table(lambda rows: least(self._every, rows).T, len(rank), np.float32)  # references in rows
 
+    def among(self, places: Places) -> ListLosses:
+        """The same losses, of some of the hypotheses: what is computed for these is known for all."""
+        own, which = np.unique(self._which[places], return_inverse=True)
+        some = copy(self)
+        some._which, some._every = which, np.arange(len(own))
+        some._losses = _Table(lambda rows: self._losses[own[rows]][:, own], len(own), np.float64)
+        some._least = _Table(lambda rows: self._least[own[rows]][:, own], len(own), np.float32)
+        return some
+
     def matrix(self) -> Floats:
         """(hypotheses, hypotheses) the losses: choices in rows, right hypotheses in columns."""
         return self._losses[self._every][np.ix_(self._which, self._which)]
@@ -65,15 +84,16 @@ class ListLosses:
     def choose(self, posteriors: Floats) -> Places:
         """(points,) the hypothesis of least expected loss under posteriors (points, hypotheses); of equals the more
         probable, then the first."""
-        shares, texts = posteriors, self._every
+        shares, texts = np.zeros((len(posteriors), len(self._every))), self._every
         if len(texts) < len(self._which):
-            shares = np.zeros((len(posteriors), len(texts)))
             np.add.at(shares.T, self._which, posteriors.T)
+        else:
+            shares[:, self._which] = posteriors
         if self._bounded:
             most = shares.max(axis=0)
             order = np.argsort(most)
-            likely = order[np.cumsum(most[order]) > RARE]
-            least = shares[:, likely].astype(np.float32) @ self._least[likely]
+            known, rows = self._least.known_with(order[np.cumsum(most[order]) > RARE])
+            least = shares[:, known].astype(np.float32) @ rows
             least *= 1 - 1e-7 * len(texts)  # sums of so many numbers of 24 bits may be rounded up by less
             first, place = np.unique(least.argmin(axis=1), return_inverse=True)
             reached = (shares @ self._losses[first].T)[np.arange(len(least)), place]

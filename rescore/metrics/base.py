@@ -137,6 +137,11 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
             raise UserError(f"utterance {nbest.id}: no reference; give a file with all of them as --ref")
     if not any(reference.strip() for nbest in lists for reference in nbest.references):
         raise UserError("all references are empty; error rates cannot be computed")
+    remembered = getattr(metric, "statistics_of_lists", None)
+    return list(remembered(lists, _list_statistics)) if remembered else _list_statistics(metric, lists)
+
+
+def _list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
     # Lists repeat hypotheses (with other scores); each text is compared once.
     where: dict[tuple[str | Input, tuple[str, ...]], int] = {}
     places = []

@@ -28,6 +28,7 @@ class CachedMetric:
         self._metric = metric
         self._rows: dict[tuple[Any, tuple[str, ...]], Counts] = {}
         self._losses: dict[tuple[Any, ...], Any] = {}
+        self._statistics: dict[tuple[Any, ...], Counts] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name == "_metric" or name.startswith("__"):  # asked for by what copies, before there is a metric
@@ -44,13 +45,27 @@ class CachedMetric:
             self._rows = known
         return np.stack([known[key] for key in keys]) if keys else rows
 
+    def statistics_of_lists(
+        self, lists: Sequence[NbestList], compute: Callable[[Metric, Sequence[NbestList]], list[Counts]]
+    ) -> list[Counts]:
+        """The results of `compute` for each list."""
+        keys = [(nbest.references, *self._texts(nbest)) for nbest in lists]
+        new = {key: nbest for key, nbest in zip(keys, lists, strict=True) if key not in self._statistics}
+        known = self._statistics | dict(zip(new, compute(cast(Metric, self), list(new.values())), strict=True))
+        if sum(map(len, known.values())) <= TEXTS:
+            self._statistics = known
+        return [known[key] for key in keys]
+
     def losses_of_lists(
         self, lists: Sequence[NbestList], compute: Callable[[Metric, Sequence[NbestList]], list[Any]]
     ) -> list[Any]:
         """The results of `compute` for each list, which have a `size`."""
-        keys = [tuple(metric_input(self._metric, nbest, one.text) for one in nbest.hypotheses) for nbest in lists]
+        keys = list(map(self._texts, lists))
         new = {key: nbest for key, nbest in zip(keys, lists, strict=True) if key not in self._losses}
         known = self._losses | dict(zip(new, compute(self._metric, list(new.values())), strict=True))
         if sum(losses.size for losses in known.values()) <= PAIRS:
             self._losses = known
         return [known[key] for key in keys]
+
+    def _texts(self, nbest: NbestList) -> tuple[Any, ...]:
+        return tuple(metric_input(self._metric, nbest, one.text) for one in nbest.hypotheses)

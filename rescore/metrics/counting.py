@@ -26,7 +26,10 @@ BATCH = 1 << 14  # pairs whose words are numbered together: a number is a charac
 def error_counts(references: Sequence[Sequence[Hashable]], hypotheses: Sequence[Sequence[Hashable]]) -> Counts:
     """(n, 3) substitutions, deletions and insertions of n pairs of word sequences."""
     starts = range(0, len(references), BATCH)
-    parts = [_batch(references[start : start + BATCH], hypotheses[start : start + BATCH]) for start in starts]
+    parts = []
+    for part in (slice(start, start + BATCH) for start in starts):
+        texts = encoded([*references[part], *hypotheses[part]])
+        parts.append(encoded_counts(texts[: len(texts) // 2], texts[len(texts) // 2 :]))
     return np.concatenate([np.zeros((0, 3), dtype=np.int64), *parts])
 
 
@@ -39,15 +42,15 @@ def encoded(texts: Sequence[Sequence[Hashable]]) -> list[str]:
     return [str(by_object[id(words)]) for words in texts]
 
 
-def _batch(references: Sequence[Sequence[Hashable]], hypotheses: Sequence[Sequence[Hashable]]) -> Counts:
-    """The cost of the cheapest alignment says all but the number of its substitutions: gaps cost the same, and
+def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
+    """`error_counts` of references and hypotheses that were `encoded` together.
+
+    The cost of the cheapest alignment says all but the number of its substitutions: gaps cost the same, and
     deletions less insertions is the difference of the lengths. Small surcharges give the fewest and the most
     substitutions of the cheapest alignments; only where these differ, the words are aligned."""
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cpdist
 
-    texts = encoded([*references, *hypotheses])
-    ours, theirs = texts[: len(references)], texts[len(references) :]
     lengths = np.array([list(map(len, ours)), list(map(len, theirs))], dtype=np.int64)
     unit = 2 + int(lengths.max())
 

@@ -71,7 +71,9 @@ class Normaliser(Declared):
             words = [word for word in words if word.lower() not in UNKNOWN]
         if self.drop_punctuation:
             words = [stripped for word in words if (stripped := _without_punctuation(word))]
-        return [part for word in words for part in self.split(word)]
+        if self.split_characters or self.split_mixed:
+            words = [part for word in words for part in self.split(word)]
+        return words
 
     def split(self, word: str) -> Sequence[str]:
         """The parts of a written word that are compared as words: characters, or the word itself."""

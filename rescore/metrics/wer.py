@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
-from rescore.metrics.counting import CLOSEST, encoded, error_counts
+from rescore.metrics.counting import CLOSEST, encoded, encoded_counts
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.options import Declared, option
 
@@ -82,11 +82,11 @@ class ErrorRate(Metric):
         return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
 
     def pair_losses(self, texts: Sequence[str]) -> PairLosses:
-        words = list(map(self.words, texts))
+        units = self._units(texts)
 
         def compare(choices: Places, references: Places) -> Values:
-            pairs = ([words[place] for place in places.flat] for places in np.meshgrid(references, choices))
-            return error_counts(*pairs).sum(axis=1).reshape(len(choices), -1).astype(np.float64)
+            pairs = ([units[place] for place in places.flat] for places in np.meshgrid(references, choices))
+            return encoded_counts(*pairs).sum(axis=1).reshape(len(choices), -1).astype(np.float64)
 
         return compare
 

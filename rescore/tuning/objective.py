@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rescore.decision.rules import Losses
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.nbest import COUNTS, NbestList, in_tie_order
 from rescore.tuning.line import Envelopes, Floats, Indices, swept, upper_envelopes
@@ -119,21 +118,28 @@ class Objective:
         columns: Sequence[str],
         free: Sequence[str] = (),
         standardise: bool = True,
+        kept: Sequence[Indices] | None = None,
     ) -> Objective:
         """The objective on lists with references, over the first pass, then other columns; weights of `free` columns
         and of counts may be negative.
+
+        Args:
+            kept: of each list, the places of the hypotheses that may be chosen; None for all.
 
         Raises:
             UserError: a list has no reference, or lacks a column.
         """
         lists = [in_tie_order(nbest) for nbest in lists]
-        features = padded([np.array([nbest.column(name) for name in columns]).T for nbest in lists])
-        present = padded([np.ones(len(nbest.hypotheses), dtype=bool) for nbest in lists])
+        places = kept or [np.arange(len(nbest.hypotheses)) for nbest in lists]
+        every = zip(lists, places, strict=True)
+        features = padded([np.array([nbest.column(name) for name in columns]).T[own] for nbest, own in every])
+        present = padded([np.ones(len(own), dtype=bool) for own in places])
+        statistics = list_statistics(metric, lists)
         units = spreads(features, present) if standardise else np.ones(len(columns))
         return cls(
             metric,
             tuple(columns),
-            padded(list_statistics(metric, lists)),
+            padded([rows[own] for rows, own in zip(statistics, places, strict=True)]),
             features / units,
             present,
             units,
@@ -159,11 +165,6 @@ class Objective:
         """The objective of the same columns for the best score."""
         return replace(self, losses=None, choices={}, envelopes={})
 
-    def deciding_by(self, losses: Losses, lists: Sequence[NbestList]) -> Objective:
-        """The objective of the same columns and lists for the least expected loss."""
-        every = _together(losses(self.metric, list(map(in_tie_order, lists))))
-        return replace(self, losses=every, choices={}, envelopes={})
-
     @property
     def sign(self) -> float:
         """1 where higher values are better, -1 where lower ones are."""
@@ -173,6 +174,11 @@ class Objective:
     def first_pass(self) -> Floats:
         """(columns,) the point at which the first pass decides alone."""
         return np.eye(len(self.columns))[0]
+
+    @property
+    def by_column(self) -> Floats:
+        """(columns, lists, hypotheses) the features, where those of a column lie side by side."""
+        return np.asarray(self.once("by column", lambda each: np.moveaxis(each.features, -1, 0).copy(order="C")))
 
     def scores(self, point: Floats) -> Floats:
         """(lists, hypotheses) weighted sums; -inf for what is impossible, and after the end of a list.
@@ -184,7 +190,7 @@ class Objective:
         scores = np.zeros(self.features.shape[:-1])
         with np.errstate(invalid="ignore", over="ignore"):
             for column in np.flatnonzero(point).tolist():
-                scores += point[column] * self.features[..., column]
+                scores += point[column] * self.by_column[column]
         return np.where(self.present & np.isfinite(scores), scores, -np.inf)
 
     def posteriors(self, point: Floats) -> Floats:
@@ -259,33 +265,22 @@ class Objective:
 def _front(objective: Objective) -> Objective:
     """The objective without hypotheses of long lists that no weights can choose: another one has equal values in the
     free columns and higher ones in all others, or comes first and has no lower ones. Most of them leave."""
-    free, stay, lists = objective.free, objective.present.copy(), np.arange(len(objective.features))
+    stay, lists = objective.present.copy(), np.arange(len(objective.features))
     if (number := stay.shape[1]) <= LONG:
         return objective
-    heights = np.where(stay, np.nan_to_num(objective.features[..., ~free].sum(axis=-1), nan=-np.inf), -np.inf)
+    free, bounded = objective.by_column[objective.free], objective.by_column[~objective.free]
+    total = np.nan_to_num(objective.features[..., ~objective.free].sum(axis=-1), nan=-np.inf)
+    heights = np.where(stay, total, -np.inf)
     for _ in range(PIVOTS):
         pivot = heights.argmax(axis=1)
-        usable, theirs = np.isfinite(heights[lists, pivot]), objective.features[lists, pivot][:, None]
-        above = ((objective.features < theirs) | free).all(axis=-1)
-        above |= ((objective.features <= theirs) | free).all(axis=-1) & (np.arange(number) > pivot[:, None])
-        gone = above & ((objective.features == theirs) | ~free).all(axis=-1) & usable[:, None]
+        theirs, usable = bounded[:, lists, pivot][..., None], np.isfinite(heights[lists, pivot])[:, None]
+        later = (bounded <= theirs).all(axis=0) & (np.arange(number) > pivot[:, None])
+        equal = (free == free[:, lists, pivot][..., None]).all(axis=0)
+        gone = ((bounded < theirs).all(axis=0) | later) & equal & usable
         stay &= ~gone
         heights[gone] = heights[lists, pivot] = -np.inf
     features, statistics, present = (
         padded([rows[kept] for rows, kept in zip(every, stay, strict=True)])
         for every in (objective.features, objective.statistics, stay)
     )
-    return replace(objective, features=features, statistics=statistics, present=present, losses=None)
-
-
-def _together(losses: Sequence[Any]) -> Floats | Sequence[Any]:
-    """The losses of lists in one array; as they are where a list is long."""
-    if not isinstance(losses[0], np.ndarray):
-        if max(each.size for each in losses) > LONG**2:
-            return losses
-        losses = [each.matrix() for each in losses]
-    longest = max(map(len, losses))
-    every = np.zeros((len(losses), longest, longest))
-    for target, loss in zip(every, losses, strict=True):
-        target[: len(loss), : len(loss)] = loss
-    return every
+    return replace(objective, features=features, statistics=statistics, present=present, losses=None, known={})

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from rescore.decision.rules import combine
-from rescore.nbest import NbestList, ranking
-from rescore.tuning.line import Floats
-from rescore.tuning.objective import Objective, spreads
+from rescore.decision.rules import Losses, combine
+from rescore.nbest import NbestList, in_tie_order, ranking
+from rescore.tuning.line import Floats, Indices
+from rescore.tuning.objective import LONG, Objective, spreads
 
 log = logging.getLogger(__name__)
 
@@ -21,21 +22,54 @@ STARTING_SCALES = tuple(2.0**exponent for exponent in range(-5, 8))
 """Scales where a pattern search begins, in units of 1 / spread of the combined scores."""
 ENTRIES = (0.05, 0.25, 1.0, 4.0)
 """Weights that a pattern search gives to a standardised column without weight (natural log)."""
+SHARED = 1 << 27
+"""Pairs of hypotheses of whole lists whose losses are looked up, which folds share; with more, kept ones only."""
 PAIRS = 1 << 24
 """Pairs of hypotheses in all lists that a search compares: more would take minutes."""
 
 
-def pruned(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> Sequence[NbestList]:
-    """Long lists without their least probable hypotheses, so that at most `pairs` are compared in all."""
+def likely(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> list[Indices] | None:
+    """The places of all hypotheses of long lists but the least probable, so that at most `pairs` are compared in all;
+    None where all stay."""
     most = max(2, int((pairs / len(lists)) ** 0.5))
     if all(len(nbest.hypotheses) <= most for nbest in lists):
-        return lists
+        return None
     log.info("tuning uses only the best %d hypotheses of each list", most)
-    shorter = []
-    for nbest in lists:
-        best = sorted(ranking(nbest, combine(nbest, weights).tolist())[:most])
-        shorter.append(replace(nbest, hypotheses=[nbest.hypotheses[place] for place in best]))
-    return shorter
+    return [np.array(sorted(ranking(nbest, combine(nbest, weights).tolist())[:most])) for nbest in lists]
+
+
+def deciding_by(
+    losses: Losses, objective: Objective, lists: Sequence[NbestList], kept: Sequence[Indices] | None = None
+) -> Objective:
+    """The objective of the same columns for the least expected loss.
+
+    Args:
+        lists: of the objective. kept: as in `Objective.of`.
+    """
+    lists = list(map(in_tie_order, lists))
+    if kept and sum(len(nbest.hypotheses) ** 2 for nbest in lists) > SHARED:
+        lists = [
+            replace(nbest, hypotheses=[nbest.hypotheses[place] for place in own])
+            for nbest, own in zip(lists, kept, strict=True)
+        ]
+        kept = None
+    every = losses(objective.metric, lists)
+    if kept:
+        every = [each.among(own) for each, own in zip(every, kept, strict=True)]
+    return replace(objective, losses=_together(every), choices={}, envelopes={})
+
+
+def _together(losses: Sequence[Any]) -> Floats | Sequence[Any]:
+    """The losses of lists in one array; as they are where a list is long."""
+    if not isinstance(losses[0], np.ndarray):
+        if max(each.size for each in losses) > LONG**2:
+            return losses
+        losses = [each.matrix() for each in losses]
+    longest = max(map(len, losses))
+    every = np.zeros((len(losses), longest, longest))
+    for target, loss in zip(every, losses, strict=True):
+        target[: len(loss), : len(loss)] = loss
+    return every
 
 
 def equal_weights(objective: Objective) -> Floats:

@@ -168,12 +168,12 @@ class Tuner:
         by_values = [objective.columns[place] for place in by_content(objective.features, objective.present)]
         objective = objective.over(sorted(by_values, key=lambda name: (name != FIRST_PASS, name in free)))
         if self.losses:
-            from rescore.tuning.pattern import equal_weights, pruned  # here: only decisions by expected loss need it
+            from rescore.tuning import pattern  # here: only decisions by expected loss need it
 
-            shorter = pruned(lists, objective.weights(equal_weights(objective))[0])
-            if shorter is not lists:
-                objective = Objective.of(self.metric, shorter, objective.columns, free)
-            objective = objective.deciding_by(self.losses, shorter)
+            kept = pattern.likely(lists, objective.weights(pattern.equal_weights(objective))[0])
+            if kept:
+                objective = Objective.of(self.metric, lists, objective.columns, free, kept=kept)
+            objective = pattern.deciding_by(self.losses, objective, lists, kept)
         return self._optimise(objective)
 
     def _optimise(self, objective: Objective) -> Optimum:

@@ -191,6 +191,18 @@ def test_alternatives_of_a_ctm(rescore: Run, tmp_path: Path) -> None:
         read_recordings(output)
 
 
+def test_alternatives_of_an_output_in_trn(tmp_path: Path) -> None:
+    """The closest alternative is measured, as in trn of utterances."""
+    output, reference = files(
+        tmp_path,
+        x__trn="hello { the / there } (talk-1)\n{ @ / good } { by ye / bye } (talk-2)\n",
+        y__trn="hello there (talk-1)\ngood { bye / goodbye } (talk-2)\n",
+    )
+    assert wer(output, reference) == 0.0
+    reference.write_text("hello there (talk-1)\nbad bye (talk-2)\n")
+    assert wer(output, reference) == 25.0
+
+
 @pytest.mark.parametrize(
     ("word", "expected"), [("{bye}", 25.0), ("{bye/x}", 25.0), ("bye/x", 25.0), ("@", 25.0), ("bye", 0.0)]
 )

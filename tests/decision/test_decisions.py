@@ -97,8 +97,12 @@ def test_bounds_do_not_change_a_choice(metric: Metric, seed: int, scale: float) 
         (bounded,) = compared(metric, [nbest(*scored)])
         every = np.stack([posteriors(np.array([score for _, score in scored]), each) for each in (scale, 2.0)])
         chosen = bounded.choose(every)
+        some = np.flatnonzero(random.random(len(scored)) < 0.7)
+        fewer = every[:, some] / every[:, some].sum(axis=1, keepdims=True)
+        chosen_of_some = bounded.among(some).choose(fewer)
     (whole,) = losses(metric, [nbest(*scored)])
     assert chosen.tolist() == [least_risk(whole, shares) for shares in every]
+    assert chosen_of_some.tolist() == [least_risk(whole[np.ix_(some, some)], shares) for shares in fewer]
 
 
 def test_a_pair_with_more_errors_than_its_edit_distance() -> None:

@@ -17,6 +17,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, without_copies
 from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.objective import Objective
+from rescore.tuning.pattern import deciding_by
 from rescore.tuning.scale import tune_scale, warn_at_end
 from rescore.tuning.search import significantly_better
 from tests.conftest import Run
@@ -135,7 +136,7 @@ def test_tuning_begins_at_the_best_score_also_where_the_first_pass_has_no_weight
     for nbest in lists:
         for rank, hypothesis in enumerate(nbest.hypotheses):
             hypothesis.scores["s2s"] = 1e6 * float((rank * 7 + len(nbest.id)) % 6)  # nothing near 0 helps
-    objective = Objective.of(WER, lists, ["s2s", "x"]).deciding_by(compared, lists)
+    objective = deciding_by(compared, Objective.of(WER, lists, ["s2s", "x"]), lists)
     scales = [objective.value(np.array([0.0, scale])) for scale in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)]
     tuned = tune(WER, lists, ["x"], options=TuningOptions(bagging=False, decide=Decision("mbr")))
     assert tuned.value <= min(scales)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -9,10 +11,11 @@ from rescore import formats, metrics
 from rescore.decision import Decision, rules
 from rescore.decision.risk import compared
 from rescore.metrics.base import text_value
+from rescore.metrics.cached import remembered
 from rescore.nbest import Hypothesis, NbestList, Origin
 from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.objective import Objective
-from rescore.tuning.pattern import pruned
+from rescore.tuning.pattern import deciding_by, likely
 from rescore.tuning.scale import tune_scale
 from tests.conftest import ROOT
 
@@ -36,7 +39,7 @@ def test_the_value_is_that_of_the_decision(lists: list[NbestList], name: str, th
     """All lists at once, in arrays, against the decision one list after another."""
     metric = metrics.choose_metric(name, lists)
     objective = Objective.of(metric, lists, ["s2s", "lm"], standardise=False)
-    fast = objective.deciding_by(compared, lists).value(np.array(theta))
+    fast = deciding_by(compared, objective, lists).value(np.array(theta))
     scale = sum(theta)
     weights = Weights({"s2s": theta[0] / scale, "lm": theta[1] / scale}, "given")
     texts = Decision("mbr", scale).texts(metric, lists, weights.of)
@@ -93,11 +96,11 @@ def test_accidents_of_the_lists_get_no_weight(lists: list[NbestList], name: str)
 
 def test_a_sample_is_the_lists_as_often_as_they_were_drawn(lists: list[NbestList]) -> None:
     metric = metrics.choose_metric("bleu", lists)
-    whole = Objective.of(metric, lists, ["s2s", "lm"], standardise=False).deciding_by(compared, lists)
+    whole = deciding_by(compared, Objective.of(metric, lists, ["s2s", "lm"], standardise=False), lists)
     theta, sample = np.array([1.0, 0.5]), whole.sample(np.random.default_rng(3))
     assert sample.times.sum() == len(lists) and (sample.times == 0).any()
     drawn = [nbest for nbest, times in zip(lists, sample.times, strict=True) for _ in range(times)]
-    drawn_risk = Objective.of(metric, drawn, ["s2s", "lm"], standardise=False).deciding_by(compared, drawn)
+    drawn_risk = deciding_by(compared, Objective.of(metric, drawn, ["s2s", "lm"], standardise=False), drawn)
     assert sample.value(theta) == pytest.approx(drawn_risk.value(theta))
 
 
@@ -115,14 +118,32 @@ def test_tune_uses_it(lists: list[NbestList]) -> None:
 
 def test_long_lists_are_pruned_for_tuning(lists: list[NbestList]) -> None:
     weights = {"s2s": 0.2, "lm": 0.8}
-    assert pruned(lists, weights) == list(lists)
-    few = pruned(lists, weights, pairs=len(lists) * 9)
-    for short, whole in zip(few, lists, strict=True):
-        kept = [hypothesis.text for hypothesis in short.hypotheses]
+    assert likely(lists, weights) is None
+    few = likely(lists, weights, pairs=len(lists) * 9)
+    assert few
+    for places, whole in zip(few, lists, strict=True):
+        kept = [whole.hypotheses[place].text for place in places]
         assert len(kept) == min(3, len(whole.hypotheses))
         best = sorted(whole.hypotheses, key=lambda one: -(0.2 * one.scores["s2s"] + 0.8 * one.scores["lm"]))[:3]
         assert sorted(kept) == sorted(one.text for one in best)
         assert kept == [one.text for one in whole.hypotheses if one.text in kept]  # in the order of the list
+
+
+@pytest.mark.parametrize("name", ["wer", "bleu"])
+def test_folds_share_losses_of_whole_lists(lists: list[NbestList], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weights of each fold are those of losses that are computed for its likely hypotheses alone."""
+    monkeypatch.setattr("rescore.tuning.pattern.LONG", 3)
+    monkeypatch.setattr("rescore.decision.risk.SHORT", 3)
+    monkeypatch.setattr("rescore.tuning.pattern.likely", partial(likely, pairs=30 * 25))
+    metric, options = (
+        remembered(metrics.choose_metric(name, lists)),
+        TuningOptions(bagging=False, decide=Decision("mbr")),
+    )
+    folds = [lists[:30], lists[10:]]
+    shared = [tune(metric, fold, ["lm"], options=options) for fold in folds]
+    monkeypatch.setattr("rescore.tuning.pattern.SHARED", 0)
+    alone = [tune(metrics.choose_metric(name, lists), fold, ["lm"], options=options) for fold in folds]
+    assert shared == alone and shared[0].weights != shared[1].weights
 
 
 @pytest.mark.parametrize("name", ["mbr", "rover", "best"])

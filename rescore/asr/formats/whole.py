@@ -295,7 +295,8 @@ def _whole(path: str, name: str, reference: Recording, heard: Recording) -> Iter
     elif reference.unscored and heard.words:
         log.warning("%s: recording %s has no times; its words in segments that are not measured count", path, name)
     expected = closest_readings(reference.marked(), heard)
-    if (marked := heard.marked()) is not heard:
+    marked = heard.marked()
+    if any(word.startswith("{") for word in marked.words):
         heard = closest_readings(marked, expected)
     yield NbestList(name, [Hypothesis(heard.text, {FIRST_PASS: 0.0})], (expected.text,), recording=name)
 

@@ -224,7 +224,7 @@ def encode_pairs(source: Path, target: Path, tokenizer: Tokenizer, folder: Path,
                     yield [*first, *between, *second]
                     yield [*second, *between, *first]
 
-    meta = _meta([source, target], tokenizer, longest) | {"together": 2, "apart": True}
+    meta = _meta([source, target], tokenizer, longest) | {"together": 2}
     count = (_written(folder, meta) or _write(folder, meta, sentences())) // 2
     if not count:
         raise UserError(f"{source}: no pair of at most {longest} tokens in it and {target}")
