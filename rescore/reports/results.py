@@ -87,9 +87,8 @@ def measure(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str], si
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),
         "reranked": figures.row("reranked", chosen, figures.first if changed else None),
     }
-    system = None
-    if systems_of(lists[0].provenance):
-        system = resolve("rescore.reports.analysis:best_system")(figures, chosen)
+    several = systems_of(lists[0].provenance)
+    system = resolve("rescore.reports.analysis:best_system")(figures, chosen) if several else None
     return MetricResult(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
@@ -123,11 +122,10 @@ def gain(measured: MetricResult) -> str:
     difference = measured.reranked - measured.first_pass
     relative = f", {100 * difference / measured.first_pass:+z.1f} % relative" if measured.first_pass else ""
     p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
-    is_unchanged = measured.p_value is None and not difference
-    line = f"{measured.metric} " + ("unchanged" if is_unchanged else f"{difference:+z.2f}{relative}{p}")
+    change = f"{difference:+z.2f}{relative}{p}" if difference or measured.p_value is not None else "unchanged"
     if best := measured.best_system:
-        line += f"\nagainst {best.name} alone: {measured.reranked - best.value:+z.2f}, {p_phrase(best.p_value or 0.0)}"
-    return line
+        change += f"\nagainst {best.name} alone: {measured.reranked - best.value:+z.2f}, {p_phrase(best.p_value or 0)}"
+    return f"{measured.metric} {change}"
 
 
 def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:

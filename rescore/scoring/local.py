@@ -52,7 +52,6 @@ class _Tally:
     """What is reported of a model's scores once all windows are scored."""
 
     file: str = ""
-    """The first file of the lists."""
     texts: int = 0
     words: int = 0
     tokens: int = 0
