@@ -134,8 +134,9 @@ class RunConfig(Declared):
     )  # fmt: skip
     scale: float | None = option(
         None,
-        "Scale of the posteriors exp(scale * score), used by mbr and rover.  [default: tuned on --dev]",
-        group=DECISION, low=1e-9, high=1e6,
+        "Scale of the posteriors exp(scale * score), used by mbr and rover; 0: all count equally, as samples do.  "
+        "[default: tuned on --dev]",
+        group=DECISION, low=0.0, high=1e6,
     )  # fmt: skip
 
     metrics: tuple[str, ...] = option(

@@ -322,9 +322,12 @@ def without_copies(nbest: NbestList) -> NbestList:
     """The list with each hypothesis once: of equal texts with equal scores the first.
 
     Equal texts with different scores stay: they are different paths, as of subwords, whose probabilities add up. Copies
-    are looked for in the order given, so whoever changes `tie_order` looks here, too.
+    are looked for in the order given, so whoever changes `tie_order` looks here, too. A list whose first-pass scores
+    are all equal is taken for samples, which stay: a text that was drawn twice counts twice.
     """
     if len({hypothesis.text for hypothesis in nbest.hypotheses}) == len(nbest.hypotheses):
+        return nbest
+    if len({hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses}) == 1:
         return nbest
     unique: dict[object, Hypothesis] = {}
     for hypothesis in nbest.hypotheses:  # the first copy keeps its place: the order decides between equal scores

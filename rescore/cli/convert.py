@@ -25,7 +25,7 @@ class Conversion(options.Lists):
     )
     to: str | None = option(
         None,
-        "Format to write.  [default: from the ending: .json, .csv, .tsv, else native JSON Lines]",
+        "Format to write.  [default: from the ending, such as .json, .csv, .moses, else native JSON Lines]",
         metavar=f"[{'|'.join(written_formats())}]",
         parse=_format,
     )

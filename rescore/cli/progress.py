@@ -51,7 +51,7 @@ class LogProgress:
     def __init__(self, total: int | None, label: str, unit: str) -> None:
         self._total, self._label, self._unit = total, label, unit
         self._done = self._done_before = 0
-        self._reported = time.monotonic()
+        self._began = self._reported = time.monotonic()
 
     def __enter__(self) -> LogProgress:
         return self
@@ -61,14 +61,15 @@ class LogProgress:
 
     def update(self, done: int) -> None:
         now = time.monotonic()
-        if not self._done:
-            self._reported, self._done_before = now, done
+        if not self._done:  # the time that models take to load says nothing of the rest
+            self._began = self._reported = now
+            self._done_before = done
         self._done += done
         if now - self._reported >= self.EVERY:
             of = f" of {self._total:,}" if self._total else ""
-            rate = (self._done - self._done_before) / (now - self._reported)  # of the last minute
-            self._reported, self._done_before = now, self._done
-            left = ""
+            rate = (self._done - self._done_before) / (now - self._began)  # on average: hypotheses differ in length
+            self._reported, left = now, ""
             if self._total and rate:
-                left = f", {counted(round((self._total - self._done) / rate / 60), 'minute')} to go"
+                minutes = round((self._total - self._done) / rate / 60)
+                left = f", {counted(minutes, 'minute') if minutes else 'less than a minute'} to go"
             log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)

@@ -92,8 +92,8 @@ def posteriors(scores: npt.NDArray[np.float64], scale: float) -> npt.NDArray[np.
     highest = scores.max()
     if np.isneginf(highest):
         return np.eye(len(scores))[0]
-    with np.errstate(over="ignore"):
-        weights = np.exp(scale * (scores - highest))
+    with np.errstate(over="ignore", invalid="ignore"):
+        weights = np.where(np.isneginf(scores), 0.0, np.exp(scale * (scores - highest)))
     return np.asarray(weights / weights.sum(), dtype=np.float64)
 
 
@@ -149,7 +149,7 @@ class Decision:
     """A rule of `DECISIONS`, and the scale of the posteriors exp(scale * score), where the rule needs one.
 
     Raises:
-        UserError: there is no such rule, or the scale is not above 0.
+        UserError: there is no such rule, or the scale is below 0.
     """
 
     name: str = "best"
@@ -157,8 +157,8 @@ class Decision:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", DECISIONS.check(self.name))
-        if self.scale is not None and not 0 < self.scale < float("inf"):
-            raise UserError(f"the scale of a decision is {self.scale:g}; it must be a number above 0")
+        if self.scale is not None and not 0 <= self.scale < float("inf"):
+            raise UserError(f"the scale of a decision is {self.scale:g}; it must be 0 or a number above 0")
 
     @property
     def needs_scale(self) -> bool:
@@ -188,7 +188,7 @@ class Decision:
 
             lists = paced(every, "decided %d of %d lists")
         for portion in _portions(lists):
-            texts += Decider(self.name, metric, portion, weights).texts(self.scale)
+            texts += Decider(self.name, metric, portion, weights, copies=self.scale == 0).texts(self.scale)
         return texts
 
 
@@ -209,15 +209,19 @@ def _portions(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
 class Decider:
     """One rule on given lists, for one scale after another.
 
-    A hypothesis that a list has twice, with equal scores, has its posterior once.
+    A hypothesis that a list has twice, with equal scores, has its posterior once, unless `copies` says that it counts
+    twice, as in a list of samples.
     """
 
-    def __init__(self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf) -> None:
+    def __init__(
+        self, name: str, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf, copies: bool = False
+    ) -> None:
         self._name = name
         self.rule: DecisionRule = DECISIONS[name]()
         every = [weights_for(nbest, weights) for nbest in lists]
         pairs = zip(lists, every, strict=True)
-        self.lists = [without_copies(candidates(nbest, weight.excluded)) for nbest, weight in pairs]
+        lists = [candidates(nbest, weight.excluded) for nbest, weight in pairs]
+        self.lists = lists if copies else list(map(without_copies, lists))
         """Of the hypotheses that may win, in the order in which equals win."""
         self.scores = [combine(nbest, weights) for nbest in self.lists]
         self._no_word = np.array([each.mixture.no_word if each.mixture else 1.0 for each in every])

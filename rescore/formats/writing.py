@@ -33,14 +33,14 @@ def write(lists: Iterable[NbestList], path: str, format_name: str | None = None)
 
     Args:
         path: a file, or a folder for formats that are folders; `-` is standard output.
-        format_name: a key of `FORMATS`; with None, the ending decides: .json is one native JSON object, .csv and .tsv
-            are tables, all else is native JSON Lines.
+        format_name: a key of `FORMATS`; with None, the ending decides: .csv, .tsv, .moses and so on, .json is one
+            native JSON object, all else is native JSON Lines.
     """
+    able = written_formats()
     if format_name is None:
         check_output(path)
         ending = _ending(path)
-        format_name = ending if ending in ("csv", "tsv") else "native"
-    able = written_formats()
+        format_name = ending if ending in able else "native"
     if FORMATS.check(format_name) not in able:
         raise UserError(f"{format_name} is read only; formats that can be written: {', '.join(able)}")
     FORMATS[format_name].write(lists, path)

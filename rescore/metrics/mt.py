@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
 from rescore.options import Declared, option
+from rescore.pace import paced
 from rescore.parts import Registry
 
 
@@ -61,6 +62,10 @@ def _features(rows: Counts, grams: Counts, number: int) -> npt.NDArray[np.float3
     return has
 
 
+TOGETHER = 500
+"""Hypotheses between two looks at the clock."""
+
+
 class _Sacrebleu(Metric):
     """A metric that `tool` of sacreBLEU computes."""
 
@@ -83,8 +88,11 @@ class _Sacrebleu(Metric):
     def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
         """Columns: as sacreBLEU has them."""
         # sacreBLEU's own significance tests use this method; its public functions return scores only.
-        streams = list(zip_longest(*references))  # None where a sentence has fewer references
-        rows = self.tool._extract_corpus_statistics(hypotheses, streams) if hypotheses else []
+        rows: list[Any] = []
+        batches = range(0, len(hypotheses), TOGETHER)
+        for start in paced(batches, f"{self.name}: %d of %d batches of {TOGETHER} hypotheses"):
+            streams = list(zip_longest(*references[start : start + TOGETHER]))  # None where there are fewer references
+            rows += self.tool._extract_corpus_statistics(hypotheses[start : start + TOGETHER], streams)
         return self._counts(np.array(rows, dtype=np.float64))
 
     def _counts(self, rows: Values) -> Counts:

@@ -17,15 +17,21 @@ Rows = list[dict[str, Any]]
 
 
 def details(metric: Metric | None, lists: Sequence[NbestList], first: Sequence[str], chosen: Sequence[str]) -> Rows:
-    """A row per list: id, reference, both texts, their errors (of metrics other than error rates their values), whether
-    the text changed, whether it is better, worse or the same by these figures, and the scores of the chosen hypothesis
-    (natural log; none of a text that no list has).
+    """A row per list: id, source of a translation, reference, both texts, their errors (of metrics other than error
+    rates their values), whether the text changed, whether it is better, worse or the same by these figures, and the
+    scores of the chosen hypothesis (natural log; none of a text that no list has).
 
     Args:
         metric: None for lists without references. first, chosen: the text of the first pass, and the reranked text.
     """
     rows: Rows = [
-        {"id": nbest.id, "reference": next(iter(nbest.references), None), "first_pass": old, "chosen": new}
+        {
+            "id": nbest.id,
+            **({} if nbest.source is None else {"source": nbest.source}),
+            "reference": next(iter(nbest.references), None),
+            "first_pass": old,
+            "chosen": new,
+        }
         for nbest, old, new in zip(lists, first, chosen, strict=True)
     ]
     for name, texts in (("first_pass", first), ("chosen", chosen)):
@@ -39,7 +45,7 @@ def details(metric: Metric | None, lists: Sequence[NbestList], first: Sequence[s
         row["changed"] = row["first_pass"] != row["chosen"]
         row["verdict"] = None
         if metric is not None:
-            old, new = list(row.values())[4:6]
+            old, new = list(row.values())[-4:-2]
             higher_is_better = metric.higher_is_better and not metric.words
             row["verdict"] = "same" if old == new else "better" if is_better(new, old, higher_is_better) else "worse"
         same = (hypothesis.scores for hypothesis in nbest.hypotheses if hypothesis.text == row["chosen"])

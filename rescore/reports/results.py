@@ -124,7 +124,8 @@ def gain(measured: MetricResult) -> str:
     p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
     change = f"{difference:+z.2f}{relative}{p}" if difference or measured.p_value is not None else "unchanged"
     if best := measured.best_system:
-        change += f"\nagainst {best.name} alone: {measured.reranked - best.value:+z.2f}, {p_phrase(best.p_value or 0)}"
+        less = f"{measured.reranked - best.value:+z.2f}, {p_phrase(best.p_value or 0)}"
+        change += f" against the mixture\n{measured.metric} {less} against {best.name} alone"
     return f"{measured.metric} {change}"
 
 

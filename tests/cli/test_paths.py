@@ -44,7 +44,6 @@ def files(tmp_path: Path) -> dict[str, bytes]:
         ["convert", "l*.json", "-o", "l.json"],
         ["eval", "text", "--ref", "text", "--report", "text"],
         ["report", "w.json", "-o", "w.json"],
-        ["embed", "text", *LM, "-o", "text"],
         ["similarity", "text", *LM, "-o", "text"],
     ],
     ids=" ".join,

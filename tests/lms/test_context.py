@@ -274,8 +274,10 @@ def test_on_the_command_line(folders: dict[str, Path], model: Path, rescore: Run
     assert_one_line_error(
         rescore("score", lists, "--lm", f"tta:context=3:{folders['tta']}"), "was trained with --context 2"
     )
+    pairs = tmp_path / "pairs"
+    pairs.write_text(f"1\t{SHORT[0]}\t{SHORT[1]}\n", encoding="utf-8")
     assert_one_line_error(
-        rescore("embed", text, "--lm", f"tta:context=1:{folders['tta']}", "-o", tmp_path / "x.npy"),
+        rescore("similarity", pairs, "--lm", f"tta:context=1:{folders['tta']}"),
         "vectors are for single sentences",
     )
     assert_one_line_error(rescore("score", lists, "--lm", "tta:context=x"), "expected a number from 1 to 99")

@@ -26,8 +26,6 @@ COMMANDS = {
     "analysis": ("analyse", "scored.jsonl", "--weights", "w.json", "-o", "broken-disk/x.json"),
     "cache": ("score", LISTS, *LM, "--cache", "broken-disk/x", "-o", "y.jsonl"),
     "recipe": ("init", "broken-disk"),
-    "vectors": ("embed", "t.txt", "--lm", "tta:tta", "-o", "broken-disk/x.npy"),
-    "vectors as safetensors": ("embed", "t.txt", "--lm", "tta:tta", "-o", "broken-disk/x.safetensors"),
     "network": (
         "train",
         "--lm",

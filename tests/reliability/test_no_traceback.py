@@ -254,14 +254,6 @@ def test_a_full_disk(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["l.json"]
 
 
-@pytest.mark.parametrize("ending", [".npy", ".jsonl"])
-def test_a_full_disk_under_vectors(model: Path, tmp_path: Path, ending: str) -> None:
-    (tmp_path / "t.txt").write_text("the old clock\n" * 500, encoding="utf-8")
-    done = on_a_full_disk(tmp_path, 20_000, "embed", "t.txt", "--lm", f"tta:{model}", "-o", f"v{ending}")
-    assert_one_line_error(done, f"v{ending}: cannot be written")
-    assert [path.name for path in tmp_path.iterdir()] == ["t.txt"]
-
-
 def test_a_full_disk_in_training(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES[:60]), encoding="utf-8")
     tiny = {"layers": 1, "d_model": 32, "heads": 2, "d_ff": 64, "vocab_size": 200, "max_positions": 40}
