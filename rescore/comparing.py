@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rescore.config import RunConfig
-from rescore.lms import LanguageModel, capabilities_of
+from rescore.lms import LanguageModel, capabilities_of, each
+from rescore.lms.backends import ALL, parse
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import WORDS, NbestList
 from rescore.options import OptionValues
@@ -34,8 +35,9 @@ def compare(
 ) -> comparison.Comparison:
     """Score both sets with every model, tune each on `dev`, and all together, and compare them on `lists`.
 
-    If there are several models, the next entry combines all models but the intact readings of masked models (which are
-    there to be looked at), and the last entries all of these but one, for each one.
+    All readings of a model (`lexical:all`) are one entry. If there are several models, the next entry combines all
+    models but the intact readings of masked models (which are there to be looked at), and the last entries all of these
+    but one, for each one.
 
     Args:
         specs: the names of the loaded models, as in `resolve`.
@@ -49,6 +51,16 @@ def compare(
     return comparison.compare(plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:])
 
 
+def _models(plan: Plan, specs: Sequence[str]) -> list[tuple[str, list[LanguageModel]]]:
+    """The models of each --lm with a name: those of `lexical:all:DIR` together."""
+    numbers = [len(each([spec])) for spec in specs]
+    if sum(numbers) != len(plan.models):
+        return [(lm.name, [lm]) for lm in plan.models]
+    rest = iter(plan.models)
+    every = [(spec, [next(rest) for _ in range(number)]) for spec, number in zip(specs, numbers, strict=True)]
+    return [(models[0].name if len(models) == 1 else f"{parse(spec).kind}:{ALL}", models) for spec, models in every]
+
+
 def _entries(
     lists: Sequence[NbestList], dev: Sequence[NbestList], plan: Plan, config: RunConfig, progress: OnProgress
 ) -> Iterator[Entry]:
@@ -58,30 +70,32 @@ def _entries(
     tuned_before: dict[tuple[bool, tuple[str, ...]], Weights] = {}
 
     def entry(
-        models: Sequence[LanguageModel], speed: float | None = None, missing: LanguageModel | None = None
+        parts: Sequence[tuple[str, list[LanguageModel]]], speed: float | None = None, missing: str | None = None
     ) -> Entry:
-        names = tuple(lm.name for lm in models)
-        if (key := (missing is not None, names)) not in tuned_before:
+        models = [lm for _, several in parts for lm in several]
+        if (key := (missing is not None, tuple(lm.name for lm in models))) not in tuned_before:
             # A row without a model has a word bonus if the row with all models has it: this model is the difference.
             bonus = config.word_bonus if missing is None else WORDS in plan.tuning.bonuses
             own = resolve(replace(config, norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
             tuned_before[key] = tune(dev, plan=replace(own, metrics=plan.metrics))
         weights = tuned_before[key]
-        named = " + ".join(names) if missing is None else f"without {missing.name}"
+        named = " + ".join(name for name, _ in parts) if missing is None else f"without {missing}"
         name = ", ".join(filter(None, [named, decided(plan.decision.name)]))
         return Entry(name, lists, weights, weights.value, speed, missing is not None)
 
     if plan.decision.name != "best":
         yield entry([])
-    for lm in plan.models:
+    every = _models(plan, config.lms)
+    for part in every:
         began = time.perf_counter()
-        alone = replace(plan, models=(lm,))
+        alone = replace(plan, models=tuple(part[1]))
         lists, dev = ([*score(alone, scored, progress)] for scored in (lists, dev))
         seconds = time.perf_counter() - began
+        lm = part[1][0]
         number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(lm.name))
-        yield entry([lm], None if capabilities_of(lm).cached else number / seconds)
-    together = [lm for lm in plan.models if not capabilities_of(lm).intact]
+        yield entry([part], None if capabilities_of(lm).cached else number / seconds)
+    together = [part for part in every if not capabilities_of(part[1][0]).intact]
     if len(together) > 1:
         yield entry(together)
         for missing in together:
-            yield entry([lm for lm in together if lm is not missing], missing=missing)
+            yield entry([part for part in together if part is not missing], missing=missing[0])

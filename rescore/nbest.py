@@ -204,6 +204,8 @@ class NbestList:
     audio: Audio | None = None
     words: Callable[[str], Sequence[str]] = field(default=str.split, compare=False)
     """Cuts a text into the words of the column `words`; a plan sets it to the normaliser of its metric."""
+    file: str = field(default="", compare=False)
+    """The file with a colon and a blank, for messages; empty for lists of no file."""
 
     def __post_init__(self) -> None:
         """

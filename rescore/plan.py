@@ -22,10 +22,11 @@ from rescore.config import TUNING, WEIGHTS, RunConfig
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, each, is_pseudo, load_all, origin, with_own_columns
-from rescore.metrics import METRICS, Metric, Normaliser, are_translations, choose_metric
+from rescore.metrics import METRICS, Metric, Normaliser, choose_metric, default_metric
 from rescore.nbest import (
     LISTED,
     TOKENS,
+    TRANSLATOR,
     WORDS,
     NbestList,
     Role,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+HAVE_SOURCES = "the lists have source texts (src); for WER give --metric wer"
+"""Why BLEU measures lists that no translation toolkit wrote: the reason that users are told without --verbose."""
 Load = Callable[[], Sequence[LanguageModel]]
 """Loads the language models of an experiment."""
 
@@ -166,18 +169,8 @@ def resolve(
     """
     plan = _Resolver(config, lists, dev, weights).plan(load, specs, measures)
     for reason in plan.reasons:
-        log.debug("%s", reason)
+        log.log(logging.INFO if reason.why == HAVE_SOURCES else logging.DEBUG, "%s", reason)
     return plan
-
-
-def metrics_of(
-    config: RunConfig,
-    lists: Sequence[NbestList],
-    dev: Sequence[NbestList] | None = None,
-    weights: Weights | None = None,
-) -> tuple[Metric, ...]:
-    """The metrics of a plan for these lists: the objective of tuning first."""
-    return _Resolver(config, lists, dev, weights).metrics()
 
 
 class _Resolver:
@@ -281,18 +274,21 @@ class _Resolver:
             not asked or tuned.metric in asked
         ):  # in any place: `run` has options for all metrics
             measuring = tuned.options.merged_with(config.measuring)
-        name = config.metrics[0] if config.metrics else tuned.metric if tuned else None
+        known = [*self._lists, *(self._dev or ())]
+        name = config.metrics[0] if config.metrics else tuned.metric if tuned else default_metric(known)
         if self._dev and any(nbest.references for nbest in self._lists):
             choose_metric(name, self._lists, measuring)  # dev lists may have words that test lists lack
         metric = choose_metric(name, self._basis, measuring)
         if metric.learned and self._tunes:
             name = metric.name.lower()
             raise UserError(f"--metric {name}: tune for bleu or chrf, and report {name} with a second --metric")
-        why = f"the lists are {'' if are_translations(self._basis) else 'no '}translations"
+        why = f"the lists are {'' if metric.name == 'BLEU' else 'no '}translations"
         if config.metrics:
             why = "--metric"
         elif tuned:
             why = "the weights were tuned for it"
+        elif metric.name == "BLEU" and not any(TRANSLATOR in nbest.provenance for nbest in known):
+            why = HAVE_SOURCES
         self._decide("metric", metric.name, why)
         names = dict.fromkeys(asked)
         names.pop(metric.name.lower(), None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,8 @@ from rescore.advice import advice
 from rescore.config import RunConfig
 from rescore.decision.rules import combine
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, capabilities_of, origin
+from rescore.lms import LanguageModel, capabilities_of, load, origin
+from rescore.lms.backends import shipped
 from rescore.nbest import (
     FIRST_PASS,
     LISTED,
@@ -29,11 +31,12 @@ from rescore.nbest import (
     WORDS,
     Hypothesis,
     NbestList,
+    Role,
     is_bonus,
     ranked_by_means,
 )
 from rescore.options import as_json
-from rescore.parts import CONFIDENCES
+from rescore.parts import CONFIDENCES, KINDS
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
 from rescore.tuning.weights import misfit
@@ -104,6 +107,11 @@ class Rescorer:
             self._tuned = None
         else:
             self._tuned = border.as_weights(weights, [])
+            of_weights = {one.fingerprint: name for name, one in self._tuned.columns.items() if one.role is Role.LM}
+            for place, model in enumerate(self._loaded):  # it may have another name than where weights were tuned
+                if model.name not in self._tuned.columns and model.fingerprint in of_weights:
+                    self._loaded[place] = copy(model)
+                    self._loaded[place].name = of_weights[model.fingerprint]
         bonuses = () if self._tuned else ("weights", "word_bonus", "token_bonus", "boost")
         given = as_json(self._config)
         border.check_road("serve", {name: given[name] for name in given if name not in bonuses})
@@ -207,4 +215,7 @@ def _lacked(name: str, plan: Plan, made: Collection[str]) -> str | None:
     if column.is_component if column else not plan.weights.tuned_for:
         return None
     models = "no model counts tokens" if name == TOKENS else f"models give {', '.join(made) or 'none'}"
-    return f"the weights need the column {name}; {models}; give its --lm as well"
+    fit = f"{column.model}:PATH" if column else "NAME"
+    if column and column.model in KINDS:  # a shipped model, perhaps under the name of its kind
+        fit = next((lm for lm in shipped() if load(lm).fingerprint == column.fingerprint), fit)
+    return f"the weights need the column {name}; {models}; give --lm {fit} as well"

@@ -142,7 +142,7 @@ def test_to_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows[1] == {"id": "u1", "rank": 2, "text": "a", "s2s": -1.5, "reference": "a", "source": None}
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(rescore.UserError, match="pandas or polars"):
+    with pytest.raises(rescore.UserError, match="pandas or polars; install one of them: pip install pandas"):
         rescore.to_frame(LISTS)
 
 

@@ -194,9 +194,12 @@ class Command(click.Command):
         usual -= {*ctx.help_option_names, "--help-all"}
         typed = {argument.partition("=")[0] for argument in args if argument.startswith("-")}
         ctx.meta[PARTS] = ctx.resilient_parsing or not typed <= usual
-        if (self.name, "--weights") == ("run", *typed & {"--weights"}):
-            raise click.UsageError("run tunes weights; to apply weights: rescore rerank NBEST --weights FILE")
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            from rescore.cli.help import INSTEAD  # here: most options are there
+
+            raise click.UsageError(INSTEAD.get((str(self.name), error.option_name)) or error.format_message()) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         _check_files(list(self._given(ctx)))

@@ -68,7 +68,7 @@ def command(own: Evaluation, config: RunConfig, significance: TestOptions, input
     """
     from rescore import formats
     from rescore.files import shown
-    from rescore.plan import metrics_of
+    from rescore.plan import resolve as plan_of
     from rescore.reports import comparison
     from rescore.reports.comparison import render_systems as render
 
@@ -81,7 +81,7 @@ def command(own: Evaluation, config: RunConfig, significance: TestOptions, input
         read = [(shown(name), inputs.read_output(name)) for name in own.outputs]
     if config.measuring.words and not config.metrics:
         config = replace(config, metrics=("wer", *_listed_metrics()))
-    every = metrics_of(options.configured(config), read[0][1])
+    every = plan_of(options.configured(config), [nbest for _, lists in read for nbest in lists]).metrics
     systems = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]
     if own.details and len(read) > 2:
         raise click.UsageError("--details compares one or two outputs")

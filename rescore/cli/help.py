@@ -10,6 +10,12 @@ from rescore.options import Declared, Field
 _SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
 """The end of the first sentence of a help text."""
 
+INSTEAD = {
+    ("run", "--weights"): "run tunes weights; to apply weights: rescore rerank NBEST --weights FILE",
+    ("rerank", "--lm"): "rerank reads scores in the lists; to add them: rescore score NBEST --lm MODEL -o FILE, or run",
+} | {("eval", name): "eval prints its figures; to write them as JSON: --report FILE" for name in ("-o", "--output")}
+"""What to use in the place of an option that a command lacks."""
+
 
 def described(entry: Field, record: tuple[str, str], whole: bool) -> tuple[str, str]:
     """An option and its help: with all parts of its table, or on the screen of common options one sentence if it is no

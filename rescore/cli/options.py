@@ -135,7 +135,8 @@ class InputOptions(Declared):
         """N-best lists, or a 1-best text."""
         from rescore import formats
 
-        return formats.read_output(path, self._references(), allow_missing=self.allow_missing, **self._how())
+        how = self._how() | {"allow_missing": self.allow_missing, "sources": self.src}
+        return formats.read_output(path, self._references(), **how)
 
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
         """The lists as a stream, which --ref and --src do not allow."""
@@ -366,7 +367,7 @@ class ReportOptions(Declared):
 class DetailsOutput(Declared):
     details: str | None = option(
         None,
-        "Write a row per utterance: reference, both texts, their errors, scores. .tsv, else JSON Lines.",
+        "Write a row per utterance: reference, both texts, their errors, verdict, scores. .tsv, .csv, else JSON Lines.",
         metavar="FILE",
         writes="stdout",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -9,14 +11,18 @@ from typing import TYPE_CHECKING
 
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.errors import counted
+from rescore.nbest import FIRST_PASS
 from rescore.options import option
 
 if TYPE_CHECKING:
     from rescore.nbest import NbestList
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
-class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs):
+class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs, options.DetailsOutput):
     """The lists, and where reranked lists and texts go."""
 
     keep: int | None = option(
@@ -31,10 +37,11 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
     def write(self, ranked: Iterator[tuple[NbestList, str]], times: options.Times) -> None:
         """Write lists and texts as a stream; `times` is what the method `times` returned."""
         from rescore import formats
+        from rescore.decision import best as first_pass_best
         from rescore.formats.text import detokeniser
 
         undo = detokeniser(self.detokenize) if self.detokenize else str
-        best = self.best or (None if self.output else "-")
+        best, changed = self.best or (None if self.output else "-"), Counter[bool]()
         with formats.opened(best) if best else nullcontext() as file:
             writer = formats.BestWriter(best, file, times) if best and file else None
 
@@ -42,6 +49,7 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
                 for nbest, text in ranked:
                     if writer:
                         writer.write(nbest, undo(text))
+                        changed[text != nbest.hypotheses[first_pass_best([nbest], {FIRST_PASS: 1.0})[0]].text] += 1
                     yield replace(nbest, hypotheses=nbest.hypotheses[: self.keep])
 
             if self.output:
@@ -51,6 +59,8 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
                     pass
             if writer:
                 writer.close()
+        if best and best != "-":
+            log.info("%s: %s, %s changed", best, counted(changed.total(), "text"), f"{changed[True]:,}")
 
 
 @options.command("rerank", config=options.config("rerank"))
@@ -61,12 +71,12 @@ def command(
     config: RunConfig,
     inputs: options.InputOptions,
 ) -> None:
-    """Sort each list by the combined score. Without -o, --best and --report, the 1-best goes to stdout as Kaldi text.
+    """Sort each list by the combined score. Without files to write, the 1-best goes to stdout as Kaldi text.
 
     \b
     rescore rerank test.tta.jsonl --weights weights.json --best test.trn
 
-    JSON Lines are reranked as a stream, unless --report, --table or --ref needs all lists at once.
+    JSON Lines are reranked as a stream, unless --report, --table, --details or --ref needs all lists at once.
     """
     from rescore import pipeline
 
@@ -74,9 +84,11 @@ def command(
     times = own.times()
     loaded = weights.load()
     config = options.configured(config, weights=weights)
-    if reporting.report or reporting.table:
-        outcome = pipeline.apply(inputs.read(own.nbest, need_references=True), loaded, config)
+    reported = bool(reporting.report or reporting.table)
+    if reported or own.details:
+        outcome = pipeline.apply(inputs.read(own.nbest, need_references=reported), loaded, config)
         reporting.write(outcome.results, own.nbest[0])
+        own.write_details(outcome.results.details)
         if own.output or own.best:
             own.write(outcome.ranked(), times)
         return

@@ -79,8 +79,8 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
 def _found(metric: str, weights: Weights) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
+    from rescore.reports.results import Dev, zero
     from rescore.tuning.weights import notes
-    from rescore.tuning.zero import why_zero
 
     about = weights.tuned_for
     assert about is not None and about.value is not None and about.first_pass is not None
@@ -91,8 +91,7 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
         yield f"votes: {votes_of(weights.mixture)}"
     elif not tuned:
         yield "no column is tuned; --components or --column NAME also tunes scores in the lists"
-    if tuned and not any(tuned.values()):
-        yield why_zero(weights.unproven, about.first_pass, "these lists", weights.decision.name)
+    yield from zero(Dev.of(weights), weights.weights, metric, weights.decision.name)
     yield from notes([weights.weights], weights.columns)
     named = ", ".join(f"{name} {weight:.4g}" for name, weight in tuned.items())
     same = "" if about.low is None else f" (the same from {about.low:.4g} to {about.high:.4g})"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rescore.formats.reading import named_table, read, sniff
 from rescore.formats.references import References, open_references, read_best
 from rescore.formats.source import InputWarnings, ReadOptions, Source
+from rescore.formats.sources import with_sources
 from rescore.nbest import NbestList
 
 
@@ -17,11 +19,14 @@ def is_text(source: Source, format_name: str | None = None, options: ReadOptions
 
 def read_output(path: str, references: str | References | None = None, **options: Any) -> list[NbestList]:
     """N-best lists, or, with `references` given, a 1-best text as lists of one hypothesis; `options` as in `read`."""
-    warnings = InputWarnings(bool(options.get("strict")))
+    strict, allow_missing = bool(options.get("strict")), bool(options.get("allow_missing"))
+    warnings = InputWarnings(strict)
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     files = None if references is None else open_references(references, warnings)
     if files is not None and is_text(source, options.get("format_name"), options.get("options")):
-        lists = read_best(source, files, bool(options.get("allow_missing")))
+        lists = read_best(source, files, allow_missing)
+        if sources := options.get("sources"):
+            lists = with_sources(lists, Path(sources), strict, allow_missing)
     else:
         lists = read([path] if source.is_folder else [source], references=files, need_references=True, **options)
     warnings.report()

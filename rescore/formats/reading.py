@@ -72,6 +72,7 @@ def iterate(
             if nbest.id in seen:
                 raise UserError(f"{place}: is duplicated; give each utterance once")
             seen.add(nbest.id)
+            nbest.file = f"{source.name}: "
             check_scores(nbest, place)
             if getattr(reader, "translates", False):
                 of_translator = {**nbest.provenance, TRANSLATOR: Column.component(TRANSLATOR)}

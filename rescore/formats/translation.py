@@ -29,6 +29,7 @@ class _Fairseq:
     """Logs of fairseq-generate and fairseq-interactive: S-, T-, H-, D- and P- lines among logging noise."""
 
     Options = FairseqOptions
+    translates = True
 
     def sniff(self, source: Source) -> bool:
         return re.search(r"^[SH]-\d+\t", source.head, re.MULTILINE) is not None

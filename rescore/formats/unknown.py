@@ -15,6 +15,19 @@ def unknown(source: Source) -> str:
         folders = [Source(path) for path in sorted(source.path.iterdir()) if path.is_dir()]
         if sets := [one.path.name for one in folders if any(FORMATS[name].sniff(one) for name in FORMATS.names)]:
             return f"a folder of several sets; it holds {', '.join(sets)[:200]}: give {source.path / sets[0]}"
+        for file in source.files()[:1]:
+            place, files = file.path.name, source.path / f"*{file.path.suffix}"
+            if name := next((name for name in FORMATS.names if FORMATS[name].sniff(file)), None):
+                return f"a folder of files with N-best lists ({name}); give the files: {files}"
+            if file.path.suffix == ".fst" or re.match(r"\d+\s+\d+\s+\S+(\s+\S+){0,2}\s*\n", file.head):  # an arc
+                return (
+                    f"a folder of OpenFst lattices ({place}), which are not read; write N-best lists (Kaldi: "
+                    "lattice-to-nbest and nbest-to-linear), or lattices of HTK or SRILM"
+                )
+            return (
+                f"a folder without N-best lists; its first file is {place}. If each file is the text of a whole "
+                f"recording: rescore eval {source.name} --whole --ref REF; for 1-best texts of utterances give the file"
+            )
         return (
             "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2), no data.json (ESPnet1), "
             "no words_text (Kaldi), no files of SRILM, no fairseq log"

@@ -19,7 +19,7 @@ from rescore.errors import UserError
 from rescore.files import replacing, resolved, temporary_path
 from rescore.formats.text import strip_markup
 from rescore.formats.times import TIMED
-from rescore.nbest import FIRST_PASS, NO_AUDIO, RESERVED, Column, Hypothesis, NbestList, Origin
+from rescore.nbest import FIRST_PASS, NO_AUDIO, RESERVED, SUM, Column, Hypothesis, NbestList, Origin
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -123,6 +123,7 @@ def check_holds(
     """
     written = written or line
     lost: dict[str, bool] = {}
+    means = {SUM: ", which says that first-pass scores are means (give --lm-norm mean where you use the file)"}
     for nbest in lists:
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
         dropped = set() if "columns" in holds else columns & RESERVED
@@ -133,7 +134,7 @@ def check_holds(
             "sources": nbest.source is not None and "source" not in holds,
             "recordings": nbest.recording is not None,
             "times of words": any(hypothesis.times for hypothesis in nbest.hypotheses),
-            **{f"column {name}": True for name in sorted(dropped)},
+            **{f"column {name}{means.get(name, '')}": True for name in sorted(dropped)},
             "which models made the columns": any(
                 not column.is_component for name, column in nbest.provenance.items() if name in columns - dropped
             ),

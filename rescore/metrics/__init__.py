@@ -13,24 +13,22 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import TRANSLATOR, NbestList
 from rescore.parts import METRICS
 
-__all__ = ["METRICS", "Metric", "MetricOptions", "Normaliser", "are_translations", "choose_metric"]
+__all__ = ["METRICS", "Metric", "MetricOptions", "Normaliser", "choose_metric", "default_metric"]
 __all__ += ["list_statistics", "oracle", "total", "value"]
 
 
-def are_translations(lists: Sequence[NbestList]) -> bool:
-    """Whether lists have source texts (an empty one alone is none), or come from a translator."""
-    return any(nbest.source or TRANSLATOR in nbest.provenance for nbest in lists)
+def default_metric(lists: Sequence[NbestList]) -> str:
+    """BLEU for lists that have source texts (an empty one alone is none) or come from a translator, WER for others."""
+    return "bleu" if any(nbest.source or TRANSLATOR in nbest.provenance for nbest in lists) else "wer"
 
 
 def choose_metric(name: str | None, lists: Sequence[NbestList], options: MetricOptions | None = None) -> Metric:
-    """The metric called `name`. With None, it is BLEU for translations (lists with a source text) and WER for other
-    lists.
+    """The metric called `name`; with None, the `default_metric`.
 
     Raises:
         UserError: the metric is unknown, or the options do not fit it.
     """
-    if name is None:
-        name = "bleu" if are_translations(lists) else "wer"
+    name = name or default_metric(lists)
     references = [reference for nbest in lists for reference in nbest.references]
     metric = METRICS[name]
     return metric.choose((options or MetricOptions()).of(metric.Options), references)

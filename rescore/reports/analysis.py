@@ -16,8 +16,8 @@ from rescore.metrics import Metric, Normaliser, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import Choice, paired_interval
-from rescore.nbest import FIRST_PASS, NbestList, content_hash, first_pass_indices, ranking, systems_of
-from rescore.reports.figures import SIGNIFICANT, Figures, sign
+from rescore.nbest import FIRST_PASS, NbestList, Role, content_hash, first_pass_indices, ranking, systems_of
+from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
 from rescore.reports.markup import as_json
 from rescore.styles import p_phrase, text
 from rescore.tuning.weights import FORCED, Weights
@@ -135,7 +135,7 @@ def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Ana
     result = Analysis(
         metric.name,
         str(sign(metric, lists, weights)),
-        by_depth(metric, figures.statistics, lists),
+        [] if systems_of(lists[0].provenance) else by_depth(metric, figures.statistics, lists),
         _moves(metric, first, reranked),
         outlook(metric, lists, weights),
     )
@@ -145,6 +145,15 @@ def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Ana
         result.broken = _most(_confused(metric.words, lists, wrong=texts, right=before))
         result.systems = _systems(metric, metric.words, figures, texts)
     return result
+
+
+def best_system(figures: Figures, chosen: Choice) -> Row:
+    """The best of the systems that wrote lists together; its p-value is of the difference to the chosen texts."""
+    names = systems_of(figures.lists[0].provenance)
+    alone = {name: figures.of(system_texts(figures.lists, name)) for name in names}
+    name = (max if figures.metric.higher_is_better else min)(names, key=lambda name: figures.value(alone[name]))
+    p_value = figures.test.p_value(figures.metric, figures.lists, alone[name], chosen)
+    return replace(figures.row(name, alone[name]), p_value=p_value)
 
 
 def _systems(metric: Metric, normaliser: Normaliser, figures: Figures, chosen: Sequence[str]) -> list[System]:
@@ -170,6 +179,8 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
     """What the texts chosen under weights gain, and what perfect choices would gain."""
     # The signature of weights ends with the number and the content hash of the lists that they were tuned on.
     flatters = weights.tuned.removesuffix(FORCED).split(",")[-1] == f"{len(lists)}@{content_hash(lists)}"
+    if weights.fold_weights and weights.tuned_for:  # reranked lists, as `run --folds -o` writes them, have another hash
+        flatters |= weights.tuned_for.utterances == len(lists)
     if weights.exclusions:  # excluded hypotheses are no possible gain
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
     figures = Figures(metric, lists)
@@ -190,12 +201,13 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
         p_value=figures.test.p_value(metric, lists, first, chosen),
         oracle=figures.oracle,
     )
-    return replace(result, next=_next_step(result))
+    return replace(result, next=_next_step(result, bool(lists[0].columns(Role.LM))))
 
 
-def _next_step(outlook: Outlook) -> str:
+def _next_step(outlook: Outlook, scored: bool) -> str:
     if not outlook.has_lm:
-        return f"score the lists with a language model: the largest possible gain is {outlook.possible:.2f} points"
+        how = "give --weights FILE of `rescore tune`" if scored else "score the lists with a language model"
+        return f"{how}: the largest possible gain is {outlook.possible:.2f} points"
     if outlook.gain <= 0:
         return "another LM: this LM does not help here"
     if outlook.certain == "unclear":
@@ -269,7 +281,7 @@ def render(analysis: Analysis) -> str:
     lines = [
         f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
         f"as many errors {moves.same:,}",
-        "oracle by depth: " + ", ".join(f"{depth.n}: {depth.oracle:.2f}" for depth in depths),
+        *(["oracle by depth: " + ", ".join(f"{depth.n}: {depth.oracle:.2f}" for depth in depths)] if depths else []),
         "",
     ]
     if corrected or broken:

@@ -65,7 +65,7 @@ def _moved(name: str, golden: float, now: float, higher_is_better: bool, toleran
         verdict = "better" if (difference > 0) == higher_is_better else "worse"
     elif abs(difference) >= 0.005:
         verdict = "tolerated"
-    return Finding(name, f"{golden:.2f}", f"{now:.2f}", verdict, f"{difference:+.2f}" if difference else "")
+    return Finding(name, f"{golden:.2f}", f"{now:.2f}", verdict, f"{difference:+z.2f}" if difference else "")
 
 
 def _settings(golden: Results, now: Results, both: Sequence[tuple[MetricResult, MetricResult]]) -> Iterator[Finding]:

@@ -19,8 +19,9 @@ from rescore.parts import STYLES, TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
 from rescore.reports.markup import as_frame, as_json, html, latex_note, mark_best, signature_lines
+from rescore.reports.results import Dev, zero
 from rescore.styles import marked_worse, p_value, text
-from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases
+from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases, notes
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ class Compared(Row):
     """The name of the row that the p-value compares with: the first pass, or all models where one is left out."""
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that may not win."""
+    notes: list[str] = field(default_factory=list)
+    """Why weights are 0."""
 
 
 @dataclass(slots=True)
@@ -162,6 +165,9 @@ def compare(
             row.against = name
         else:
             together, name = chosen, entry.name
+            weights = entry.weights
+            row.notes = [*notes([weights.weights], weights.columns)]
+            row.notes += zero(Dev.of(weights), weights.weights, metric.name, weights.decision.name)
         result.rows.append(row)
     return result
 
@@ -179,7 +185,8 @@ def render(comparison: Comparison, style: str) -> str:
     if style == "latex":
         return f"{table}\n{latex_note(about.partition('; ')[2])}"
     signatures = signature_lines([(row.name, row.signature) for row in comparison.rows], style)
-    return "\n".join([table, "", *([f"{about}.", ""] if style == "markdown" else [about]), *signatures])
+    why = signature_lines([(row.name, note) for row in comparison.rows for note in row.notes], "text")
+    return "\n".join([table, "", *([f"{about}.", *why, ""] if style == "markdown" else [about, *why]), *signatures])
 
 
 def _records(comparison: Comparison) -> list[dict[str, Any]]:
@@ -190,8 +197,8 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
     first = {"name": FIRST, "weight": "", dev: comparison.dev_first_pass, test: comparison.first_pass}
     rows: list[dict[str, Any]] = [oracle | none, first | none | comparison.others]
     for row in comparison.rows:
-        weights = [f"{weight:.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
-        weights += bonus_phrases(row.weights, "+.2f", row.excluded)
+        weights = [f"{weight:z.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
+        weights += bonus_phrases(row.weights, "+z.2f", row.excluded)
         figures = {"name": row.name, "weight": ", ".join(weights), dev: row.dev, test: row.value}
         rows.append(figures | row.others | {"gain %": row.gain, "p": row.p_value, "hyp/s": row.speed})
     return rows
@@ -205,7 +212,7 @@ def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
     for record in records:
         name, weights, *figures, gain, p, speed = record.values()
         is_worse = is_better(comparison.first_pass, record[comparison.metric], comparison.higher_is_better)
-        change = "" if gain is None else marked_worse(f"{gain:+.1f}", marked and is_worse and name in tested)
+        change = "" if gain is None else marked_worse(f"{gain:+z.1f}", marked and is_worse and name in tested)
         values = ("" if figure is None else f"{figure:.2f}" for figure in figures)
         rows.append([name, weights, *values, change, p_value(p), "" if speed is None else f"{speed:,.0f}"])
     mark_best(rows[3:], 3, comparison.higher_is_better)

@@ -154,4 +154,4 @@ def as_frame(rows: Sequence[dict[str, Any]]) -> Any:
             return import_module(library).DataFrame(rows)
         except ModuleNotFoundError:
             continue
-    raise UserError("to_frame needs pandas or polars; install one of them")
+    raise UserError("to_frame needs pandas or polars; install one of them: pip install pandas")

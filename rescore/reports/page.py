@@ -65,7 +65,7 @@ def overview(results: Results) -> list[list[str]]:
     rows = [["", FIRST, "reranked", "change", "p", ORACLE]]
     for measured in results.metrics:
         first, reranked, best = (f"{value:.2f}" for value in (measured.first_pass, measured.reranked, measured.oracle))
-        change = marked_worse(f"{measured.reranked - measured.first_pass:+.2f}", measured.is_worse)
+        change = marked_worse(f"{measured.reranked - measured.first_pass:+z.2f}", measured.is_worse)
         rows.append([measured.metric, first, reranked, change, p_value(measured.p_value), best])
     return rows
 
@@ -75,7 +75,7 @@ def _answer(results: Results) -> str:
     main = results.metrics[0]
     lines = [("answer worse" if main.is_worse else "answer", verdict(main))]
     lines += [("answer worse", line) for measured in results.metrics[1:] for line in worse(measured)]
-    lines += [("answer", line) for line in zero(results)]
+    lines += [("answer", line) for line in zero(results.dev, results.weights, str(results.metric), results.decision)]
     sentences = "".join(f'<p class="{style}">{escape(line)}</p>' for style, line in lines)
     return f'{sentences}<div class="sheet">{html(overview(results))}</div>'
 

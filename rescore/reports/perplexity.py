@@ -56,6 +56,8 @@ class TextScore:
     signature: str
     pseudo: bool = False
     """Whether the score is a pseudo-log-likelihood and the perplexities are pseudo-perplexities."""
+    drops_punctuation: bool = False
+    """Whether no token has punctuation that stands between blanks, and so counts as a word."""
 
 
 def documents(lines: Iterable[str]) -> list[NbestList]:
@@ -118,7 +120,13 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
         _perplexity(known, words - unknown if of_words else 0 * words).corpus,
         str(Signature("PPL", columns={lm.name: origin(lm, "sum")})),
         is_pseudo(lm.model),
+        any(map(_drops_punctuation, sentences, scores)),
     )
+
+
+def _drops_punctuation(sentence: str, scores: TokenScores) -> bool:
+    marks = "".join(word for word in sentence.split() if not any(map(str.isalnum, word)))
+    return bool(marks) and not scores.unknown and not set(marks) & {*"".join(scores.tokens)}
 
 
 def _perplexity(log_probs: np.ndarray, units: np.ndarray) -> Perplexity:
@@ -152,6 +160,8 @@ def render(scores: Sequence[TextScore]) -> str:
         for score in scores
         if 0 < score.unknown < score.tokens
     ]
+    if dropping := [score.lm for score in scores if score.drops_punctuation]:
+        lines.append(f"{', '.join(dropping)}: reads no punctuation, but PPL/word counts it where blanks surround it")
     if pseudo:
         lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")
     return "\n".join([*lines, *(score.signature for score in scores)])

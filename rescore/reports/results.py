@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Annotated, Any
 
@@ -15,7 +15,7 @@ from rescore.decision.mixture import Mixture, named
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
-from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
+from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, systems_of
 from rescore.parts import resolve
 from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
 from rescore.signature import Signature, origins
@@ -49,6 +49,7 @@ class MetricResult:
     own_oracle: Annotated[float | None, described("The toolkit's own hypotheses' oracle, if expansion changed it.")] = (
         None
     )
+    best_system: Annotated[Row | None, described("Of several systems; p_value is against reranked.")] = None
 
     @property
     def certain(self) -> bool:
@@ -86,6 +87,8 @@ def measure(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str], si
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),
         "reranked": figures.row("reranked", chosen, figures.first if changed else None),
     }
+    several = systems_of(lists[0].provenance)
+    system = resolve("rescore.reports.analysis:best_system")(figures, chosen) if several else None
     return MetricResult(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
@@ -95,7 +98,8 @@ def measure(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str], si
         sentence_errors={name: row.wrong for name, row in rows.items() if row.wrong is not None},
         intervals={name: row.interval for name, row in rows.items() if row.interval is not None},
         signature=str(signature),
-        own_oracle=None if best == best_own else figures.value(figures.at(best_own)),
+        best_system=system,
+        own_oracle=None if system or best == best_own else figures.value(figures.at(best_own)),
     )
 
 
@@ -105,6 +109,8 @@ def cells(measured: MetricResult) -> list[list[str]]:
     rows = [measured.row(choice) for choice in CHOICES]
     if measured.own_oracle is not None:
         rows.insert(2, Row("oracle of the toolkit's own", measured.metric, measured.own_oracle))
+    if measured.best_system:
+        rows.insert(1, replace(measured.best_system, name=f"best system, {measured.best_system.name}"))
     return [
         ["", measured.metric, "95 % CI", *(SHORT.get(name, name) for name in names)],
         *(row.cells(names) for row in rows),
@@ -114,11 +120,12 @@ def cells(measured: MetricResult) -> list[list[str]]:
 def gain(measured: MetricResult) -> str:
     """By how much reranking changed the figure, and how sure that is: one line."""
     difference = measured.reranked - measured.first_pass
-    if measured.p_value is None and not difference:
-        return f"{measured.metric} unchanged"
-    relative = f", {100 * difference / measured.first_pass:+.1f} % relative" if measured.first_pass else ""
+    relative = f", {100 * difference / measured.first_pass:+z.1f} % relative" if measured.first_pass else ""
     p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
-    return f"{measured.metric} {difference:+.2f}{relative}{p}"
+    change = f"{difference:+z.2f}{relative}{p}" if difference or measured.p_value is not None else "unchanged"
+    if best := measured.best_system:
+        change += f"\nagainst {best.name} alone: {measured.reranked - best.value:+z.2f}, {p_phrase(best.p_value or 0)}"
+    return f"{measured.metric} {change}"
 
 
 def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
@@ -355,19 +362,18 @@ def _weights(results: Results) -> str:
     if dev.fold_weights:
         folds = "; ".join(named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights)
         line, moved = f"{line}\nweights of each fold, tuned on the other folds: {folds}", ""
-    if reason := "".join(zero(results)):
+    if reason := "".join(zero(dev, results.weights, results.metric or "metric", results.decision)):
         return f"{line}{'' if results.decision == 'best' else moved}\n{reason}"
     if dev.low is None or dev.high is None or results.decision != "best":  # a scale moves with them
         return line + moved
     return f"{line}{moved}, the same for any lambda from {dev.low:.4g} to {dev.high:.4g}"
 
 
-def zero(results: Results) -> Iterator[str]:
+def zero(dev: Dev | None, weights: Mapping[str, float], metric: str, decision: str) -> Iterator[str]:
     """Why all weights that were tuned are 0, if they are: one line."""
-    dev = results.dev
-    every = [results.weights, *(fold.weights for fold in dev.fold_weights)] if dev else []
+    every = [weights, *(fold.weights for fold in dev.fold_weights)] if dev else []
     tuned = [weight for weights in every for name, weight in weights.items() if name != FIRST_PASS]
     if dev and tuned and not any(tuned):
         from rescore.tuning.zero import why_zero  # here: most runs have a weight
 
-        yield why_zero(dev.unproven, dev.first_pass, dev.source, results.decision)
+        yield why_zero(dev.unproven, metric, dev.first_pass, dev.source, decision)

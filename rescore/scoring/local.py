@@ -51,6 +51,7 @@ English calls have 1.1 times as many for `tta`, French 1.9, Malay 2.3."""
 class _Tally:
     """What is reported of a model's scores once all windows are scored."""
 
+    file: str = ""
     texts: int = 0
     words: int = 0
     tokens: int = 0
@@ -62,6 +63,7 @@ class _Tally:
 
     def add(self, nbest: NbestList, ranks: Sequence[int], scores: Sequence[TokenScores]) -> None:
         """Count a list: the place of each hypothesis's question among all of a window, and its score."""
+        self.file = self.file or nbest.file
         self.texts += len(scores)
         self.words += sum(len(hypothesis.text.split()) for hypothesis in nbest.hypotheses)
         self.tokens += sum(len(score.tokens) for score in scores)
@@ -73,10 +75,9 @@ class _Tally:
     def report(self, lm: LanguageModel) -> None:
         if self.several and self.alike == self.several:
             log.warning(
-                "%s: all hypotheses of a list have the same score, in each of %s lists; check that the model is for "
+                "%s%s: all hypotheses of a list have the same score, in each of %s lists; check that the model is for "
                 "this language",
-                lm.name,
-                f"{self.several:,}",
+                *(self.file, lm.name, f"{self.several:,}"),
             )
         about = capabilities_of(lm)
         ends = 0 if about.pseudo else self.texts  # [EOS] is a token of causal models
@@ -86,10 +87,10 @@ class _Tally:
             told = f"a word has {per_word:.1f} tokens ({usual:.1f} in its training text), and {told}"
         elif 2 * self.unknown <= self.tokens:
             if self.unknown:
-                log.info("%s: %s", lm.name, told)
+                log.info("%s%s: %s", self.file, lm.name, told)
             return
         advice = "check its language, script and case, and that its training text was large enough"
-        log.warning("%s: %s; %s", lm.name, told, advice)
+        log.warning("%s%s: %s; %s", self.file, lm.name, told, advice)
 
 
 def score_windows(

@@ -265,7 +265,12 @@ def application(rescorer: Rescorer, body: int = 1 << 20, waiting: int = 256, aud
         Route("/health", service.health, methods=["GET"]),
         Route("/rescore", service.rescore, methods=["POST"]),
     ]
-    return Starlette(routes=routes, lifespan=lifespan)
+
+    async def wrong(request: Request, error: Exception) -> Response:
+        wanted = "the service answers POST /rescore, GET /health and GET /"
+        return _json({"error": f"{request.method} {request.url.path}: {wanted}"}, getattr(error, "status_code", 500))
+
+    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: wrong, 405: wrong})
 
 
 def server(app: Starlette) -> uvicorn.Server:

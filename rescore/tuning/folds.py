@@ -84,8 +84,9 @@ def warn_of_single(lists: Sequence[NbestList]) -> None:
     """Say so where no list leaves a choice."""
     if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
         log.warning(
-            "every list has only one hypothesis, so reranking cannot change anything; write more hypotheses in the "
-            "decoder, for example with --nbest 10"
+            "%severy list has only one hypothesis, so reranking cannot change anything; write more hypotheses in the "
+            "decoder, for example with --nbest 10",
+            lists[0].file,
         )
 
 

@@ -66,8 +66,8 @@ def tune(
     weights = Tuner(metric, lists, columns, source, options).tune()
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
-            "the boost of listed words has no significant gain on these %s lists: it is off; --boost NUMBER sets it",
-            f"{len(lists):,}",
+            "the boost of listed words has no significant gain on %s: it is off; --boost NUMBER sets it",
+            source,
         )
     return weights
 
@@ -151,8 +151,8 @@ class Tuner:
             else:
                 named = " and ".join(new_words)
                 log.warning(
-                    "%s hypotheses have no significant gain on these %s lists (%.2f with, %.2f without): nothing is %s",
-                    *(named, f"{len(self.lists):,}", trial.value, best.value, named),
+                    "%s hypotheses have no significant gain on %s (%.2f with, %.2f without): nothing is %s",
+                    *(named, self.source, trial.value, best.value, named),
                 )
         if self.options.bagging:
             removable = {*columns_for(self.lists[0], names, ())}

@@ -297,3 +297,17 @@ def test_the_mixture_of_many_lists_is_that_of_each() -> None:
     votes, starts = np.array([1.0, 0.0, 0.7]), np.cumsum([0, *sizes[:-1]])
     together = _mixed_in_lists(np.concatenate(shares), votes, starts, sizes)
     np.testing.assert_allclose(together, np.concatenate([mixed(one, votes) for one in shares]), rtol=1e-12)
+
+
+def test_the_best_system_stands_beside_the_votes(rescore: Run, tmp_path: Path) -> None:
+    """Equal votes of three systems, of which the last is right; the p-value is against this system."""
+    every = {name: texts(name, *[text] * 12) for name, text in zip("abc", ("wrong", "wrong", "right"), strict=True)}
+    formats.write(combined(every), str(tmp_path / "l.jsonl"))
+    done = rescore("run", "l.jsonl", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    assert "\nbest system, c" in done.stdout and "toolkit's own" not in done.stdout
+    assert "WER unchanged\nagainst c alone: +100.00, p = 0.000" in done.stdout
+    measured = json.loads((tmp_path / "r.json").read_text())["metrics"][0]
+    assert measured["best_system"]["name"] == "c" and measured["best_system"]["value"] == 0.0
+    assert measured["own_oracle"] is None
+    assert "oracle by depth" not in rescore("analyse", "l.jsonl").stdout

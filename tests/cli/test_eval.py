@@ -93,3 +93,22 @@ def test_what_counts_as_a_word_can_be_said(rescore: Run, tmp_path: Path) -> None
     assert errors("--split-hyphens", "--drop-unknown", "--drop-punctuation") == 1
     assert errors("--split-hyphens", "--drop-unknown", "--drop-punctuation", "--drop-apostrophes") == 0
     assert errors("--case-sensitive") == 5
+
+
+def test_source_texts_make_bleu_the_metric_and_it_is_told(rescore: Run, tmp_path: Path) -> None:
+    texts = {"ref": ["the house", "he goes home"], "src": ["das haus", "er geht heim"], "hyp": ["the house", "he goes"]}
+    for name, lines in texts.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lists = [{"id": str(n), "hyps": [{"text": text, "score": -1}]} for n, text in enumerate(texts["hyp"], 1)]
+    (tmp_path / "l.jsonl").write_text("\n".join(map(json.dumps, lists)), encoding="utf-8")
+    (tmp_path / "n.best").write_text("0 ||| the house ||| ||| -1\n1 ||| he goes ||| ||| -1\n", encoding="utf-8")
+    plain = ("--ref", "ref", "--ref-format", "plain")
+    for output in ("hyp", "l.jsonl"):
+        done = rescore("eval", output, *plain, "--src", "src")
+        assert "BLEU" in done.stdout.partition("\n")[0], done.stderr
+        assert done.stderr == "rescore: metric: BLEU (the lists have source texts (src); for WER give --metric wer)\n"
+        assert "WER" in rescore("eval", output, *plain).stdout.partition("\n")[0]
+    run = rescore("run", "l.jsonl", "--ref", "ref", "--src", "src")
+    assert "BLEU" in run.stdout and "for WER give --metric wer" in run.stderr
+    toolkit = rescore("eval", "n.best", "--ref", "ref")
+    assert "BLEU" in toolkit.stdout and toolkit.stderr == ""

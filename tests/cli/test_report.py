@@ -278,3 +278,9 @@ def test_a_perturbed_model_fails_the_gate(rescore: Run, demo: Path) -> None:
     assert rescore("check", demo / "whole.json", "--golden", demo / "whole.json").returncode == 0
     done = rescore("check", demo / "perturbed.json", "--golden", demo / "whole.json")
     assert done.returncode == 1 and "reranked" in done.stdout.splitlines()[-1]
+
+
+def test_files_of_other_commands_are_told_apart(rescore: Run, results: Path, tmp_path: Path) -> None:
+    assert rescore("eval", "lists.json", "--report", "e.json").returncode == 0
+    done = rescore("check", "e.json", "--golden", results)
+    assert_one_line_error(done, "write it with `rescore run --report` or `rescore rerank --report` (eval, compare and")

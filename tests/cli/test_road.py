@@ -118,13 +118,20 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     assert package.evaluate(lists, unproven["weights"]["tta"]).reranked == pytest.approx(unproven["value"])
     gain = weights["tuned_for"]["first_pass"] - unproven["value"]
     assert unproven["low"] <= 0 <= unproven["high"] and unproven["low"] + unproven["high"] == pytest.approx(2 * gain)
-    assert "includes 0, so it may be chance; tune on more lists" in done.stderr and "--no-bagging" not in done.stderr
     shown = rescore("rerank", "dev.jsonl", "--weights", "w.json", "--report", "r.json")
     assert shown.returncode == 0
     results = package.evaluate(lists, Weights.load(tmp_path / "w.json"))
-    assert f"the weight is 0: tta {unproven['weights']['tta']:.4g} changes the first pass" in render(results)
-    reason = "includes 0, so it may be chance; tune on more lists"
+    before, tested = weights["tuned_for"]["first_pass"], f"{unproven['value']:.2f} with tta"
+    reason = f"the LM does not help: WER on dev.jsonl is {before:.2f} for the first pass, {tested}"
+    assert gain < 0 and reason in done.stderr
+    assert reason in render(results)
     assert reason in page(results, ErrorRate(), lists, [nbest.hypotheses[0].text for nbest in lists])
+    chance = Dev("d", 1, 5.0, 5.0, unproven=Unproven({"tta": 0.2}, 4.9, -0.0, 0.2))
+    assert "WER on d is 5.00 for the first pass, 4.90 with tta 0.2; the gain of 0.10 points may be chance, " in render(
+        replace(results, dev=chance)
+    )
+    assert "0.00 to 0.20, includes 0; tune on more lists" in render(replace(results, dev=chance))
+    assert "-0.00" not in render(replace(results, dev=chance))
     none = Dev("d", 1, 5.0, 5.0)
     assert "no weight above 0 is better" in render(replace(results, dev=none))
 

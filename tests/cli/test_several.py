@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rescore import api
 from rescore.parts import STYLES
 from rescore.reports.check import differences, parse
 from rescore.reports.comparison import Compared, Comparison, render
@@ -154,6 +155,18 @@ def test_compare_says_which_rows_are_worse() -> None:
     rows[0].p_value, rows[1].against = 0.5, "both"
     found.rows.append(Compared("lm", "WER", 8.0, p_value=0.01, against="both"))
     assert "worse" not in render(found, "text"), "by chance, or tested against another row"
+
+
+def test_compare_says_why_a_weight_is_0_and_never_minus_0(lists: Path) -> None:
+    read = api.read(lists)
+    table = api.compare(read, read, lambda texts: [0.0] * len(texts))
+    reason = (
+        "the weight is 0, the LM does not help: no weight above 0 is better than the first pass on dev; try another"
+    )
+    assert f": {reason}" in render(table, "text") and table.rows[0].notes
+    table.rows[0].gain = -0.0
+    table.rows[0].weights = {"lm": -0.0}
+    assert "-0.0" not in render(table, "text") and "+0.0" in render(table, "text")
 
 
 def test_cells_are_text_in_every_style() -> None:

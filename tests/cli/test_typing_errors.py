@@ -86,3 +86,50 @@ def test_paths(rescore: Run, tmp_path: Path) -> None:
 def test_weights_are_applied_by_rerank() -> None:
     done = run_main("run", ROOT / "data" / "dev.json", "--weights", "w.json")
     assert_one_line_error(done, "to apply weights: rescore rerank NBEST --weights FILE")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rerank", "l.json", "--lm", "tta"), "to add them: rescore score NBEST --lm MODEL -o FILE, or run"),
+        (("eval", "l.json", "-o", "r.json"), "to write them as JSON: --report FILE"),
+        (("eval", "l.json", "--nonsense"), "--nonsense"),
+    ],
+)
+def test_options_of_other_commands(arguments: tuple[str, ...], message: str) -> None:
+    assert_one_line_error(run_main(*arguments), message)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("u1.ctm", "r 1 0 1 a\n", "If each file is the text of a whole recording: rescore eval set --whole --ref REF"),
+        (
+            "u1.txt",
+            "0 1 a a 0.5\n1 2 b\n2\n",
+            "a folder of OpenFst lattices (u1.txt), which are not read; write N-best",
+        ),
+        ("u1.fst", "\0", "a folder of OpenFst lattices (u1.fst)"),
+        (
+            "t.json",
+            '[{"input": ["a", "b"], "output": "a"}]',
+            "with N-best lists (hyporadise); give the files: set/*.json",
+        ),
+    ],
+)
+def test_folders_of_files(name: str, text: str, message: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / name).write_text(text, encoding="utf-8")
+    (tmp_path / "ref").write_text("u1 a\n", encoding="utf-8")
+    assert_one_line_error(rescore("eval", "set", "--ref", "ref"), message)
+
+
+def test_rerank_tells_what_it_wrote(rescore: Run, tmp_path: Path) -> None:
+    hyps = [{"text": "a", "score": -1, "scores": {"lm": -9}}, {"text": "b", "score": -2, "scores": {"lm": -1}}]
+    lines = [json.dumps({"id": "u", "hyps": hyps}), json.dumps({"id": "v", "hyps": hyps[:1]})]
+    (tmp_path / "l.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "w.json").write_text('{"weights": {"s2s": 0.5, "lm": 0.5}}', encoding="utf-8")
+    given = ("rerank", "l.jsonl", "--weights", "w.json")
+    assert rescore(*given, "--best", "b.trn").stderr == "rescore: b.trn: 2 texts, 1 changed\n"
+    assert rescore(*given, "--best", "b.trn", "--quiet").stderr == "" == rescore(*given).stderr
+    assert rescore(*given).stdout == "u b\nv a\n"

@@ -93,5 +93,9 @@ def test_what_a_first_try_gets_wrong_is_named(rescore: Run, tmp_path: Path) -> N
     (tmp_path / "one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in single), encoding="utf-8")
     done = rescore("one.jsonl", *lm, "--dev", "one.jsonl")
     assert done.returncode == 0 and "every list has only one hypothesis" in done.stderr
-    assert done.stderr.count("tokens are unknown to the model; check its language") == 1  # of dev and test the same
+    assert done.stderr.count("tokens are unknown to the model; check its language") == 1  # one file, told once
+    (tmp_path / "dev.jsonl").write_text((tmp_path / "one.jsonl").read_text(), encoding="utf-8")
+    told = rescore("one.jsonl", *lm, "--dev", "dev.jsonl").stderr
+    assert "\nrescore: one.jsonl: ngram: 4 of" in told and "\nrescore: dev.jsonl: ngram: 4 of" in told
+    assert "rescore: one.jsonl: every list has only one hypothesis" in told
     assert "weights: the first pass alone\n" in rescore("one.jsonl").stdout

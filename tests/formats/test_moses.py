@@ -8,6 +8,7 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
+from rescore.nbest import Hypothesis, NbestList
 
 LINES = """0 ||| it &apos;s a te@@ st ||| LM0= -12.5 TM0= -1 -2.5 ||| -3.25
 0 ||| it is a test ||| LM0= -13 TM0= -1 -3 ||| -3.5 ||| 0-0 1-1
@@ -53,3 +54,9 @@ def test_older_features(tmp_path: Path) -> None:
     (tmp_path / "n.best").write_text("0 ||| a test ||| d: 0 lm: -3 tm: -1 -2 w: -2 ||| -3.5\n", encoding="utf-8")
     (nbest,) = formats.read([tmp_path / "n.best"])
     assert nbest.hypotheses[0].scores == {"s2s": -3.5, "d": 0, "lm": -3, "tm.1": -1, "tm.2": -2, "w": -2}
+
+
+def test_lost_means_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    scores = {"s2s": -0.5, "sum": -1.0}
+    formats.write([NbestList("0", [Hypothesis("a", scores)])], str(tmp_path / "n.best"), "moses")
+    assert "column sum, which says that first-pass scores are means (give --lm-norm mean" in caplog.text

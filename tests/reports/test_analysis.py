@@ -18,6 +18,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, ranking
 from rescore.reports.analysis import Changes, Confusion, Depth, analyse, by_depth, outlook, render
 from rescore.tuning import FIRST_PASS_ALONE, Weights
+from rescore.tuning.weights import FoldWeights, TunedFor
 from tests.conftest import Run, write_json
 
 
@@ -164,7 +165,7 @@ def test_gains_by_hand() -> None:
     assert found.first_pass == pytest.approx(100 * 4 / 12) and found.oracle == pytest.approx(100 * 3 / 12)
     assert found.gain == found.possible == pytest.approx(100 / 12) and found.share == pytest.approx(1.0)
     assert found.certain == "no" and found.interval[0] == 0.0 and found.next.startswith("more lists to tune on")
-    assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next.startswith("score the lists with a language model: ")
+    assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next.startswith("give --weights FILE of `rescore tune`: ")
 
 
 def test_what_is_certain_is_called_so() -> None:
@@ -202,6 +203,14 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     assert lines[start + 1] == "perfect LM    WER 33.33 -> 0.00, 33.33 points"  # there is none yet
     found = json.loads((tmp_path / "a.json").read_text())["outlook"]
     assert found["next"].startswith("score the lists")
+
+
+def test_weights_of_folds_flatter_reranked_lists() -> None:
+    """`run --folds -o` writes reranked lists, whose order and hash are others."""
+    lists = [nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0)) for index in range(4)]
+    about, fold = TunedFor("wer", 0.0, 1.0, 4), FoldWeights({"s2s": 1.0})
+    weights = replace(HALF, tuned="2folds,by=utterance,4@other", tuned_for=about, fold_weights=(fold, fold))
+    assert outlook(ErrorRate(), lists, weights).flatters and not outlook(ErrorRate(), lists[1:], weights).flatters
 
 
 def test_depth_by_depth_as_by_the_oracle_of_each() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
 
+from rescore.metrics.mt import Bleu
+from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.details import details
 from rescore.reports.results import system_name
 from rescore.tuning import Weights
 from tests.conftest import ROOT, Run
 
 DEV, TEST = ROOT / "data" / "dev.json", ROOT / "data" / "test.json"
-COLUMNS = ["id", "reference", "first_pass", "chosen", "first_pass_errors", "chosen_errors", "changed", "s2s"]
+COLUMNS = ["id", "reference", "first_pass", "chosen", "first_pass_errors", "chosen_errors", "changed", "verdict", "s2s"]
 
 
 def test_a_row_per_utterance_from_run_analyse_and_eval(rescore: Run, tmp_path: Path) -> None:
@@ -35,6 +39,21 @@ def test_a_row_per_utterance_from_run_analyse_and_eval(rescore: Run, tmp_path: P
     head, *lines = [line.split("\t") for line in (tmp_path / "e.tsv").read_text().splitlines()]
     assert head == COLUMNS and [line[3] for line in lines] == [row["chosen"] for row in rows]
     assert [float(line[5]) for line in lines] == [row["chosen_errors"] for row in rows]
+    assert rescore("rerank", "s.jsonl", "--weights", "w.json", "--details", "f.csv").returncode == 0
+    with open(tmp_path / "f.csv", newline="") as file:
+        of_rerank = list(csv.DictReader(file))
+    assert [row["chosen"] for row in of_rerank] == [row["chosen"] for row in rows]
+    for row in rows:
+        gain = row["first_pass_errors"] - row["chosen_errors"]
+        assert row["verdict"] == ("better" if gain > 0 else "worse" if gain < 0 else "same")
+    assert {row["verdict"] for row in of_rerank} == {"better", "worse", "same"}
+
+
+def test_verdicts_of_a_metric_where_more_is_better() -> None:
+    lists = [NbestList("u", [Hypothesis("a b c d"), Hypothesis("a x c d")], ("a b c d",))]
+    pairs = (("a b c d", "a x c d"), ("a x c d", "a b c d"))
+    assert [details(Bleu(), lists, [old], [new])[0]["verdict"] for old, new in pairs] == ["worse", "better"]
+    assert details(None, lists, ["a"], ["b"])[0]["verdict"] is None
 
 
 def test_dev_and_test_stand_in_one_table(rescore: Run, tmp_path: Path) -> None:

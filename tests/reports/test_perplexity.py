@@ -68,3 +68,12 @@ def test_numbers_and_their_nouns() -> None:
     nouns = ("list", "hypothesis", "log-probability")
     assert [counted(1, noun) for noun in nouns] == ["1 list", "1 hypothesis", "1 log-probability"]
     assert [counted(2000, noun) for noun in nouns] == ["2,000 lists", "2,000 hypotheses", "2,000 log-probabilities"]
+
+
+def test_punctuation_that_a_model_drops_is_told() -> None:
+    lm = Certain("tta")
+    told = "tta: reads no punctuation, but PPL/word counts it where blanks surround it"
+    assert told in render([text_score(lm, ["a .", "b"], lm.score(None))])
+    assert told not in render([text_score(lm, ["a", "b"], lm.score(None))])
+    reads = [TokenScores(["a", "."], np.array([-1.0, -1.0]))]
+    assert told not in render([text_score(lm, ["a ."], reads)])

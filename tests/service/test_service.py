@@ -244,7 +244,7 @@ def test_tuned_weights_of_a_column_without_a_record_are_refused_at_the_start(gat
     """No model gives the column, and a request cannot know that it has to bring it."""
     given = Weights({"s2s": 0.5, "gate": 0.4, "tokens": 0.1, "more": 0.1}, "given")
     assert Rescorer(gate, given).weights is given
-    for name, message in (("tokens", "no model counts tokens"), ("more", "models give gate; give its --lm as well")):
+    for name, message in (("tokens", "no model counts tokens"), ("more", "models give gate; give --lm NAME as well")):
         tuned = replace(given, weights={"s2s": 1.0, name: 0.1}, tuned_for=TunedFor("wer"))
         with pytest.raises(UserError, match=f"the weights need the column {name}; {message}"):
             Rescorer(gate, tuned)
@@ -436,8 +436,10 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
     lm = f"tta:{models['tta']}"
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
     weights = Weights({"s2s": 0.5, "bilm": 0.5}, "given", columns={"bilm": scored[0].provenance["tta"]})
-    with pytest.raises(UserError, match="need the column bilm"):
-        Rescorer(lm, weights)
+    assert Rescorer(lm, weights).lms[0].name == "bilm"  # the same model under another name
+    other = replace(weights, columns={"bilm": replace(scored[0].provenance["tta"], fingerprint="0")})
+    with pytest.raises(UserError, match="need the column bilm; models give tta; give --lm tta:PATH as well"):
+        Rescorer(lm, other)
     with pytest.raises(UserError, match="--respell"):
         Rescorer(lm, {"s2s": 1, "edits": -1})
     with pytest.raises(UserError, match="no dev lists"):
@@ -603,3 +605,19 @@ def test_recordings(tmp_path: Path) -> None:
     with serving(listening) as client:
         assert client.rescore(entry(content))[0] == 200
         assert "paths of recordings are not allowed" in client.rescore(entry("a.wav"))[1]["error"]
+
+
+def test_a_wrong_path_gets_the_paths(client: Client) -> None:
+    for method, path, code in (("GET", "/rescore", 405), ("POST", "/v1/rerank", 404)):
+        status, text, _ = client.ask(method, path)
+        wanted = f"{method} {path}: the service answers POST /rescore, GET /health and GET /"
+        assert status == code and json.loads(text) == {"error": wanted}
+
+
+def test_the_shipped_model_of_a_column_is_named(gate: Gate) -> None:
+    small = load("tta-small")
+    column = replace(rescore.score(demo(1), small)[0].provenance["tta-small"])
+    tuned = Weights({"s2s": 0.5, "tta": 0.5}, "given", columns={"tta": column}, tuned_for=TunedFor("wer"))
+    with pytest.raises(UserError, match="need the column tta; models give gate; give --lm tta-small as well"):
+        Rescorer(gate, tuned)
+    assert Rescorer(small, tuned).lms[0].name == "tta"

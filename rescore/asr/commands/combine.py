@@ -49,9 +49,9 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
     """
     from rescore import formats
     from rescore.metrics.normalise import EXACT
-    from rescore.plan import metrics_of
+    from rescore.plan import resolve
 
-    words = metrics_of(options.with_one_metric(options.configured(config)), [])[0].words or EXACT
+    words = resolve(options.with_one_metric(options.configured(config))).metric.words or EXACT
     formats.write(_lists(own, inputs, words), own.output)
 
 
