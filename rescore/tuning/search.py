@@ -70,7 +70,7 @@ def optimise(objective: Objective, bagging: bool = True, equal: bool = False) ->
     else:
         from rescore.tuning import pattern  # here: only decisions by expected loss need it
 
-        start = pattern.equal_weights(objective) if equal else optimise(objective.best_score, bagging).point
+        start = pattern.equal_weights(objective) if equal else optimise(pattern.best_score(objective), bagging).point
         alone = pattern.search(objective, pattern.scaled(objective, alone), only_scale=True)
         starts = [alone, *pattern.scaled(objective, objective.first_pass), *pattern.scaled(objective, start)]
         plain = pattern.search(objective, starts)
