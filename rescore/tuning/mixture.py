@@ -15,6 +15,7 @@ from rescore.decision.rules import Decider
 from rescore.metrics.base import Counts, Metric, text_statistics
 from rescore.metrics.significance import in_order
 from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
+from rescore.pace import paced
 from rescore.styles import text
 from rescore.tuning.line import Indices
 from rescore.tuning.scale import tune_scale
@@ -105,7 +106,7 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, l
 
     decider.rule.hold(decider.prepared, preferences(np.sqrt(rates.min() / rates), 1.0))
     tried: list[tuple[float, Mixture]] = []
-    for power in POWERS:
+    for power in paced(POWERS, "tried votes of %d of %d powers"):
         votes = dict(zip(systems, ((rates.min() / rates) ** power).tolist(), strict=True))
         preferred = preferences(votes.values())
         for no_word in NO_WORD if decider.rule.counts_no_word else (1.0,):

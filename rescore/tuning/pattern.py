@@ -59,11 +59,6 @@ def deciding_by(
     return replace(objective, losses=_together(every), choices={}, envelopes={})
 
 
-def best_score(objective: Objective) -> Objective:
-    """The objective of the same columns for the best score."""
-    return replace(objective, losses=None, choices={}, envelopes={})
-
-
 def least_expected(objective: Objective, losses: Floats | Sequence[Any], points: Sequence[Floats]) -> list[Indices]:
     """The choices from all lists at points, by the `losses` of an objective."""
     posteriors = np.stack([objective.posteriors(point) for point in points], axis=1)  # (lists, points, hypotheses)
