@@ -217,9 +217,10 @@ class Objective:
     def _choose(self, points: Sequence[Floats]) -> list[Indices]:
         if self.losses is None:
             return [np.asarray(self.scores(point).argmax(axis=1)) for point in points]
-        from rescore.tuning.pattern import least_expected  # here: only decisions by expected loss need it
+        from rescore.decision.risk import least_expected  # here: only decisions by expected loss need it
 
-        return least_expected(self, self.losses, points)
+        posteriors = np.stack([self.posteriors(point) for point in points], axis=1)  # (lists, points, hypotheses)
+        return least_expected(self.losses, posteriors, self.present)
 
     def once(self, name: str, compute: Callable[[Objective], Any]) -> Any:
         """The result of a function that depends on the columns and the lists, but not on how often a list counts."""

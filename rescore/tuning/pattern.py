@@ -59,19 +59,6 @@ def deciding_by(
     return replace(objective, losses=_together(every), choices={}, envelopes={})
 
 
-def least_expected(objective: Objective, losses: Floats | Sequence[Any], points: Sequence[Floats]) -> list[Indices]:
-    """The choices from all lists at points, by the `losses` of an objective."""
-    posteriors = np.stack([objective.posteriors(point) for point in points], axis=1)  # (lists, points, hypotheses)
-    if not isinstance(losses, np.ndarray):
-        every = zip(losses, posteriors, objective.present.sum(axis=1).tolist(), strict=True)
-        return list(np.array([each.choose(shares[:, :size]) for each, shares, size in every]).T)
-    risk = posteriors @ losses.transpose(0, 2, 1)
-    risk[np.broadcast_to(~objective.present[:, None], risk.shape)] = np.inf
-    # Of equal risks the more probable, then the first, as `rescore.decision.risk` chooses.
-    least = risk <= risk.min(axis=2, keepdims=True) + 1e-12
-    return list(np.where(least, posteriors, -1.0).argmax(axis=2).T)
-
-
 def _together(losses: Sequence[Any]) -> Floats | Sequence[Any]:
     """The losses of lists in one array; as they are where a list is long."""
     if not isinstance(losses[0], np.ndarray):
