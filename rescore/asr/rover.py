@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rescore.asr.written import Token, rewritten, tokens_of
 from rescore.decision.rules import DecisionRule
 from rescore.metrics.base import Metric
-from rescore.metrics.normalise import EXACT
+from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
 
 Floats = npt.NDArray[np.float64]
@@ -50,10 +50,11 @@ class Batch:
 class Ballots:
     """The words of all hypotheses of all lists, prepared once for all scales."""
 
-    def __init__(self, tokens: Sequence[list[list[Token]]]) -> None:
-        """`tokens`: for each list, the words of each hypothesis."""
-        self.tokens = tokens
-        self._batches = list(_batches(tokens))
+    def __init__(self, every: Sequence[Sequence[str]], normaliser: Normaliser) -> None:
+        """`every`: for each list, the text of each hypothesis."""
+        self._every, self._normaliser = every, normaliser
+        self._batches = list(_batches([list(map(normaliser, texts)) for texts in every]))
+        self._tokens: dict[tuple[int, int], list[Token]] = {}  # of each list and hypothesis that won somewhere
         self._texts: dict[tuple[int, int | bytes], str] = {}  # of each list and winner, or outcome of a vote
         self._held: list[
             tuple[npt.NDArray[np.intp], Numbers, Numbers]
@@ -72,7 +73,7 @@ class Ballots:
     def vote(self, posteriors: Sequence[Floats], empty: Floats) -> list[str]:
         """The text that wins in each list, by posteriors (hypotheses,) of each list; that of no word is multiplied by
         `empty` (lists,)."""
-        winners = [""] * len(self.tokens)
+        winners = [""] * len(self._every)
         for number, batch in enumerate(self._batches):
             shares = np.array([posteriors[place] for place in batch.places])  # (lists, hypotheses)
             factors = empty[batch.places]
@@ -82,7 +83,7 @@ class Ballots:
                 place, hypothesis = batch.places[row], int(shares[row].argmax())
                 key = place, hypothesis
                 if key not in self._texts:
-                    self._texts[key] = rewritten(self.tokens[place][hypothesis])
+                    self._texts[key] = rewritten(self._tokens_of(place, hypothesis))
                 winners[place] = self._texts[key]
             left = np.flatnonzero(~decided)
             if not len(left):
@@ -102,10 +103,17 @@ class Ballots:
                 place = batch.places[row]
                 key = place, outcome.tobytes()
                 if key not in self._texts:
-                    own, pairs = self.tokens[place], outcome.T.tolist()
-                    self._texts[key] = rewritten([own[one][word] for one, word in pairs if one >= 0])
+                    pairs = outcome.T.tolist()
+                    chosen = [self._tokens_of(place, one)[word] for one, word in pairs if one >= 0]
+                    self._texts[key] = rewritten(chosen)
                 winners[place] = self._texts[key]
         return winners
+
+    def _tokens_of(self, place: int, hypothesis: int) -> list[Token]:
+        key = place, hypothesis
+        if key not in self._tokens:
+            self._tokens[key] = tokens_of(self._every[place][hypothesis], self._normaliser)
+        return self._tokens[key]
 
 
 def _batches(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[Batch]:
@@ -268,7 +276,7 @@ class Rover(DecisionRule):
     def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
         """Words are the same where the metric counts them as the same."""
         normaliser = (metric and metric.words) or EXACT
-        return Ballots([[tokens_of(hypothesis.text, normaliser) for hypothesis in nbest.hypotheses] for nbest in lists])
+        return Ballots([[hypothesis.text for hypothesis in nbest.hypotheses] for nbest in lists], normaliser)
 
     def hold(self, prepared: Ballots, preferences: Sequence[Floats]) -> None:
         prepared.hold(preferences)

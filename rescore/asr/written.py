@@ -12,7 +12,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.metrics.normalise import Normaliser
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Piece:
     """A stretch of a text, and the words that it is compared as."""
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.nbest import FIRST_PASS, RECOGNISED, NbestList
+from rescore.nbest import FIRST_PASS, RECOGNISED, Hypothesis, NbestList
 
 Floats = npt.NDArray[np.float64]
 
@@ -43,10 +43,15 @@ def applied(mixture: Mixture, nbest: NbestList) -> NbestList:
 
     Where only systems without votes have a text, all systems have equal votes.
     """
+    rows = zip(nbest.hypotheses, first_pass(mixture, nbest), strict=True)
+    return replace(nbest, hypotheses=[Hypothesis(one.text, one.scores | {FIRST_PASS: score}, one.origin, one.times)
+                                      for one, score in rows])  # fmt: skip
+
+
+def first_pass(mixture: Mixture, nbest: NbestList) -> list[float]:
+    """The first pass of `applied`, in the order of the hypotheses."""
     shares = system_posteriors(nbest, list(mixture.votes), mixture.scales)
-    scores = mixed(shares, np.array(list(mixture.votes.values())))
-    rows = zip(nbest.hypotheses, scores.tolist(), strict=True)
-    return replace(nbest, hypotheses=[replace(one, scores=one.scores | {FIRST_PASS: score}) for one, score in rows])
+    return mixed(shares, np.array(list(mixture.votes.values()))).tolist()
 
 
 def named(mixture: Mixture) -> str:

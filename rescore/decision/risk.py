@@ -115,6 +115,18 @@ class ListLosses:
         return compare
 
 
+def least_expected(losses: Floats | Sequence[ListLosses], posteriors: Floats, present: np.ndarray) -> list[Places]:
+    """Of each point the choices (lists,), under posteriors (lists, points, hypotheses) of hypotheses that are `present`
+    (lists, hypotheses); losses as in `rescore.tuning.objective.Objective`."""
+    if not isinstance(losses, np.ndarray):
+        every = zip(losses, posteriors, present.sum(axis=1).tolist(), strict=True)
+        return list(np.array([each.choose(shares[:, :size]) for each, shares, size in every]).T)
+    risk = posteriors @ losses.transpose(0, 2, 1)
+    risk[np.broadcast_to(~present[:, None], risk.shape)] = np.inf
+    least = risk <= risk.min(axis=2, keepdims=True) + EQUAL
+    return list(np.where(least, posteriors, -1.0).argmax(axis=2).T)  # the more probable, then the first
+
+
 def compared(metric: Metric, lists: Sequence[NbestList]) -> list[ListLosses]:
     """The losses of each list; those that a `CachedMetric` knows are not computed again."""
     if isinstance(metric, CachedMetric):

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from rescore.decision.mixture import Mixture, applied
+from rescore.decision.mixture import Mixture, first_pass
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import NbestList, Origin, in_tie_order, ranking, without_copies
+from rescore.nbest import FIRST_PASS, NbestList, Origin, in_tie_order, ranking, without_copies
 from rescore.parts import DECISIONS
 
 
@@ -58,13 +58,12 @@ def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
     hypothesis that may not win. Sums that exceed what a float can hold are the largest float.
     """
     deciding = weights_for(nbest, weights)
-    if deciding.mixture:
-        nbest = applied(deciding.mixture, nbest)
+    columns = {FIRST_PASS: first_pass(deciding.mixture, nbest)} if deciding.mixture else {}
     scores = np.zeros(len(nbest.hypotheses))
     impossible = np.zeros(len(scores), dtype=bool)
     for name, weight in deciding.columns.items():
         if weight:
-            values = np.array(nbest.column(name))
+            values = np.array(columns.get(name) or nbest.column(name))
             impossible |= np.isneginf(values)
             with np.errstate(over="ignore"):
                 scores = np.clip(scores + weight * np.where(impossible, 0.0, values), -MAX_SCORE, MAX_SCORE)

@@ -10,12 +10,14 @@ from dataclasses import replace
 import numpy as np
 
 from rescore.decision import Decision
-from rescore.decision.mixture import Floats, Mixture, applied, mixed, system_posteriors, system_texts
+from rescore.decision.mixture import Floats, Mixture, applied, system_posteriors, system_texts
 from rescore.decision.rules import Decider
 from rescore.metrics.base import Counts, Metric, text_statistics
 from rescore.metrics.significance import in_order
 from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
+from rescore.pace import paced
 from rescore.styles import text
+from rescore.tuning.line import Indices
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import gain_interval
 from rescore.tuning.weights import TuningOptions, Weights
@@ -88,16 +90,23 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, l
                       for place, counts in enumerate(alone)])  # fmt: skip
     whole = [_rate(metric, counts) for counts in alone]
 
+    sizes = list(map(len, shares))
+    together, starts = np.concatenate(shares), np.cumsum([0, *sizes[:-1]])
+
     def preferences(votes: Iterable[float], scale: float = decide.scale or 1.0) -> Sequence[Floats]:
-        every = np.array(list(votes))
-        return decider.preferences(scale, [mixed(each, every) for each in shares])
+        scores = _mixed_in_lists(together, np.array(list(votes)), starts, sizes)
+        if decider.rule.needs_scale:
+            highest = np.repeat(np.maximum.reduceat(scores, starts), sizes)
+            weights = np.exp(scale * (scores - highest))
+            scores = weights / np.repeat(np.add.reduceat(weights, starts), sizes)
+        return np.split(scores, starts[1:])
 
     def rate(preferred: Sequence[Floats], no_word: float) -> float:
         return _rate(metric, text_statistics(metric, lists, decider.chosen(preferred, no_word)))
 
     decider.rule.hold(decider.prepared, preferences(np.sqrt(rates.min() / rates), 1.0))
     tried: list[tuple[float, Mixture]] = []
-    for power in POWERS:
+    for power in paced(POWERS, "tried votes of %d of %d powers"):
         votes = dict(zip(systems, ((rates.min() / rates) ** power).tolist(), strict=True))
         preferred = preferences(votes.values())
         for no_word in NO_WORD if decider.rule.counts_no_word else (1.0,):
@@ -116,6 +125,15 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, l
             level, "what each system is worth:\n%s\nequal votes: %s %.2f; tuned votes: %.2f", table, metric.name, *total
         )
     return mixture, best
+
+
+def _mixed_in_lists(together: Floats, votes: Floats, starts: Indices, sizes: Sequence[int]) -> Floats:
+    """`mixed` of many lists, whose hypotheses stand one after another."""
+    total = together @ votes
+    unheard = np.repeat(np.maximum.reduceat(total, starts) == 0, sizes)
+    total = np.where(unheard, together.sum(axis=1), total)
+    with np.errstate(divide="ignore"):
+        return np.log(total / np.repeat(np.maximum(np.add.reduceat(total, starts), 1e-300), sizes))
 
 
 def _rate(metric: Metric, counts: Counts) -> float:

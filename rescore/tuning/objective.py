@@ -161,11 +161,6 @@ class Objective:
         )  # fmt: skip
 
     @property
-    def best_score(self) -> Objective:
-        """The objective of the same columns for the best score."""
-        return replace(self, losses=None, choices={}, envelopes={})
-
-    @property
     def sign(self) -> float:
         """1 where higher values are better, -1 where lower ones are."""
         return 1.0 if self.metric.higher_is_better else -1.0
@@ -222,15 +217,10 @@ class Objective:
     def _choose(self, points: Sequence[Floats]) -> list[Indices]:
         if self.losses is None:
             return [np.asarray(self.scores(point).argmax(axis=1)) for point in points]
+        from rescore.decision.risk import least_expected  # here: only decisions by expected loss need it
+
         posteriors = np.stack([self.posteriors(point) for point in points], axis=1)  # (lists, points, hypotheses)
-        if not isinstance(self.losses, np.ndarray):
-            every = zip(self.losses, posteriors, self.present.sum(axis=1).tolist(), strict=True)
-            return list(np.array([losses.choose(shares[:, :size]) for losses, shares, size in every]).T)
-        risk = posteriors @ self.losses.transpose(0, 2, 1)
-        risk[np.broadcast_to(~self.present[:, None], risk.shape)] = np.inf
-        # Of equal risks the more probable, then the first, as `rescore.decision.risk` chooses.
-        least = risk <= risk.min(axis=2, keepdims=True) + 1e-12
-        return list(np.where(least, posteriors, -1.0).argmax(axis=2).T)
+        return least_expected(self.losses, posteriors, self.present)
 
     def once(self, name: str, compute: Callable[[Objective], Any]) -> Any:
         """The result of a function that depends on the columns and the lists, but not on how often a list counts."""

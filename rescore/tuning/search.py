@@ -8,6 +8,7 @@ neither on the names of columns and the units of scores nor on the order of list
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -70,7 +71,8 @@ def optimise(objective: Objective, bagging: bool = True, equal: bool = False) ->
     else:
         from rescore.tuning import pattern  # here: only decisions by expected loss need it
 
-        start = pattern.equal_weights(objective) if equal else optimise(objective.best_score, bagging).point
+        best_score = replace(objective, losses=None, choices={}, envelopes={})
+        start = pattern.equal_weights(objective) if equal else optimise(best_score, bagging).point
         alone = pattern.search(objective, pattern.scaled(objective, alone), only_scale=True)
         starts = [alone, *pattern.scaled(objective, objective.first_pass), *pattern.scaled(objective, start)]
         plain = pattern.search(objective, starts)

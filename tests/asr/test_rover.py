@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rescore.asr.rover import Rover
-from rescore.asr.written import rewritten
+from rescore.asr.written import rewritten, tokens_of
+from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from tests.decision.plain import confusion_network, vote
@@ -28,9 +29,10 @@ def test_all_lists_at_once_as_one_after_another(seed: int) -> None:
         posteriors.append(np.full(len(texts), 1 / len(texts)) if index % 5 == 0 else shares)
     rule = Rover()
     prepared = rule.prepare(lists, ErrorRate())
+    every = [[tokens_of(one.text, Normaliser()) for one in nbest.hypotheses] for nbest in lists]
     texts = {}
     for logs in ([0.0] * len(lists), random.choice([-0.7, -0.1, 0.0, 0.4], len(lists)).tolist()):
-        each = zip(prepared.tokens, posteriors, np.exp(logs).tolist(), strict=True)
+        each = zip(every, posteriors, np.exp(logs).tolist(), strict=True)
         texts[tuple(logs)] = [
             rewritten(vote(confusion_network(tokens, shares.tolist()), empty)) for tokens, shares, empty in each
         ]

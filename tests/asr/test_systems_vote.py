@@ -7,6 +7,7 @@ import logging
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rescore import formats, pipeline
@@ -14,12 +15,13 @@ from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined, system_names
 from rescore.config import RunConfig
 from rescore.decision import Decision
-from rescore.decision.mixture import Mixture, applied, named
+from rescore.decision.mixture import Mixture, applied, mixed, named
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, Origin, Role
 from rescore.tuning import Weights
+from rescore.tuning.mixture import _mixed_in_lists
 from tests.conftest import Run, assert_one_line_error
 
 
@@ -284,6 +286,17 @@ def test_rows_of_brain_to_text_are_systems(rescore: Run, tmp_path: Path) -> None
     short = (tmp_path / "seed1" / "dev.rows").read_text(encoding="utf-8").split("\n", 1)[1]
     (tmp_path / "short.rows").write_text(short, encoding="utf-8")
     assert_one_line_error(rescore("combine", "seed0/dev.rows", "short.rows"), "60 utterances such as 1, and 59")
+
+
+def test_the_mixture_of_many_lists_is_that_of_each() -> None:
+    """Lists of different lengths; in one of them only a system without votes has texts."""
+    random = np.random.default_rng(0)
+    sizes = [3, 1, 5, 2]
+    shares = [random.dirichlet(np.ones(size), 3).T for size in sizes]
+    shares[3] *= [0.0, 1.0, 0.0]
+    votes, starts = np.array([1.0, 0.0, 0.7]), np.cumsum([0, *sizes[:-1]])
+    together = _mixed_in_lists(np.concatenate(shares), votes, starts, sizes)
+    np.testing.assert_allclose(together, np.concatenate([mixed(one, votes) for one in shares]), rtol=1e-12)
 
 
 def test_the_best_system_stands_beside_the_votes(rescore: Run, tmp_path: Path) -> None:
