@@ -45,8 +45,6 @@ class Row:
     """The row whose network it is."""
     options: str = ""
     """How else it scores, as in --lm."""
-    vocabulary: tuple[str, ...] = ()
-    """Options of a tokenizer of its own."""
 
 
 ROWS = {
@@ -56,7 +54,6 @@ ROWS = {
     "bilm": Row("bilm"),
     "bilm, intact": Row("bilm", of="bilm", options="intact:"),
     "tta": Row("tta"),
-    "tta, words": Row("tta", (), vocabulary=("--vocabulary", "words", "--size", "20000")),
 }
 
 
@@ -124,12 +121,7 @@ class Experiment:
     def _recipe(self, row: Row) -> list[str]:
         if row.kind == "ngram":
             return list(row.train)
-        tokenizer = TOKENIZER
-        if row.vocabulary:
-            tokenizer = self.out / "vocabulary" / "tokenizer.json"
-            made = ["--out", tokenizer.parent, "--steps", "0", "--config", "small"]
-            run("train", "--lm", row.kind, "--text", self.text, *row.vocabulary, *made)
-        return [*RECIPE, "--tokenizer", str(tokenizer), "--steps", str(self._epoch(tokenizer)), *row.train]
+        return [*RECIPE, "--tokenizer", str(TOKENIZER), "--steps", str(self._epoch(TOKENIZER)), *row.train]
 
     def _epoch(self, path: Path) -> int:
         """How many batches the text is."""

@@ -325,9 +325,8 @@ def without_copies(nbest: NbestList) -> NbestList:
     are looked for in the order given, so whoever changes `tie_order` looks here, too. A list whose first-pass scores
     are all equal is taken for samples, which stay: a text that was drawn twice counts twice.
     """
-    if len({hypothesis.text for hypothesis in nbest.hypotheses}) == len(nbest.hypotheses):
-        return nbest
-    if len({hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses}) == 1:
+    first_pass = {hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses}
+    if len(first_pass) == 1 or len({hypothesis.text for hypothesis in nbest.hypotheses}) == len(nbest.hypotheses):
         return nbest
     unique: dict[object, Hypothesis] = {}
     for hypothesis in nbest.hypotheses:  # the first copy keeps its place: the order decides between equal scores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -62,14 +63,12 @@ class LogProgress:
     def update(self, done: int) -> None:
         now = time.monotonic()
         if not self._done:  # the time that models take to load says nothing of the rest
-            self._began = self._reported = now
-            self._done_before = done
+            self._began, self._reported, self._done_before = now, now, done
         self._done += done
         if now - self._reported >= self.EVERY:
             of = f" of {self._total:,}" if self._total else ""
             rate = (self._done - self._done_before) / (now - self._began)  # on average: hypotheses differ in length
             self._reported, left = now, ""
             if self._total and rate:
-                minutes = round((self._total - self._done) / rate / 60)
-                left = f", {counted(minutes, 'minute') if minutes else 'less than a minute'} to go"
+                left = f", {counted(math.ceil((self._total - self._done) / rate / 60), 'minute')} to go"
             log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)

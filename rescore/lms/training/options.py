@@ -41,14 +41,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     config: str = option(
         "base", "Size of the network: base, small, or a config.json.", metavar="NAME|FILE", reads=True, common=True
     )
-    vocabulary: str | None = option(
-        None,
-        "Tokens of a new tokenizer: WordPieces, or the most frequent words; other words are unknown.  "
-        "[default: wordpiece]",
-        choices=("wordpiece", "words"),
-    )
     size: int | None = option(
-        None, "Number of tokens of a new tokenizer.  [default: from --config]", metavar="N", low=6, high=10_000_000
+        None, "Number of WordPieces of a new tokenizer.  [default: from --config]", metavar="N", low=6, high=10_000_000
     )
     steps: int | None = option(
         None,
@@ -111,8 +105,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
             raise UserError(f"--warmup {self.warmup:g} and --decay {decay:g} are more than the whole training")
         if self.steps is not None and self.minutes is not None:
             raise UserError("--steps and --minutes exclude each other")
-        if (self.tokenizer or self.init) and (self.vocabulary or self.size):
-            raise UserError("--vocabulary and --size are for a new tokenizer; leave out --tokenizer and --init")
+        if (self.tokenizer or self.init) and self.size:
+            raise UserError("--size is for a new tokenizer; leave out --tokenizer and --init")
         if self.tokenizer is not None and self.init is not None:
             raise UserError("--tokenizer and --init exclude each other: a model's weights belong to its tokenizer")
         if self.steps is None and self.minutes is None:

@@ -22,7 +22,7 @@ from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.lms.training.loop import STATE, Trainer
 from rescore.lms.training.options import NeuralOptions, TrainingData
-from rescore.lms.training.vocabulary import VOCABULARIES
+from rescore.lms.training.vocabulary import train_wordpiece
 
 CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
 
@@ -119,13 +119,10 @@ def _tokenizer(options: NeuralOptions, report: Report) -> Tokenizer:
     if not files:
         raise UserError("no tokenizer; give --text FILE to train one on, or --tokenizer FILE")
     size = options.size or options.named_config.vocab_size
-    vocabulary = options.vocabulary or "wordpiece"
-    units = "WordPieces" if vocabulary == "wordpiece" else vocabulary
-    report(f"training a tokenizer of {size:,} {units} on {', '.join(map(str, files))}")
-    lines = chain.from_iterable(map(read_lines, files))
-    tokenizer = VOCABULARIES[vocabulary](lines, size, options.normalisation)
+    report(f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, files))}")
+    tokenizer = train_wordpiece(chain.from_iterable(map(read_lines, files)), size, options.normalisation)
     if tokenizer.vocab_size < size:
-        report(f"the text gives {tokenizer.vocab_size:,} {units} only")
+        report(f"the text gives {tokenizer.vocab_size:,} WordPieces only")
     return tokenizer
 
 

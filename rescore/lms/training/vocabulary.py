@@ -1,9 +1,9 @@
-"""New tokenizers: WordPieces or words of a text, and its normalisation."""
+"""New tokenizers: WordPieces of a text, and its normalisation."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as HuggingFaceTokenizer
@@ -50,19 +50,6 @@ def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = 
     return Tokenizer(tokenizer)
 
 
-def train_words(lines: Iterable[str], vocab_size: int, normalisation: str = "english") -> Tokenizer:
-    """A vocabulary of the most frequent words and the special tokens; other words are [UNK] (dissertation, chapter 3).
-
-    Ties in frequency are broken alphabetically.
-    """
-    counts = _word_counts(lines, normalisation)
-    frequent = sorted(counts, key=lambda word: (-counts[word], word))[: max(0, vocab_size - len(SPECIAL))]
-    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *frequent])}
-    tokenizer = _normalising(normalisation, models.WordLevel(vocabulary, unk_token=UNK))
-    tokenizer.add_special_tokens(list(SPECIAL))
-    return Tokenizer(tokenizer)
-
-
 def _word_counts(lines: Iterable[str], normalisation: str) -> Counter[str]:
     cut = word_tokenizer(normalisation)
     counts: Counter[str] = Counter()
@@ -70,13 +57,6 @@ def _word_counts(lines: Iterable[str], normalisation: str) -> Counter[str]:
         for words in cut.words(batch):
             counts.update(word for word in words if len(word) <= LONGEST_WORD)
     return counts
-
-
-VOCABULARIES: dict[str, Callable[[Iterable[str], int, str], Tokenizer]] = {
-    "wordpiece": train_wordpiece,
-    "words": train_words,
-}
-"""The kinds of vocabularies; each is made from a text, a number of tokens and a normalisation."""
 
 
 def _repeated(counts: Iterable[tuple[str, int]], size: int = 1 << 16) -> Iterator[str]:
