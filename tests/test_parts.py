@@ -339,5 +339,5 @@ def test_unknown_names_raise() -> None:
     with pytest.raises(UserError, match="test 'typo' is not one of randomisation"):
         PairedTest("typo")
     assert Decision("MBR", 1.0).name == "mbr"
-    with pytest.raises(UserError, match="must be a number above 0"):
+    with pytest.raises(UserError, match="must be 0 or a number above 0"):
         Decision("mbr", -1.0)

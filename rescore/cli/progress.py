@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import sys
 import time
 from collections.abc import Sequence
@@ -70,5 +69,5 @@ class LogProgress:
             rate = (self._done - self._done_before) / (now - self._began)  # on average: hypotheses differ in length
             self._reported, left = now, ""
             if self._total and rate:
-                left = f", {counted(math.ceil((self._total - self._done) / rate / 60), 'minute')} to go"
+                left = f", {counted(max(1, round((self._total - self._done) / rate / 60)), 'minute')} to go"
             log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)

@@ -208,8 +208,7 @@ def _portions(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
 class Decider:
     """One rule on given lists, for one scale after another.
 
-    A hypothesis that a list has twice, with equal scores, has its posterior once, unless `copies` says that it counts
-    twice, as in a list of samples.
+    Equal hypotheses with equal scores count once, unless `copies` says that all of them count, as samples do.
     """
 
     def __init__(

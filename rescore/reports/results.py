@@ -87,9 +87,8 @@ def measure(metric: Metric, lists: Sequence[NbestList], texts: Sequence[str], si
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),
         "reranked": figures.row("reranked", chosen, figures.first if changed else None),
     }
-    system = (
-        resolve("rescore.reports.analysis:best_system")(figures, chosen) if systems_of(lists[0].provenance) else None
-    )
+    several = systems_of(lists[0].provenance)
+    system = resolve("rescore.reports.analysis:best_system")(figures, chosen) if several else None
     return MetricResult(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,

@@ -306,7 +306,7 @@ def test_the_best_system_stands_beside_the_votes(rescore: Run, tmp_path: Path) -
     done = rescore("run", "l.jsonl", "--report", "r.json")
     assert done.returncode == 0, done.stderr
     assert "\nbest system, c" in done.stdout and "toolkit's own" not in done.stdout
-    assert "WER unchanged\nagainst c alone: +100.00, p = 0.000" in done.stdout
+    assert "WER unchanged against the mixture\nWER +100.00, p = 0.000" in done.stdout
     measured = json.loads((tmp_path / "r.json").read_text())["metrics"][0]
     assert measured["best_system"]["name"] == "c" and measured["best_system"]["value"] == 0.0
     assert measured["own_oracle"] is None

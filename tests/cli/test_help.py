@@ -93,12 +93,12 @@ def test_a_line_a_minute(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     caplog.set_level("INFO", logger="rescore")
     with LogProgress(10_000, "score tta", "hyp") as bar:
-        for second in (30, 61, 90, 125, 151):
+        for second, number in ((30, 1000), (61, 1000), (90, 1000), (125, 3000), (151, 3990)):
             now[0] = float(second)
-            bar.update(1000)
+            bar.update(number)
     assert [record.getMessage() for record in caplog.records] == [
         "score tta: 3,000 of 10,000 hyp, 33 a second, 3 minutes to go",  # the clock starts with the first scores
-        "score tta: 5,000 of 10,000 hyp, 33 a second, 3 minutes to go",
+        "score tta: 9,990 of 10,000 hyp, 74 a second, 1 minute to go",  # on average from there on
     ]
 
 

@@ -28,6 +28,7 @@ from rescore.lms import ComputeOptions, load
 from rescore.lms.cache import Cached
 from rescore.lms.context import in_place
 from rescore.metrics.folds import split
+from rescore.metrics.mt import Ter
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.pace import paced
@@ -148,3 +149,12 @@ def test_loops_say_how_far_they_are_after_two_seconds_and_then_every_ten(
         for _ in paced(range(2), "quick %d of %d"):
             clock[0] += 0.9
     assert caplog.messages == [f"joined {done} of 30, about {30 - done} s to go" for done in (3, 14, 25)]
+
+
+def test_slow_metrics_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = count(step=3)
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
+    with caplog.at_level("INFO"):
+        counts = Ter().statistics(["a b c", *["a b x"] * 1099], [("a b c",)] * 1100)
+    assert caplog.messages == ["TER: 1 of 3 batches of 500 hypotheses, about 6 s to go"]
+    assert counts[:, 0].tolist() == [0, *[1] * 1099]

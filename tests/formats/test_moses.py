@@ -9,6 +9,7 @@ import pytest
 from rescore import formats
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
+from tests.conftest import Run, write_json
 
 LINES = """0 ||| it &apos;s a te@@ st ||| LM0= -12.5 TM0= -1 -2.5 ||| -3.25
 0 ||| it is a test ||| LM0= -13 TM0= -1 -3 ||| -3.5 ||| 0-0 1-1
@@ -60,3 +61,9 @@ def test_lost_means_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     scores = {"s2s": -0.5, "sum": -1.0}
     formats.write([NbestList("0", [Hypothesis("a", scores)])], str(tmp_path / "n.best"), "moses")
     assert "column sum, which says that first-pass scores are means (give --lm-norm mean" in caplog.text
+
+
+def test_the_ending_names_the_format(rescore: Run, tmp_path: Path) -> None:
+    write_json(tmp_path / "l.json", {"0": {"hyp_1": {"score": -1.5, "text": "a b"}}})
+    assert rescore("convert", "l.json", "-o", "l.moses").returncode == 0
+    assert (tmp_path / "l.moses").read_text().startswith("0 ||| a b |||")

@@ -224,7 +224,7 @@ def test_rec_text_null(tmp_path: Path) -> None:
 def test_a_scale_below_zero(rescore: Run, tmp_path: Path) -> None:
     write_json(tmp_path / "l.json", {"u": ENTRY})
     write_json(tmp_path / "w.json", {"weights": {"s2s": 1}, "decision": {"name": "mbr", "scale": -1}})
-    assert_one_line_error(rescore("rerank", "l.json", "--weights", "w.json"), "must be a number above 0")
+    assert_one_line_error(rescore("rerank", "l.json", "--weights", "w.json"), "must be 0 or a number above 0")
 
 
 @pytest.mark.parametrize(

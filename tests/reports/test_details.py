@@ -54,6 +54,9 @@ def test_verdicts_of_a_metric_where_more_is_better() -> None:
     pairs = (("a b c d", "a x c d"), ("a x c d", "a b c d"))
     assert [details(Bleu(), lists, [old], [new])[0]["verdict"] for old, new in pairs] == ["worse", "better"]
     assert details(None, lists, ["a"], ["b"])[0]["verdict"] is None
+    lists = [NbestList("u", lists[0].hypotheses, ("a b c d",), source="w x y z")]
+    (row,) = details(Bleu(), lists, ["a x c d"], ["a b c d"])
+    assert list(row)[:3] == ["id", "source", "reference"] and row["source"] == "w x y z" and row["verdict"] == "better"
 
 
 def test_dev_and_test_stand_in_one_table(rescore: Run, tmp_path: Path) -> None:

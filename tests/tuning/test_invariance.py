@@ -13,6 +13,7 @@ from rescore import formats
 from rescore.asr.confidence import calibrate, networks
 from rescore.decision import Decision
 from rescore.decision.risk import compared
+from rescore.decision.rules import posteriors
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, without_copies
 from rescore.tuning import TuningOptions, Weights, tune
@@ -47,6 +48,7 @@ COLUMNS = {"s2s": 2.0, "x": 2.0, "a": 3.0}
 
 def test_a_copy_of_a_tied_hypothesis_does_not_move_it() -> None:
     hypotheses = [Hypothesis(text, {"s2s": 0.0, "x": score}) for text, score in (("c", -9.0), ("a", 0.0), ("b", 0.0))]
+    hypotheses[0].scores["s2s"] = -1.0
     for copied in (hypotheses, [*hypotheses, hypotheses[1]]):
         lists = [NbestList(str(number), copied, ("a",)) for number in range(4)]
         assert without_copies(lists[0]).hypotheses == hypotheses
@@ -100,6 +102,21 @@ def test_copies_count_once_and_other_paths_of_a_text_add_up(rule: str) -> None:
         for more in ([], copies, paths)
     ]
     assert confidences[0] == confidences[1] > confidences[2]
+
+
+@pytest.mark.parametrize("rule", ["mbr", "rover"])
+def test_samples_count_as_often_as_they_were_drawn(rule: str) -> None:
+    """With equal first-pass scores under any scale; with other scores under the scale 0, where each counts equally."""
+    drawn = ["b x", "a x", "a x", "c x", "a x", "d x"]
+    likelier = {"a x": -3.0, "b x": -1.0, "c x": -2.0, "d x": -np.inf}
+    for scores, scale, expected in (
+        (dict.fromkeys(drawn, -5.0), 1.0, "a x"),
+        (likelier, 0.0, "a x"),
+        (likelier, 1.0, "b x"),
+    ):
+        lists = [NbestList("u", [Hypothesis(text, {"s2s": scores[text]}) for text in drawn], ("a x",))]
+        assert Decision(rule, scale).texts(WER, lists, {"s2s": 1.0}) == [expected]
+    assert posteriors(np.array([-1.0, -np.inf, -7.0]), 0.0).tolist() == [0.5, 0.0, 0.5]
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0, 3.7])
