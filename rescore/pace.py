@@ -12,6 +12,7 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 FIRST, EVERY = 2.0, 10.0
 """Seconds until the first message, and between messages."""
+_around: list[str] = []  # the loops that are running: only the outer one speaks
 
 
 def paced(items: Sequence[Item], what: str) -> Iterator[Item]:
@@ -21,9 +22,13 @@ def paced(items: Sequence[Item], what: str) -> Iterator[Item]:
         what: the message, such as `tuned %d of %d folds`.
     """
     began, due = time.monotonic(), FIRST
-    for done, item in enumerate(items):
-        passed = time.monotonic() - began if done else 0.0
-        if passed > due:
-            due = passed + EVERY
-            log.info(f"{what}, about %.0f s to go", done, len(items), passed / done * (len(items) - done))
-        yield item
+    _around.append(what)
+    try:
+        for done, item in enumerate(items):
+            passed = time.monotonic() - began if done else 0.0
+            if passed > due and len(_around) == 1:
+                due = passed + EVERY
+                log.info(f"{what}, about %.0f s to go", done, len(items), passed / done * (len(items) - done))
+            yield item
+    finally:
+        _around.pop()

@@ -11,6 +11,7 @@ from rescore.decision import Decision, WeightsOf
 from rescore.decision.rules import Decider
 from rescore.metrics.base import Counts, Metric, text_statistics
 from rescore.nbest import NbestList
+from rescore.pace import paced
 from rescore.tuning.line import Floats
 from rescore.tuning.objective import padded, spreads
 
@@ -49,7 +50,8 @@ def tune_scale(name: str, metric: Metric, lists: Sequence[NbestList], weights: W
     """
     decider = Decider(name, metric, lists, weights)
     grid = scale_grid(decider.scores)
-    chosen = [text_statistics(metric, lists, decider.texts(scale)) for scale in grid]
+    tried = map(decider.texts, paced(grid, "tried %d of %d scales of the posteriors"))
+    chosen = [text_statistics(metric, lists, texts) for texts in tried]
     values = metric.values(np.stack([counts.sum(axis=0) for counts in chosen]))
     good = values == (values.max() if metric.higher_is_better else values.min())
     runs = np.split(np.flatnonzero(good), np.flatnonzero(np.diff(np.flatnonzero(good)) > 1) + 1)

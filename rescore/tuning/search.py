@@ -139,10 +139,13 @@ def bagged(objective: Objective, optimum: Floats, alone: Floats) -> Floats:
 
     In each sample the search begins at `optimum`, and the first pass alone counts where nothing is better.
     """
-    random = np.random.default_rng(SEED)
-    return np.asarray(
-        np.mean([_best(objective.sample(random), optimum, alone) for _ in range(SAMPLES)], axis=0), dtype=np.float64
-    )
+    random, samples = np.random.default_rng(SEED), iter(range(SAMPLES))
+    if objective.losses is not None or len(alone) > 2 or objective.free.any():
+        from rescore.pace import paced  # here: the search for one weight is fast
+
+        samples = paced(range(SAMPLES), f"weights of {', '.join(objective.columns)}: %d of %d samples")
+    points = [_best(objective.sample(random), optimum, alone) for _ in samples]
+    return np.asarray(np.mean(points, axis=0), dtype=np.float64)
 
 
 def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
@@ -162,10 +165,8 @@ def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
 def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
     """Whether choices (lists, k) are better than others: their `gain_interval` lies above 0."""
     values = metric.values(np.stack([ours.sum(axis=0), theirs.sum(axis=0)]))
-    return (
-        is_better(float(values[0]), float(values[1]), metric.higher_is_better)
-        and gain_interval(metric, ours, theirs)[0] > 0
-    )
+    better = is_better(float(values[0]), float(values[1]), metric.higher_is_better)
+    return better and gain_interval(metric, ours, theirs)[0] > 0
 
 
 def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, float]:

@@ -202,7 +202,6 @@ class Tuner:
         Args:
             fit, best: for the best score. new_words: origins that may not win where the first pass decides alone.
         """
-
         zeros = dict.fromkeys(fit.weights, 0.0) | {FIRST_PASS: 1.0, **self.given}
         alone = self._decided(zeros, new_words)
         weights = zeros | best.objective.weights(best.average)[0]

@@ -23,6 +23,7 @@ from rescore import pipeline
 from rescore.asr.recombine import Recombining
 from rescore.cli.progress import progress_bar
 from rescore.config import RunConfig
+from rescore.decision import Decision
 from rescore.formats import read
 from rescore.lms import ComputeOptions, load
 from rescore.lms.cache import Cached
@@ -33,7 +34,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.pace import paced
 from rescore.scoring import score_windows, windows
-from rescore.tuning import TuningOptions, tuned_in_folds
+from rescore.tuning import TuningOptions, tune, tuned_in_folds
 from tests.conftest import ROOT, Run
 
 LISTS = ROOT / "data" / "test.json"
@@ -151,10 +152,49 @@ def test_loops_say_how_far_they_are_after_two_seconds_and_then_every_ten(
     assert caplog.messages == [f"joined {done} of 30, about {30 - done} s to go" for done in (3, 14, 25)]
 
 
+def test_only_the_outer_loop_speaks(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = count(step=30)
+    monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
+    with caplog.at_level("INFO", logger="rescore"):
+        for _ in paced(range(3), "outer %d of %d"):
+            assert list(paced(range(3), "inner %d of %d")) == [0, 1, 2]
+        list(paced(range(2), "later %d of %d"))
+    assert [message.split(",")[0] for message in caplog.messages] == ["outer 1 of 3", "outer 2 of 3", "later 1 of 2"]
+
+
+@pytest.mark.parametrize(
+    ("decide", "message"),
+    [
+        ("best", "weights of s2s, words: 19 of 20 samples, about 30 s to go"),
+        ("mbr", "weights of s2s, words: 19 of 20 samples, about 30 s to go"),
+        ("rover", "tried 24 of 25 scales of the posteriors, about 30 s to go"),
+    ],
+)
+def test_one_tuning_says_how_far_it_is(
+    decide: str, message: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = count(step=30)
+    monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
+    options = TuningOptions(bonuses=("words",), decide=Decision(decide))
+    with caplog.at_level("INFO", logger="rescore"):
+        tune(ErrorRate(), read([LISTS])[:20], [], options=options)
+    assert message in caplog.messages
+
+
+def test_combining_says_how_much_is_read(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = count(step=30)
+    monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
+    for name in "abc":
+        (tmp_path / f"{name}.trn").write_text("the old clock (u-1)\n")
+    combine = ("combine", "a.trn", "b.trn", "c.trn", "-o", "l.jsonl")
+    assert "read 2 of 3 outputs, about 30 s to go" in rescore(*combine).stderr
+    assert rescore(*combine, "--quiet").stderr == ""
+
+
 def test_slow_metrics_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = count(step=3)
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", logger="rescore"):
         counts = Ter().statistics(["a b c", *["a b x"] * 1099], [("a b c",)] * 1100)
     assert caplog.messages == ["TER: 1 of 3 batches of 500 hypotheses, about 6 s to go"]
     assert counts[:, 0].tolist() == [0, *[1] * 1099]

@@ -61,6 +61,7 @@ def _lists(own: Systems, inputs: options.InputOptions, words: Normaliser) -> Ite
     from rescore.asr.formats.whole import Recording, are_whole, closest_readings, read_systems
     from rescore.asr.systems import combined, system_names
     from rescore.formats.records import SYSTEM
+    from rescore.pace import paced
 
     options, fields = inputs.read_options, inputs.read_options.values.get("fields") or {}
     how: Any = {"format_name": inputs.format_name, "strict": inputs.strict}
@@ -71,7 +72,8 @@ def _lists(own: Systems, inputs: options.InputOptions, words: Normaliser) -> Ite
         return _referred(combined(systems, words), inputs)
     names = system_names(own.systems, own.name)
     if not (own.whole or are_whole(own.systems)):
-        read = [read_system(path, s2s=inputs.s2s, options=options, **how) for path in own.systems]
+        paths = paced(own.systems, "read %d of %d outputs")
+        read = [read_system(path, s2s=inputs.s2s, options=options, **how) for path in paths]
         return _referred(combined(dict(zip(names, read, strict=True)), words), inputs)
     recordings = read_systems([*own.systems, *inputs.ref], inputs.strict)
     first = recordings[0]
