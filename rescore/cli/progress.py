@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | LogProgress:
     """A bar of hypotheses on stderr; where that is no terminal, one line per minute."""
     if sys.stderr.isatty():
-        return _Bar(total=total, desc=label, unit=unit, leave=False)
+        return _Bar(total=total, desc=label, unit=unit, leave=False, smoothing=0)  # the average: hypotheses differ
     return LogProgress(total, label, unit)
 
 
