@@ -140,8 +140,7 @@ def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
             continue
         texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
         if len(set(texts)) < len(texts):
-            told = "%slists have a text twice (first: %s); %s adds both probabilities"
-            log.warning(told, nbest.file, nbest.id, decide.name)
+            log.warning("%slists have a text twice (first: %s); %s counts both", nbest.file, nbest.id, decide.name)
             return True
     return False
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rescore.errors import UserError
+from rescore.files import shown
 from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source
 from rescore.nbest import (
     FIRST_PASS,
@@ -72,7 +73,7 @@ def iterate(
             if nbest.id in seen:
                 raise UserError(f"{place}: is duplicated; give each utterance once")
             seen.add(nbest.id)
-            nbest.file = f"{source.name}: "
+            nbest.file = f"{shown(source.name)}: "
             check_scores(nbest, place)
             if getattr(reader, "translates", False):
                 of_translator = {**nbest.provenance, TRANSLATOR: Column.component(TRANSLATOR)}
