@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import counted
-from rescore.nbest import FIRST_PASS
+from rescore.nbest import FIRST_PASS, ranking
 from rescore.options import option
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
     def write(self, ranked: Iterator[tuple[NbestList, str]], times: options.Times) -> None:
         """Write lists and texts as a stream; `times` is what the method `times` returned."""
         from rescore import formats
-        from rescore.decision import best as first_pass_best
         from rescore.formats.text import detokeniser
 
         undo = detokeniser(self.detokenize) if self.detokenize else str
@@ -49,7 +48,8 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
                 for nbest, text in ranked:
                     if writer:
                         writer.write(nbest, undo(text))
-                        changed[text != nbest.hypotheses[first_pass_best([nbest], {FIRST_PASS: 1.0})[0]].text] += 1
+                    if writer and best != "-":
+                        changed[text != nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]].text] += 1
                     yield replace(nbest, hypotheses=nbest.hypotheses[: self.keep])
 
             if self.output:
