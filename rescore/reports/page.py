@@ -22,13 +22,11 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import align
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
-from rescore.reports.figures import FIRST, ORACLE
+from rescore.reports.figures import ORACLE
 from rescore.reports.markup import html
 from rescore.reports.results import MetricResult, Results, worse, zero
 from rescore.styles import marked_worse, p_value
 from rescore.tuning.curves import Step
-
-OUTPUTS = ("first pass", "reranked")
 
 
 def page(
@@ -45,7 +43,7 @@ def page(
     data = {
         "charts": _charts(results, curve),
         "columns": columns,
-        "outputs": OUTPUTS,
+        "outputs": (results.metrics[0].row("first_pass").name, "reranked"),
         "utterances": _utterances(metric.words or Normaliser(), lists, texts, columns),
     }
     packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -62,7 +60,7 @@ def page(
 
 def overview(results: Results) -> list[list[str]]:
     """A row for each metric: what reranking changed, and what the best hypotheses would give."""
-    rows = [["", FIRST, "reranked", "change", "p", ORACLE]]
+    rows = [["", results.metrics[0].row("first_pass").name, "reranked", "change", "p", ORACLE]]
     for measured in results.metrics:
         first, reranked, best = (f"{value:.2f}" for value in (measured.first_pass, measured.reranked, measured.oracle))
         change = marked_worse(f"{measured.reranked - measured.first_pass:+z.2f}", measured.is_worse)
@@ -89,7 +87,8 @@ def verdict(figures: MetricResult) -> str:
     relative = 100 * (figures.reranked / figures.first_pass - 1) if figures.first_pass else math.inf
     more = "more" if relative > 0 else "less"
     share = f": {abs(relative):.1f} % {more} {figures.metric}" if relative < math.inf else ""
-    return f"Reranking is significantly {'worse' if figures.is_worse else 'better'} than the first pass{share}."
+    change = "worse" if figures.is_worse else "better"
+    return f"Reranking is significantly {change} than the {figures.row('first_pass').name}{share}."
 
 
 def _charts(results: Results, steps: Sequence[Step]) -> list[dict[str, Any]]:

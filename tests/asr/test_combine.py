@@ -266,7 +266,7 @@ def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(rescore: 
     texts = [line.split()[1:] for line in (tmp_path / "x").read_text().splitlines()]
     assert [row[4] for row in rows] == [word for text in texts for word in text]
     done = rescore("tune", "l.jsonl", "--decide", "rover", "-o", "w.json")
-    assert re.search(r"equal votes: WER \d+\.\d\d", done.stderr), done.stderr
+    assert re.search(r"\nall, equal votes +\d+\.\d\d", done.stderr), done.stderr
     assert re.search(r"votes: .*\nWER \d+\.\d\d -> \d+\.\d\d", done.stderr), done.stderr
 
 
