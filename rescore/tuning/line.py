@@ -94,10 +94,10 @@ def swept(
     weight = np.ones(len(statistics), dtype=np.int64) if times is None else times
     total = weight @ taken(statistics, np.arange(len(statistics)), envelopes.first)  # (k,)
     counted = np.flatnonzero(weight[envelopes.lists])
-    lists, points, before, after = (every[counted] for every in envelopes[1:])
-    changes = taken(statistics, lists, after) - taken(statistics, lists, before)  # (changes, k)
-    sums = np.cumsum(np.vstack([total, changes * weight[lists, None]]), axis=0)
-    edges = np.concatenate([[low], points, [high]])
+    lists = envelopes.lists[counted]
+    before, after = (taken(statistics, lists, which[counted]) for which in (envelopes.before, envelopes.after))
+    sums = np.cumsum(np.vstack([total, (after - before) * weight[lists, None]]), axis=0)  # (changes + 1, k)
+    edges = np.concatenate([[low], envelopes.points[counted], [high]])
     wide = np.flatnonzero(np.diff(edges) > NARROW * (high - low))
     return np.append(edges[wide], high), metric.values(sums[wide])
 

@@ -41,7 +41,7 @@ def padded(rows: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
 
 
 def side_by_side(rows: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """An array (lists, hypotheses) as it is; in memory the longer axis lies side by side, which NumPy adds up faster."""
+    """The same array (lists, hypotheses); numbers along the longer axis lie side by side, which NumPy adds faster."""
     return np.asarray(rows, order="F" if rows.shape[0] > rows.shape[1] else "C")
 
 
