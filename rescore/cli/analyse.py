@@ -8,14 +8,12 @@ import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import option
+from rescore.options import written_file
 
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis(options.Lists, options.DetailsOutput):
-    output: str | None = option(
-        None, "Write the whole analysis as JSON.", "-o", "--output", metavar="FILE", writes="stdout"
-    )
+    output: str | None = written_file(None, "Write the whole analysis as JSON.", "-o", "--output")
 
 
 @options.command("analyse", config=options.config("analyse"))

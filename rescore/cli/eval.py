@@ -9,7 +9,7 @@ import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import Declared, flattened, option
+from rescore.options import Declared, flattened, option, written_file
 from rescore.parts import METRICS, TESTS, WHOLE, resolve
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Evaluation(options.DetailsOutput):
     common = True
 
     outputs: tuple[str, ...] = option((), metavar="OUTPUT...", argument=True, required=True, reads=True)
-    report: str | None = option(None, "Write the figures as JSON in full precision.", metavar="FILE", writes="stdout")
+    report: str | None = written_file(None, "Write the figures as JSON in full precision.")
     whole: bool = option(
         False,
         "Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text, or folders of these, in any "

@@ -14,7 +14,7 @@ import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import Declared, option
+from rescore.options import Declared, option, read_file, written_file
 
 if TYPE_CHECKING:
     from rescore.lms import LanguageModel, TokenScores
@@ -29,22 +29,15 @@ class Scoring(Declared):
 
     nbest: tuple[str, ...] = option((), metavar="[NBEST]...", argument=True, reads=True)
 
-    text: str | None = option(
-        None,
-        "Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin).",
-        metavar="FILE",
-        reads=True,
+    text: str | None = read_file(
+        None, "Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin)."
     )
-    tokens: str | None = option(
-        None, "Write the log-probability of each token as JSON Lines (also .gz).", metavar="FILE", writes="stdout"
-    )
-    output: str | None = option(
+    tokens: str | None = written_file(None, "Write the log-probability of each token as JSON Lines (also .gz).")
+    output: str | None = written_file(
         None,
         "Write the lists with the new columns; with --text, the figures as JSON.  [default: lists go to stdout]",
         "-o",
         "--output",
-        metavar="FILE",
-        writes="stdout",
     )
     count_tokens: bool | None = option(
         None,

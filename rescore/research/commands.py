@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import click
 
 from rescore.cli import options
-from rescore.options import Declared, option
+from rescore.options import Declared, option, written_file
 from rescore.research.kinds import VectorOptions
 
 
@@ -17,9 +17,7 @@ class Similarity(Declared):
     common = True
 
     pairs: str = option("", metavar="PAIRS", argument=True, required=True, reads=True)
-    output: str | None = option(
-        None, "Write the figures as JSON; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
-    )
+    output: str | None = written_file(None, "Write the figures as JSON; - is stdout.", "-o", "--output")
     centre: bool = option(False, "Subtract the mean vector of all sentences before taking cosines.")
     joined: bool = option(False, "Concatenate the vectors of all --lm instead of printing one row per --lm.")
 
