@@ -66,11 +66,11 @@ def command(own: Evaluation, config: RunConfig, significance: TestOptions, input
 
     Each further output has a p-value against the first output. Confidence intervals come from the bootstrap.
     """
-    from rescore import formats
     from rescore.files import shown
     from rescore.plan import resolve as plan_of
     from rescore.reports import comparison
     from rescore.reports.comparison import render_systems as render
+    from rescore.reports.markup import write_json
 
     if own.whole:
         if len(inputs.ref) != 1:
@@ -87,8 +87,7 @@ def command(own: Evaluation, config: RunConfig, significance: TestOptions, input
         raise click.UsageError("--details compares one or two outputs")
     own.write_details(lambda: comparison.output_details(every[0], read[0], read[-1]))
     if own.report:
-        with formats.opened(own.report) as file:
-            comparison.write(systems, file)
+        write_json(comparison.records_of(systems), own.report)
     click.echo("\n\n".join(map(render, systems)), err=own.report == "-")
 
 

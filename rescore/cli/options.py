@@ -325,10 +325,9 @@ class ReportOptions(Declared):
         results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:
-            from rescore.reports import files
+            from rescore.reports.markup import write_json
 
-            with formats.opened(self.report) as file:
-                files.write(results, file)
+            write_json(results, self.report)
         for place in self.table:
             from rescore.reports.markup import style_of
             from rescore.reports.overview import render_overview, with_dev

@@ -103,11 +103,11 @@ def _write_tokens(
 
 
 def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str] | None, strict: bool) -> None:
-    from rescore import formats
     from rescore.errors import UserError
     from rescore.formats.source import InputWarnings
     from rescore.formats.text import read_lines
     from rescore.reports import perplexity
+    from rescore.reports.markup import write_json
 
     assert own.text is not None
     warnings = InputWarnings(strict)
@@ -124,7 +124,6 @@ def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str]
             if tokens:
                 _write_tokens(tokens, {"line": number}, model, line.hypotheses[0].text, token_scores)
     if own.output:
-        with formats.opened(own.output) as file:
-            perplexity.write(text_scores, file)
+        write_json(text_scores, own.output)
     if own.output != "-":
         click.echo(perplexity.render(text_scores))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import click
 
@@ -31,7 +30,7 @@ def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vecto
     rescore similarity sts-dev.csv --lm tta --lm unilm
     rescore similarity sts-dev.csv --lm unilm --lm unilm-bw --joined
     """
-    from rescore import formats
+    from rescore.reports.markup import write_json
     from rescore.research import similarity
 
     models = lms.load()
@@ -39,7 +38,6 @@ def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vecto
     groups = [models] if own.joined else [[lm] for lm in models]
     results = [similarity.measure_pairs(pairs, group, vectors, own.centre) for group in groups]
     if own.output:
-        with formats.opened(own.output) as file:
-            file.write(json.dumps([asdict(result) for result in results], indent=2) + "\n")
+        write_json(results, own.output)
     if own.output != "-":
         click.echo(similarity.render(results))

@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from rescore import formats
 from rescore.errors import UserError, counted
@@ -124,7 +125,7 @@ def _matched(name: str, first: Sequence[NbestList], other: str, lists: Sequence[
             log.warning("%s: their utterances have no ids; those with the same number were matched", both)
             return list(lists)
     else:
-        for key in (_id, _audio):
+        for key in (attrgetter("id"), _audio):
             known = {key(nbest): nbest for nbest in first}
             found = {key(nbest): nbest for nbest in lists}
             shared = [place for place in known if place in found]
@@ -140,10 +141,6 @@ def _matched(name: str, first: Sequence[NbestList], other: str, lists: Sequence[
         f"{len(theirs):,} such as {theirs[0]}): no common ids or audio files, and not the same references in the same "
         "order; give each utterance an id"
     )
-
-
-def _id(nbest: NbestList) -> object:
-    return nbest.id
 
 
 def _audio(nbest: NbestList) -> object:
