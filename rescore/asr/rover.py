@@ -61,9 +61,10 @@ class Ballots:
         ] = []  # of each batch, the order and the network of `hold`
 
     def hold(self, posteriors: Sequence[Floats]) -> None:
-        """Align all hypotheses now, the most probable first; votes are then counted in these networks."""
+        """Align all hypotheses now, the most probable first; votes are then counted in these networks, until there are
+        no posteriors."""
         self._held.clear()
-        for batch in self._batches:
+        for batch in self._batches if posteriors else ():
             shares = np.array([posteriors[place] for place in batch.places])
             order = np.argsort(-shares, axis=1, kind="stable")
             rows = np.arange(len(order))[:, None]

@@ -125,7 +125,8 @@ class DecisionRule:
         return [None] * len(lists)
 
     def hold(self, prepared: Any, preferences: Sequence[Floats]) -> None:
-        """Keep what depends a little on preferences as it is for these, so that more of them are tried in less time."""
+        """Keep what depends a little on preferences as it is for these, so that more of them are tried in less time;
+        without any, let it go."""
 
     def choose(self, nbest: NbestList, preference: Floats, prepared: Any) -> str:
         """The text chosen from a list, given the posterior or score (hypotheses,) of each hypothesis.

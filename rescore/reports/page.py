@@ -46,7 +46,7 @@ def page(
     data = {
         "charts": _charts(results, curve),
         "columns": columns,
-        "outputs": (results.metrics[0].row("first_pass").name, "reranked"),
+        "outputs": (results.metrics[0].baseline, "reranked"),
         "utterances": [_utterance(normaliser, *each, columns) for each in zip(lists, outputs, strict=True)],
     }
     packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
@@ -63,7 +63,7 @@ def page(
 
 def overview(results: Results) -> list[list[str]]:
     """A row for each metric: what reranking changed, and what the best hypotheses would give."""
-    rows = [["", results.metrics[0].row("first_pass").name, "reranked", "change", "p", ORACLE]]
+    rows = [["", results.metrics[0].baseline, "reranked", "change", "p", ORACLE]]
     for measured in results.metrics:
         first, reranked, best = (f"{value:.2f}" for value in (measured.first_pass, measured.reranked, measured.oracle))
         change = marked_worse(f"{measured.reranked - measured.first_pass:+z.2f}", measured.is_worse)
@@ -91,7 +91,7 @@ def verdict(figures: MetricResult) -> str:
     more = "more" if relative > 0 else "less"
     share = f": {abs(relative):.1f} % {more} {figures.metric}" if relative < math.inf else ""
     change = "worse" if figures.is_worse else "better"
-    return f"Reranking is significantly {change} than the {figures.row('first_pass').name}{share}."
+    return f"Reranking is significantly {change} than the {figures.baseline}{share}."
 
 
 def _charts(results: Results, steps: Sequence[Step]) -> list[dict[str, Any]]:

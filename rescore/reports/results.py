@@ -61,10 +61,15 @@ class MetricResult:
         """Whether the reranked texts are significantly worse than the first pass."""
         return self.certain and is_better(self.first_pass, self.reranked, self.higher_is_better)
 
+    @property
+    def baseline(self) -> str:
+        """The first pass as tables name it; of several systems it is their mixture."""
+        return "mixture" if self.best_system else "first pass"
+
     def row(self, choice: str) -> Row:
-        """One of `CHOICES`; the first pass of several systems is called their mixture."""
+        """One of `CHOICES`."""
         return Row(
-            name="mixture" if self.best_system and choice == "first_pass" else choice.replace("_", " "),
+            name=self.baseline if choice == "first_pass" else choice,
             metric=self.metric,
             value=getattr(self, choice),
             counts=self.counts[choice],
@@ -135,7 +140,7 @@ def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
         disagree = "the weights were tuned for it, so dev and test disagree; tune on lists like the test lists"
         advice = disagree if tuned_for else f"to tune for it, give --metric {figures.metric.lower()} first"
         change = f"{figures.first_pass:.2f} -> {figures.reranked:.2f}, {p_phrase(figures.p_value or 0.0)}"
-        yield f"{figures.metric} is significantly worse than the {figures.row('first_pass').name}: {change}; {advice}"
+        yield f"{figures.metric} is significantly worse than the {figures.baseline}: {change}; {advice}"
 
 
 SCHEMA = "rescore/results/3"
@@ -355,7 +360,7 @@ def _weights(results: Results) -> str:
         moved = f"\nvotes: {named(results.mixture)}" + moved
     if set(results.weights) == {FIRST_PASS} and not results.excluded:  # dev is of the scale, where a decision is tuned
         origin = "" if results.origin == FIRST else f" ({results.origin})"
-        return f"weights: the {results.main.row('first_pass').name if results.main else FIRST} alone{origin}{moved}"
+        return f"weights: the {results.main.baseline if results.main else FIRST} alone{origin}{moved}"
     line = f"lambda: {named_weights(results.weights, results.excluded)} ({results.origin})"
     if dev is None:
         return line

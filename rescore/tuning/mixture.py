@@ -11,7 +11,7 @@ import numpy as np
 
 from rescore.decision import Decision
 from rescore.decision.mixture import Floats, Mixture, applied, system_posteriors, system_texts
-from rescore.decision.rules import Decider
+from rescore.decision.rules import Decider, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics
 from rescore.metrics.significance import in_order
 from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
@@ -94,12 +94,8 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, l
     together, starts = np.concatenate(shares), np.cumsum([0, *sizes[:-1]])
 
     def preferences(votes: Iterable[float], scale: float = decide.scale or 1.0) -> Sequence[Floats]:
-        scores = _mixed_in_lists(together, np.array(list(votes)), starts, sizes)
-        if decider.rule.needs_scale:
-            highest = np.repeat(np.maximum.reduceat(scores, starts), sizes)
-            weights = np.exp(scale * (scores - highest))
-            scores = weights / np.repeat(np.add.reduceat(weights, starts), sizes)
-        return np.split(scores, starts[1:])
+        scores = np.split(_mixed_in_lists(together, np.array(list(votes)), starts, sizes), starts[1:])
+        return posteriors(scores, scale) if decider.rule.needs_scale else scores
 
     def rate(preferred: Sequence[Floats], no_word: float) -> float:
         return _rate(metric, text_statistics(metric, lists, decider.chosen(preferred, no_word)))

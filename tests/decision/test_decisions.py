@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
+from rescore.asr import rover
 from rescore.decision import Decision, best, combine, posteriors, rerank, risk
 from rescore.decision.risk import compared
 from rescore.errors import UserError
+from rescore.formats import read
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Metric, text_value
 from rescore.metrics.characters import CharacterErrorRate
@@ -22,7 +24,9 @@ from rescore.metrics.counting import error_counts
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, Origin
+from rescore.tuning import scale
 from rescore.tuning.scale import scale_grid, tune_scale
+from tests.conftest import ROOT
 from tests.decision.plain import aligned, confusion_network, least_risk, losses, vote
 
 SENTENCES = st.lists(st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6)
@@ -210,6 +214,20 @@ def test_the_scale_is_tuned(name: str) -> None:
     # The sharpest posteriors leave the best hypothesis alone.
     sharp = Decision(name, 1e6).texts(ErrorRate(), lists, WEIGHTS)
     assert sharp == [one.hypotheses[index].text for one, index in zip(lists, best(lists, WEIGHTS), strict=True)]
+
+
+def test_many_lists_are_aligned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = read([ROOT / "data" / "test.json"])
+    exact = tune_scale("rover", ErrorRate(), lists, WEIGHTS)
+    alignments = []
+    aligned_lists = rover._networks
+    monkeypatch.setattr(rover, "_networks", lambda *each: alignments.append(0) or aligned_lists(*each))
+    tune_scale("rover", ErrorRate(), lists, WEIGHTS)
+    each, many = len(alignments), len(lists)
+    monkeypatch.setattr(scale, "MANY", many)
+    held = tune_scale("rover", ErrorRate(), lists, WEIGHTS)
+    assert held[0] == exact[0] and (held[1] == exact[1]).all()
+    assert len(alignments) - each < each / 5
 
 
 def test_a_scale_is_needed() -> None:
