@@ -25,7 +25,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
     """Files that a run writes."""
 
     save_weights: str | None = option(
-        None, "Write the weights for `rescore rerank` and `analyse` of scored lists.", metavar="FILE", writes="stdout"
+        None, "Write the weights for `rescore rerank` or `analyse` of the -o lists.", metavar="FILE", writes="stdout"
     )
     html: str | None = option(
         None, "Write a report as one HTML page that works offline.", metavar="FILE", writes="stdout", common=True
