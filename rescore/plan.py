@@ -30,7 +30,6 @@ from rescore.nbest import (
     WORDS,
     NbestList,
     Role,
-    component_columns,
     ranked_by_means,
     systems_of,
 )  # fmt: skip
@@ -329,7 +328,7 @@ class _Resolver:
         """The columns of the toolkit's own parts whose weights are tuned."""
         if not self._config.components:
             return []
-        columns = component_columns(self._basis[0]) if self._basis else []
+        columns = self._basis[0].columns(Role.COMPONENT) if self._basis else []
         if not columns:
             raise UserError(
                 "--components: the lists have no parts of the first-pass score; of ESPnet2 these are in "
@@ -342,9 +341,11 @@ class _Resolver:
         if self._config.norm:
             self._decide("normalisation", self._config.norm, "--lm-norm")
             return self._config.norm
-        if norm := _norm_of(models, self._tuned):
-            self._decide("normalisation", norm, "the weights were tuned on such scores")
-            return norm
+        fingerprints = {lm.fingerprint for lm in models}
+        for column in self._tuned.columns.values() if self._tuned else ():
+            if column.fingerprint in fingerprints:
+                self._decide("normalisation", column.norm, "the weights were tuned on such scores")
+                return column.norm
         means = ranked_by_means(self._lists[:1]) if self._lists else ranked_by_means(self._dev or ())
         if models:
             self._decide(
@@ -408,7 +409,7 @@ class _Resolver:
         """How weights of columns are tuned."""
         config = self._config
         new = self._new_columns()
-        parts = component_columns(self._basis[0]) if self._config.components and self._basis else []
+        parts = self._basis[0].columns(Role.COMPONENT) if self._config.components and self._basis else []
         free = [name for name in columns if name in parts]
         for name in free:
             self._decide(name, "a weight without bounds", "component")
@@ -504,16 +505,6 @@ def _asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
     from rescore.expansion import asked
 
     return asked(config)
-
-
-def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | None:
-    """The normalisation of the columns that weights were tuned on, if a model gave one of them."""
-    if weights is None:
-        return None
-    for column in weights.columns.values():
-        if any(lm.fingerprint == column.fingerprint for lm in models):
-            return column.norm
-    return None
 
 
 def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decision:
