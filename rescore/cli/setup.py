@@ -177,7 +177,7 @@ def _fairseq(place: Path) -> set[Path]:
 def _lists(place: Path, name: str, title: str, toolkit: str) -> str:
     """The lists' name, with --ref and the text of the data folder that a decode folder is named after, if any."""
     if toolkit == "Moses":
-        return f"{_quoted(name)} --ref path/to/{title}.ref --src path/to/{title}.src"
+        return f"{_quoted(name)} --ref path/to/dev/ref --src path/to/dev/src"
     if toolkit not in ("ESPnet2", "Kaldi"):
         return _quoted(name)
     places = ("data/*/text", "dump/*/*/text", "dump/*/org/*/text")

@@ -154,7 +154,7 @@ def check_holds(
         yield nbest
     if lost:
         keep = [option for what, option in (("references", "--ref"), ("sources", "--src")) if what in lost]
-        how = f"; write them with -o all.jsonl, and give {' and '.join(keep)} all.jsonl later" if keep else ""
+        how = f"; convert to all.jsonl, too, and give {' and '.join(keep)} all.jsonl beside this file" if keep else ""
         log.warning("%s: the format cannot hold all fields; not written: %s%s", path, ", ".join(lost), how)
 
 
