@@ -23,16 +23,7 @@ from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, each, is_pseudo, load_all, origin, with_own_columns
 from rescore.metrics import METRICS, Metric, Normaliser, choose_metric, default_metric
-from rescore.nbest import (
-    LISTED,
-    TOKENS,
-    TRANSLATOR,
-    WORDS,
-    NbestList,
-    Role,
-    ranked_by_means,
-    systems_of,
-)  # fmt: skip
+from rescore.nbest import LISTED, TOKENS, TRANSLATOR, WORDS, NbestList, Role, ranked_by_means, systems_of
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
 
@@ -260,7 +251,7 @@ class _Resolver:
         return replace(
             plan,
             columns=tuple(columns),
-            tuning=self._tuning(plan, columns),
+            tuning=self._tuning(plan, columns, components),
             tuned_on=name,
             folds=(folds,) if folds else (),
         )
@@ -405,12 +396,11 @@ class _Resolver:
             raise UserError(no_columns(self._config.dev or "the lists", self._basis))
         return columns
 
-    def _tuning(self, plan: Plan, columns: Sequence[str]) -> TuningOptions:
+    def _tuning(self, plan: Plan, columns: Sequence[str], components: Sequence[str]) -> TuningOptions:
         """How weights of columns are tuned."""
         config = self._config
         new = self._new_columns()
-        parts = self._basis[0].columns(Role.COMPONENT) if self._config.components and self._basis else []
-        free = [name for name in columns if name in parts]
+        free = [name for name in columns if name in components]
         for name in free:
             self._decide(name, "a weight without bounds", "component")
         listed = [LISTED] if self._boost is True else []

@@ -43,7 +43,7 @@ from rescore.nbest import (
     content_hash,
     in_parts,
 )
-from rescore.options import Declared, option
+from rescore.options import Declared, option, read_file
 
 log = logging.getLogger(__name__)
 
@@ -331,12 +331,10 @@ class Respelling(Expansion):
             needs="respell",
             reads=True,
         )
-        lexicon: str | None = option(
+        lexicon: str | None = read_file(
             None,
             "With --respell: file of words with counts.  [default: in the folder of the first --lm]",
-            metavar="FILE",
             needs="respell",
-            reads=True,
         )
 
     adds = (CHANNEL, EDITS)

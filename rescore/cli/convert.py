@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.formats import check_output, written_formats
-from rescore.options import option
+from rescore.options import option, written_file
 from rescore.parts import FORMATS
 
 
@@ -18,8 +18,8 @@ def _format(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Conversion(options.Lists):
-    output: str = option(
-        "-", "File (also .gz) or folder to write; - is stdout.", "-o", "--output", metavar="PATH", writes="stdout"
+    output: str = written_file(
+        "-", "File (also .gz) or folder to write; - is stdout.", "-o", "--output", metavar="PATH"
     )
     to: str | None = option(
         None,

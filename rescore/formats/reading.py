@@ -185,8 +185,7 @@ def named_table(source: Source, options: ReadOptions | None) -> str | None:
 
 
 def _format(source: Source, name: str | None) -> Format:
-    if name is None:
-        name = sniff(source)
+    name = name or sniff(source)
     if name is None:
         from rescore.formats.unknown import unknown  # here: most paths have a known format
 

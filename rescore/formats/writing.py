@@ -230,11 +230,6 @@ def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
         file.write(json.dumps({**as_json(nbest), **record}, ensure_ascii=False) + "\n")
 
 
-def _record(columns: Mapping[str, Column]) -> dict[str, Any]:
-    """The record of columns under its key; empty where nothing is known of them."""
-    return {"columns": {name: asdict(column) for name, column in columns.items()}} if columns else {}
-
-
 def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:
     """Each list, and the record of its columns."""
     first: Mapping[str, Column] | None = None
@@ -242,7 +237,9 @@ def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[s
     for nbest in lists:
         columns = nbest.provenance
         if first is None:
-            first, record = columns, _record(columns)
+            first = columns
+            known = {name: asdict(column) for name, column in columns.items()}
+            record = {"columns": known} if known else {}
         elif columns is not first and columns != first:
             name = next(name for name in (*first, *columns) if first.get(name) != columns.get(name))
             raise UserError(

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.reports.check import parse
-from rescore.reports.markup import as_json
 from rescore.reports.results import CHOICES, SCHEMA, Results
 
 
@@ -27,11 +26,6 @@ def schema() -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": parts,
     }
-
-
-def write(results: Results, file: IO[str]) -> None:
-    """Write a results file: one JSON object, keys as the fields of `Results`."""
-    file.write(as_json(results) + "\n")
 
 
 def read(path: Path) -> Results:

@@ -40,11 +40,14 @@ def page(
     if not any(nbest.references for nbest in lists):
         raise UserError("an HTML report needs references; give --ref FILE")
     columns = list(lists[0].hypotheses[0].scores)
+    first = decision.best(lists, {FIRST_PASS: 1.0})
+    outputs = ((nbest.hypotheses[place].text, text) for nbest, place, text in zip(lists, first, texts, strict=True))
+    normaliser = metric.words or Normaliser()
     data = {
         "charts": _charts(results, curve),
         "columns": columns,
         "outputs": (results.metrics[0].row("first_pass").name, "reranked"),
-        "utterances": _utterances(metric.words or Normaliser(), lists, texts, columns),
+        "utterances": [_utterance(normaliser, *each, columns) for each in zip(lists, outputs, strict=True)],
     }
     packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     parts = {
@@ -110,19 +113,11 @@ def _thinned(points: list[list[float]]) -> list[list[float]]:
     return [[round(x, 5), round(y, 4)] for x, y in [*points[:-1:every], *points[-1:]]]
 
 
-def _utterances(
-    normaliser: Normaliser, lists: Sequence[NbestList], texts: Sequence[str], columns: Sequence[str]
-) -> list[dict[str, Any]]:
-    """The lists as page.html reads them: plain values for JSON."""
-    first = decision.best(lists, {FIRST_PASS: 1.0})
-    outputs = ((nbest.hypotheses[place].text, text) for nbest, place, text in zip(lists, first, texts, strict=True))
-    return [_utterance(normaliser, *each, columns) for each in zip(lists, outputs, strict=True)]
-
-
 def _utterance(
     normaliser: Normaliser, nbest: NbestList, texts: tuple[str, str], columns: Sequence[str]
 ) -> dict[str, Any]:
-    """One utterance, its first-pass and reranked text, and all hypotheses in the order of the file."""
+    """One utterance as page.html reads it: its first-pass and reranked text, and all hypotheses in the order of the
+    file."""
     # Both texts stand below each other, beside one reference: the closest to the reranked text.
     reference = normaliser.closest(nbest.references, texts[-1])
     words = normaliser(reference)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import Declared, option
+from rescore.options import Declared, option, written_file
 
 if TYPE_CHECKING:
     from rescore.metrics.normalise import Normaliser
@@ -29,9 +29,7 @@ class Systems(Declared):
     whole: bool = option(
         False, "Take the outputs for whole recordings, in different segments.  [default: told by their contents]"
     )
-    output: str = option(
-        "-", "Write the lists: .json, .jsonl, also .gz; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
-    )
+    output: str = written_file("-", "Write the lists: .json, .jsonl, also .gz; - is stdout.", "-o", "--output")
 
 
 @options.command("combine", config=options.config("combine"))

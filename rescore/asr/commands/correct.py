@@ -9,7 +9,7 @@ import click
 
 from rescore.asr.formats.documents import KINDS
 from rescore.cli import options
-from rescore.options import Declared, option
+from rescore.options import Declared, option, read_file, written_file
 
 if TYPE_CHECKING:
     from rescore.asr.correct import Change
@@ -20,12 +20,8 @@ class Correction(Declared):
     common = True
 
     text: tuple[str, ...] = option((), metavar="[TEXT...]", argument=True, reads=True)
-    words: str = option(
-        "", "Your terms: one `term`, or `heard => term`, per line.", metavar="FILE", required=True, reads=True
-    )
-    output: str = option(
-        "-", "Write the corrected text; of several, a folder.", "-o", "--output", metavar="PATH", writes="stdout"
-    )
+    words: str = read_file("", "Your terms: one `term`, or `heard => term`, per line.", required=True)
+    output: str = written_file("-", "Write the corrected text; of several, a folder.", "-o", "--output", metavar="PATH")
     kind: str | None = option(None, "Format of TEXT.  [default: detected]", "--format", choices=KINDS)
     threshold: float | None = option(
         None, "Least probability of a correction.  [default: a careful value]", metavar="P", low=0, high=1
