@@ -83,17 +83,21 @@ def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
     return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
 
 
-def posteriors(scores: npt.NDArray[np.float64], scale: float) -> npt.NDArray[np.float64]:
-    """(hypotheses,) probabilities in proportion to exp(scale * score).
+def posteriors(lists: Sequence[npt.NDArray[np.float64]], scale: float) -> list[npt.NDArray[np.float64]]:
+    """Of the scores (hypotheses,) of each list the probabilities, in proportion to exp(scale * score).
 
     A hypothesis whose score is minus infinity has none; where all are such, the first has all.
     """
-    highest = scores.max()
-    if np.isneginf(highest):
-        return np.eye(len(scores))[0]
+    scores, sizes = np.concatenate(lists), np.array([len(each) for each in lists])
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    highest = np.maximum.reduceat(scores, starts)
+    scores[starts[np.isneginf(highest)]] = 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        weights = np.where(np.isneginf(scores), 0.0, np.exp(scale * (scores - highest)))
-    return np.asarray(weights / weights.sum(), dtype=np.float64)
+        away = scale * (scores - np.repeat(np.where(np.isneginf(highest), 0.0, highest), sizes))
+        weights = np.where(np.isneginf(scores), 0.0, np.exp(away))
+    weights /= np.repeat(np.add.reduceat(weights, starts), sizes)
+    return [weights[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 Floats = npt.NDArray[np.float64]
@@ -228,4 +232,4 @@ class Decider:
             return self.chosen(self.scores)
         if scale is None:
             raise UserError(f"{self._name} needs the scale of posteriors; give --scale, or tune it on dev lists")
-        return self.chosen([posteriors(one, scale) for one in self.scores])
+        return self.chosen(posteriors(self.scores, scale))

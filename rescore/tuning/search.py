@@ -179,7 +179,8 @@ def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, 
     sign = 1.0 if metric.higher_is_better else -1.0
 
     def gain(rows: np.ndarray) -> float:
-        values = metric.values(np.stack([ours[rows].sum(axis=0), theirs[rows].sum(axis=0)]))
+        times = np.bincount(rows)
+        values = metric.values(np.stack([times @ ours[: len(times)], times @ theirs[: len(times)]]))
         return float(sign * (values[0] - values[1]))
 
     observed = error = gain(np.arange(number))
