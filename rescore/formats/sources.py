@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.formats.reading import iterate
-from rescore.formats.references import TextFile, with_references
+from rescore.formats.references import TextFile, lists_of, with_references
 from rescore.formats.source import InputWarnings, Source
 from rescore.nbest import NbestList
 
@@ -31,7 +30,7 @@ def with_sources(lists: list[NbestList], path: Path, strict: bool, allow_missing
             raise UserError(f"{path}: the first line names no columns id and src; name them so")
         file.format, file.by_id = None, {row["id"]: (row["src"],) for row in rows}
     elif Source(path).peek.root:
-        file.by_id = {nbest.id: (nbest.source,) for nbest in iterate([path]) if nbest.source is not None}
+        file.by_id = {nbest.id: (nbest.source,) for nbest in lists_of(Source(path)) if nbest.source is not None}
     try:
         texts = with_references(lists, [file], warnings, allow_missing)
     except UserError as error:
