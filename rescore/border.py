@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
+from itertools import chain
 from numbers import Real
 from pathlib import Path
 from typing import Any, cast
@@ -34,11 +35,8 @@ def names_of(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
 
 
 def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageModel]:
-    return [
-        model
-        for item in given
-        for model in ([load(spec) for spec in each([item])] if isinstance(item, str) else [_as_model(item)])
-    ]
+    every = (map(load, each([item])) if isinstance(item, str) else [_as_model(item)] for item in given)
+    return list(chain.from_iterable(every))
 
 
 def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
+from typing import TypeVar
 
 from rescore.errors import UserError, counted
+
+Item = TypeVar("Item")
 
 
 class Origin(StrEnum):
@@ -81,18 +84,12 @@ COUNTS = {
     EDITS: "changed word",
     LISTED: "listed word",
 }
-"""Columns whose weight is a bonus without bounds, and the unit of the bonus. Such a column has a line here and in
-`ROLES`."""
+"""Columns whose weight is a bonus without bounds, and the unit of the bonus."""
 
 ROLES = {
-    FIRST_PASS: Role.FIRST_PASS,
-    SUM: Role.FIRST_PASS,
-    FORMER_FIRST_PASS: Role.FIRST_PASS,
-    WORDS: Role.COUNT,
-    TOKENS: Role.COUNT,
+    **dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), Role.FIRST_PASS),
+    **dict.fromkeys(COUNTS, Role.COUNT),
     CHANNEL: Role.CHANNEL,
-    EDITS: Role.COUNT,
-    LISTED: Role.COUNT,
 }
 """The roles of the names that are reserved; a column of any other name is an LM's, unless its record says more."""
 
@@ -318,6 +315,20 @@ def in_tie_order(nbest: NbestList) -> NbestList:
     return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in tie_order(nbest)])
 
 
+def in_parts(items: Iterable[Item], most: int, size: Callable[[Item], int] = lambda item: 1) -> Iterator[list[Item]]:
+    """The items in parts that are worked on together: their sizes add up to `most` at most, or it is one item."""
+    part: list[Item] = []
+    total = 0
+    for item in items:
+        total += size(item)
+        if part and total > most:
+            yield part
+            part, total = [], size(item)
+        part.append(item)
+    if part:
+        yield part
+
+
 def without_copies(nbest: NbestList) -> NbestList:
     """The list with each hypothesis once: of equal texts with equal scores the first.
 
@@ -343,26 +354,14 @@ def ranked_by_means(lists: Sequence[NbestList]) -> bool:
     return bool(own) and all(SUM in scores and FORMER_FIRST_PASS not in scores for scores in own)
 
 
-def score_columns(nbest: NbestList) -> list[str]:
-    """The columns beside the first pass that hold scores of models, in the order of the file."""
-    return nbest.columns(Role.LM)
-
-
 def systems_of(columns: Mapping[str, Column]) -> list[str]:
     """The names of the systems that wrote a list together, from the records of its columns."""
     return [name for name, column in columns.items() if column.role is Role.SYSTEM]
 
 
-def component_columns(nbest: NbestList) -> list[str]:
-    """The columns that are parts of the toolkit's own score (decoder, ctc, lm, ...), in the order of the file."""
-    return nbest.columns(Role.COMPONENT)
-
-
 def bonus_columns(nbest: NbestList) -> list[str]:
     """The columns of a list that expansions added."""
-    return sorted(
-        name for name in nbest.columns(Role.COUNT, Role.CHANNEL) if is_bonus(name, nbest.provenance.get(name))
-    )
+    return sorted(name for name in nbest.columns(*Role) if is_bonus(name, nbest.provenance.get(name)))
 
 
 def is_bonus(name: str, column: Column | None = None) -> bool:

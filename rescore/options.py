@@ -95,6 +95,16 @@ def option(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # n
     return field(default=default, metadata=metadata)
 
 
+def read_file(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # noqa: A002
+    """An option whose values are files that are read."""
+    return option(default, help, *names, **{"metavar": "FILE", "reads": True} | about)
+
+
+def written_file(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # noqa: A002
+    """An option whose values are files that are written; `-` is stdout."""
+    return option(default, help, *names, **{"metavar": "FILE", "writes": "stdout"} | about)
+
+
 class Field(NamedTuple):
     """A field that is an option."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 log = logging.getLogger(__name__)
@@ -21,14 +21,19 @@ def paced(items: Sequence[Item], what: str) -> Iterator[Item]:
     Args:
         what: the message, such as `tuned %d of %d folds`.
     """
+    return paced_by(enumerate(items), what, len(items))
+
+
+def paced_by(items: Iterable[tuple[float, Item]], what: str, total: float) -> Iterator[Item]:
+    """The items of pairs (how much was done before the item, the item), of `total`; otherwise as `paced`."""
     began, due = time.monotonic(), FIRST
     _around.append(what)
     try:
-        for done, item in enumerate(items):
+        for done, item in items:
             passed = time.monotonic() - began if done else 0.0
             if passed > due and len(_around) == 1:
                 due = passed + EVERY
-                log.info(f"{what}, about %.0f s to go", done, len(items), passed / done * (len(items) - done))
+                log.info(f"{what}, about %.0f s to go", done, total, passed / done * (total - done))
             yield item
     finally:
         _around.pop()

@@ -29,7 +29,7 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
-from rescore.nbest import NbestList, systems_of, without_copies
+from rescore.nbest import NbestList, in_parts, systems_of, without_copies
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -288,7 +288,7 @@ def decide(
             tuned on scores of another model.
     """
     rule, warned = plan.decision_with(weights), False
-    for chunk in _chunks(lists if expanded else expand(plan, lists)):
+    for chunk in in_parts(lists if expanded else expand(plan, lists), CHUNK):
         suited(weights, chunk, plan.force_weights)
         warned = warned or (texts and warn_of_twice(chunk, rule))
         ranked = [decision.rerank(nbest, weights.of) for nbest in chunk]
@@ -304,18 +304,6 @@ def rerank(
     """`decide` of a stream, with the plan that its first lists give."""
     first, stream = first_lists(lists)
     yield from decide(resolve(config, first, weights=weights), weights, stream, texts)
-
-
-def _chunks(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
-    """At most `CHUNK` lists."""
-    chunk: list[NbestList] = []
-    for nbest in lists:
-        chunk.append(nbest)
-        if len(chunk) == CHUNK:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 @dataclass(slots=True)

@@ -23,17 +23,7 @@ from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, each, is_pseudo, load_all, origin, with_own_columns
 from rescore.metrics import METRICS, Metric, Normaliser, choose_metric, default_metric
-from rescore.nbest import (
-    LISTED,
-    TOKENS,
-    TRANSLATOR,
-    WORDS,
-    NbestList,
-    Role,
-    component_columns,
-    ranked_by_means,
-    systems_of,
-)  # fmt: skip
+from rescore.nbest import LISTED, TOKENS, TRANSLATOR, WORDS, NbestList, Role, ranked_by_means, systems_of
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import LARGE_SET, added_columns, choose_columns, suits_word_bonus
 
@@ -261,7 +251,7 @@ class _Resolver:
         return replace(
             plan,
             columns=tuple(columns),
-            tuning=self._tuning(plan, columns),
+            tuning=self._tuning(plan, columns, components),
             tuned_on=name,
             folds=(folds,) if folds else (),
         )
@@ -329,7 +319,7 @@ class _Resolver:
         """The columns of the toolkit's own parts whose weights are tuned."""
         if not self._config.components:
             return []
-        columns = component_columns(self._basis[0]) if self._basis else []
+        columns = self._basis[0].columns(Role.COMPONENT) if self._basis else []
         if not columns:
             raise UserError(
                 "--components: the lists have no parts of the first-pass score; of ESPnet2 these are in "
@@ -342,9 +332,11 @@ class _Resolver:
         if self._config.norm:
             self._decide("normalisation", self._config.norm, "--lm-norm")
             return self._config.norm
-        if norm := _norm_of(models, self._tuned):
-            self._decide("normalisation", norm, "the weights were tuned on such scores")
-            return norm
+        fingerprints = {lm.fingerprint for lm in models}
+        for column in self._tuned.columns.values() if self._tuned else ():
+            if column.fingerprint in fingerprints:
+                self._decide("normalisation", column.norm, "the weights were tuned on such scores")
+                return column.norm
         means = ranked_by_means(self._lists[:1]) if self._lists else ranked_by_means(self._dev or ())
         if models:
             self._decide(
@@ -404,12 +396,11 @@ class _Resolver:
             raise UserError(no_columns(self._config.dev or "the lists", self._basis))
         return columns
 
-    def _tuning(self, plan: Plan, columns: Sequence[str]) -> TuningOptions:
+    def _tuning(self, plan: Plan, columns: Sequence[str], components: Sequence[str]) -> TuningOptions:
         """How weights of columns are tuned."""
         config = self._config
         new = self._new_columns()
-        parts = component_columns(self._basis[0]) if self._config.components and self._basis else []
-        free = [name for name in columns if name in parts]
+        free = [name for name in columns if name in components]
         for name in free:
             self._decide(name, "a weight without bounds", "component")
         listed = [LISTED] if self._boost is True else []
@@ -504,16 +495,6 @@ def _asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
     from rescore.expansion import asked
 
     return asked(config)
-
-
-def _norm_of(models: Sequence[LanguageModel], weights: Weights | None) -> str | None:
-    """The normalisation of the columns that weights were tuned on, if a model gave one of them."""
-    if weights is None:
-        return None
-    for column in weights.columns.values():
-        if any(lm.fingerprint == column.fingerprint for lm in models):
-            return column.norm
-    return None
 
 
 def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decision:

@@ -114,6 +114,12 @@ def run_main(*arguments: str | Path, input: str | bytes = "") -> Done:  # noqa: 
     return Done(status, out, err)
 
 
+@pytest.fixture(autouse=True)
+def no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No messages of slow loops: which of them appear depends on the machine."""
+    monkeypatch.setattr("rescore.pace.FIRST", float("inf"))
+
+
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests are repeated soon, and no key is in the environment."""

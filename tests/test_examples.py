@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from rescore import formats
-from rescore.nbest import NbestList, component_columns
+from rescore.nbest import NbestList, Role
 from tests.conftest import ROOT, Run
 from tests.lms.test_ngram import ARPA
 
@@ -125,7 +125,7 @@ def test_ctc(rescore: Run, tmp_path: Path) -> None:
     ctc = program("huggingface_ctc")
     beams = ctc.beams(model, Processor(), ctc.decoder_of(Processor()), AUDIO, SIZE)
     nbest = read_and_rescored(rescore, tmp_path, {"id": "u1", "beams": beams})
-    assert 1 < len(nbest.hypotheses) <= SIZE and component_columns(nbest) == ["logit_score"]
+    assert 1 < len(nbest.hypotheses) <= SIZE and nbest.columns(Role.COMPONENT) == ["logit_score"]
     assert all(math.isfinite(hypothesis.scores["s2s"]) for hypothesis in nbest.hypotheses)
 
 

@@ -26,7 +26,7 @@ from rescore.lms.folders import card_head
 from rescore.lms.options import TextOptions, TrainingOptions
 from rescore.metrics.normalise import WRITTEN
 from rescore.nbest import NbestList, Origin, content_hash
-from rescore.options import option
+from rescore.options import option, read_file
 
 NAME = "channel.json"
 """The file's name in a channel's folder."""
@@ -309,11 +309,9 @@ class ChannelKind(Kind):
         text: tuple[Path, ...] = option(
             (), "N-best lists to learn from. May be repeated.", metavar="LISTS", common=True
         )
-        ref: tuple[str, ...] = option(
+        ref: tuple[str, ...] = read_file(
             (),
             "References of the lists, if the lists have none. May be repeated for several references per utterance.",
-            metavar="FILE",
-            reads=True,
             common=True,
         )
 

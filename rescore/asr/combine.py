@@ -15,6 +15,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
 
 from rescore.asr.formats.whole import Recording
 from rescore.asr.systems import columns_of, one_list, record_of
@@ -136,12 +137,8 @@ def _pieces(tracks: Sequence[_Track], reference: _Track | None) -> Iterator[tupl
 
 def _central(tracks: Sequence[_Track]) -> int:
     """The system with the least median distance from all systems: a system that lacks a part must not lead."""
-    distances = np.zeros((len(tracks), len(tracks)))
-    for row, first in enumerate(tracks):
-        for column, second in enumerate(tracks[:row]):
-            length = max(len(first.tokens), len(second.tokens), 1)
-            distance = Levenshtein.distance(first.tokens, second.tokens) / length
-            distances[row, column] = distances[column, row] = distance
+    tokens = [track.tokens for track in tracks]
+    distances = cdist(tokens, tokens, scorer=Levenshtein.normalized_distance, dtype=np.float64)
     return int(np.sort(distances, axis=1)[:, len(tracks) // 2].argmin())
 
 

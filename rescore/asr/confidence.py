@@ -63,7 +63,7 @@ class ConfusionNetwork:
 
     def confidences(self, scale: float) -> Floats:
         """(words,) the sum of the posteriors exp(scale * score) of the hypotheses that have the word in its place."""
-        return np.asarray(np.minimum(posteriors(self.scores, scale) @ self._same, 1.0))
+        return np.asarray(np.minimum(posteriors([self.scores], scale)[0] @ self._same, 1.0))
 
 
 def _in_place(words: Sequence[str], others: Sequence[str]) -> list[bool]:

@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from rapidfuzz import process
@@ -31,8 +31,19 @@ from rescore.lms.neighbours import recording_of
 from rescore.metrics.folds import split
 from rescore.metrics.listed import OR, WordList
 from rescore.metrics.normalise import WRITTEN
-from rescore.nbest import CHANNEL, EDITS, FIRST_PASS, Column, Hypothesis, NbestList, Origin, Role, content_hash
-from rescore.options import Declared, option
+from rescore.nbest import (
+    CHANNEL,
+    EDITS,
+    FIRST_PASS,
+    Column,
+    Hypothesis,
+    NbestList,
+    Origin,
+    Role,
+    content_hash,
+    in_parts,
+)
+from rescore.options import Declared, option, read_file
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +104,7 @@ class Proposer:
         for length, group in groupby(heard, key=len):
             low, high = np.searchsorted(self._lengths, (length - DISTANCE, length + DISTANCE + 1)).tolist()
             words, priors = self._words[low:high], self._priors[low:high]
-            for part in windows(group, WORDS):
+            for part in in_parts(group, WORDS):
                 distances = process.cdist(
                     part, words.tolist(), scorer=Levenshtein.distance, score_cutoff=DISTANCE, dtype=np.uint8
                 )
@@ -193,7 +204,7 @@ class Respeller:
             UserError: a list has scores of models, which the new hypotheses would lack.
         """
         warned = False
-        for window in windows(lists, WINDOW):
+        for window in in_parts(lists, WINDOW):
             words = {word for nbest in window for one in nbest.hypotheses for word in _key(one.text)}
             if reason := unsuited(window, self._lexicon):
                 if not warned:
@@ -218,16 +229,6 @@ class Respeller:
                 written = Replacement(*match.span(), cased(meant.text, match[0]))
                 changes.append(Change(number, number + 1, gain, meant.channel, written))
         return Original(hypothesis, -math.log(rank) + LEXICON_WEIGHT * score, changes)
-
-
-Item = TypeVar("Item")
-
-
-def windows(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """The items in their order, `size` at a time."""
-    stream = iter(items)
-    while window := list(islice(stream, size)):
-        yield window
 
 
 def ranked(nbest: NbestList) -> list[tuple[int, Hypothesis]]:
@@ -259,7 +260,7 @@ class TermRespeller:
             UserError: a list has scores of models, which the new hypotheses would lack.
         """
         for recording, group in groupby(lists, key=recording_of):
-            for window in windows(group, TOGETHER):
+            for window in in_parts(group, TOGETHER):
                 ranks = [ranked(nbest)[:LOOKED_AT] for nbest in window]
                 texts = [
                     Text(nbest.id, recording, one.text, number > 0)
@@ -330,12 +331,10 @@ class Respelling(Expansion):
             needs="respell",
             reads=True,
         )
-        lexicon: str | None = option(
+        lexicon: str | None = read_file(
             None,
             "With --respell: file of words with counts.  [default: in the folder of the first --lm]",
-            metavar="FILE",
             needs="respell",
-            reads=True,
         )
 
     adds = (CHANNEL, EDITS)

@@ -13,7 +13,7 @@ from rescore.errors import UserError
 from rescore.files import resolved, shown
 from rescore.formats.text import utterance_of
 from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, Origin, Role, free_name, score_columns
+from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList, Origin, Role, free_name
 from rescore.pace import paced
 
 
@@ -83,7 +83,7 @@ def refuse_scored(nbest: NbestList, verb: str) -> None:
     Raises:
         UserError: the list has scores of models; `verb` names the refused operation.
     """
-    if columns := [*score_columns(nbest), *nbest.columns(Role.SYSTEM)]:
+    if columns := [*nbest.columns(Role.LM), *nbest.columns(Role.SYSTEM)]:
         raise UserError(f"utterance {nbest.id}: has scores {columns[0]} already; {verb} lists before they are scored")
 
 

@@ -8,14 +8,12 @@ import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import option
+from rescore.options import written_file
 
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis(options.Lists, options.DetailsOutput):
-    output: str | None = option(
-        None, "Write the whole analysis as JSON.", "-o", "--output", metavar="FILE", writes="stdout"
-    )
+    output: str | None = written_file(None, "Write the whole analysis as JSON.", "-o", "--output")
 
 
 @options.command("analyse", config=options.config("analyse"))
@@ -30,10 +28,10 @@ def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inp
     that reranking most often corrected and broke. It ends with the significance of the gain, the possible gain from a
     perfect language model, and the next step.
     """
-    from rescore import formats
     from rescore.pipeline import evaluate, expand
     from rescore.plan import resolve
     from rescore.reports import analysis
+    from rescore.reports.markup import write_json
     from rescore.tuning import suited
 
     lists = inputs.read(own.nbest, need_references=True)
@@ -44,6 +42,5 @@ def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inp
     result = analysis.analyse(plan.metric, expanded, loaded)
     own.write_details(lambda: evaluate(plan, loaded, expanded)[0].details())
     if own.output:
-        with formats.opened(own.output) as file:
-            analysis.write(result, file)
+        write_json(result, own.output)
     click.echo(analysis.render(result), err=own.output == "-")

@@ -9,7 +9,7 @@ import click
 from rescore.cli import options
 from rescore.cli.eval import TestOptions
 from rescore.config import RunConfig
-from rescore.options import option
+from rescore.options import option, written_file
 from rescore.parts import STYLES
 
 
@@ -19,13 +19,11 @@ class Comparison(options.Lists):
         None, "Tune a word bonus.  [default: for all models together, not for BLEU]", "--word-bonus/--no-word-bonus"
     )
     style: str = option("text", "Style of the table on stdout.", choices=(*STYLES, "json"))
-    output: tuple[str, ...] = option(
+    output: tuple[str, ...] = written_file(
         (),
         "Also write the table to FILE: .md, .csv, .tex, .txt, .json (full precision). May be repeated.",
         "-o",
         "--output",
-        metavar="FILE",
-        writes="stdout",
     )
 
 

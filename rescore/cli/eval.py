@@ -9,7 +9,7 @@ import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import Declared, flattened, option
+from rescore.options import Declared, flattened, option, written_file
 from rescore.parts import METRICS, TESTS, WHOLE, resolve
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Evaluation(options.DetailsOutput):
     common = True
 
     outputs: tuple[str, ...] = option((), metavar="OUTPUT...", argument=True, required=True, reads=True)
-    report: str | None = option(None, "Write the figures as JSON in full precision.", metavar="FILE", writes="stdout")
+    report: str | None = written_file(None, "Write the figures as JSON in full precision.")
     whole: bool = option(
         False,
         "Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text, or folders of these, in any "
@@ -66,11 +66,11 @@ def command(own: Evaluation, config: RunConfig, significance: TestOptions, input
 
     Each further output has a p-value against the first output. Confidence intervals come from the bootstrap.
     """
-    from rescore import formats
     from rescore.files import shown
     from rescore.plan import resolve as plan_of
     from rescore.reports import comparison
     from rescore.reports.comparison import render_systems as render
+    from rescore.reports.markup import write_json
 
     if own.whole:
         if len(inputs.ref) != 1:
@@ -87,8 +87,7 @@ def command(own: Evaluation, config: RunConfig, significance: TestOptions, input
         raise click.UsageError("--details compares one or two outputs")
     own.write_details(lambda: comparison.output_details(every[0], read[0], read[-1]))
     if own.report:
-        with formats.opened(own.report) as file:
-            comparison.write(systems, file)
+        write_json(comparison.records_of(systems), own.report)
     click.echo("\n\n".join(map(render, systems)), err=own.report == "-")
 
 

@@ -15,7 +15,7 @@ from rescore.config import ROADS, RunConfig
 from rescore.files import resolved, shown
 from rescore.formats.source import ReadOptions
 from rescore.lms.base import ComputeOptions
-from rescore.options import Declared, option
+from rescore.options import Declared, option, read_file, written_file
 from rescore.parts import FORMATS, KINDS
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class DevLists(Declared):
     dev: tuple[str, ...] = option(
         (), "Lists with references to tune on. May be repeated.", metavar="NBEST", reads=True, common=True
     )
-    dev_ref: tuple[str, ...] = option((), "References of the dev lists.", metavar="FILE", reads=True, needs="dev")
-    dev_src: str | None = option(None, "Source texts of the dev lists.", metavar="FILE", reads=True, needs="dev")
+    dev_ref: tuple[str, ...] = read_file((), "References of the dev lists.", needs="dev")
+    dev_src: str | None = read_file(None, "Source texts of the dev lists.", needs="dev")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,19 +65,14 @@ class InputOptions(Declared):
 
     title = "Lists and references"
 
-    ref: tuple[str, ...] = option(
+    ref: tuple[str, ...] = read_file(
         (),
         "References: Kaldi text, trn, lists, or one line per utterance in the order of the lists. Repeat --ref "
         "for several references per utterance.",
-        metavar="FILE",
-        reads=True,
         common=True,
     )
-    src: str | None = option(
-        None,
-        "Source texts: one line per list in their order, Kaldi text, or a table (.csv, .tsv) with id and src.",
-        metavar="FILE",
-        reads=True,
+    src: str | None = read_file(
+        None, "Source texts: one line per list in their order, Kaldi text, or a table (.csv, .tsv) with id and src."
     )
     allow_missing: bool = option(
         False, "Continue if utterances in --ref have no list, or lists no usable recording in --audio, and say so."
@@ -89,12 +84,10 @@ class InputOptions(Declared):
     )
     read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
     """The options of the formats."""
-    recordings: str | None = option(
+    recordings: str | None = read_file(
         None,
         "File that names the recording of each utterance (Kaldi's utt2spk or segments), for context=N and --respell.  "
         "[default: each id up to its last - _ . / or :]",
-        metavar="FILE",
-        reads=True,
     )
     audio: tuple[str, ...] = option(
         (),
@@ -226,11 +219,9 @@ PLAIN = Offer(LanguageModelOptions, required=("lm",))
 class TunedWeights(Declared):
     """Weights that were tuned before."""
 
-    weights: str | None = option(
+    weights: str | None = read_file(
         None,
         "Weights file from `rescore tune` or `rescore run --save-weights`.  [default: the first pass alone]",
-        metavar="FILE",
-        reads=True,
         common=True,
     )
     force_weights: bool = option(
@@ -270,27 +261,15 @@ def with_one_metric(config: RunConfig) -> RunConfig:
 class RerankedOutputs(Declared):
     """Where reranked lists and texts go."""
 
-    output: str | None = option(
-        None,
-        "Write the reranked lists: .json or .jsonl, also .gz; - is stdout.",
-        "-o",
-        "--output",
-        metavar="FILE",
-        writes="stdout",
-        common=True,
+    output: str | None = written_file(
+        None, "Write the reranked lists: .json or .jsonl, also .gz; - is stdout.", "-o", "--output", common=True
     )
-    best: str | None = option(
-        None,
-        "Write the 1-best texts: .trn, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.",
-        metavar="FILE",
-        writes="stdout",
-        common=True,
+    best: str | None = written_file(
+        None, "Write the 1-best texts: .trn, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.", common=True
     )
-    segments: str | None = option(
+    segments: str | None = read_file(
         None,
         "Kaldi segments file with the start and end of each utterance, for --best in .ctm, .srt or .vtt.",
-        metavar="FILE",
-        reads=True,
         needs="best",
     )
 
@@ -323,14 +302,9 @@ class ReportOptions(Declared):
 
     title = "Report"
 
-    report: str | None = option(
-        None, "Write the results as JSON in full precision.", metavar="FILE", writes="stdout", common=True
-    )
-    table: tuple[str, ...] = option(
-        (),
-        "Write the results as a table, like `rescore report`: .md, .tex, .csv or .txt. May be repeated.",
-        metavar="FILE",
-        writes="stdout",
+    report: str | None = written_file(None, "Write the results as JSON in full precision.", common=True)
+    table: tuple[str, ...] = written_file(
+        (), "Write the results as a table, like `rescore report`: .md, .tex, .csv or .txt. May be repeated."
     )
     dataset: str | None = option(None, "Name of the test set in tables.  [default: from the path]", metavar="NAME")
     system: str | None = option(None, "Name of the output in tables.  [default: the models]", metavar="NAME")
@@ -351,10 +325,9 @@ class ReportOptions(Declared):
         results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:
-            from rescore.reports import files
+            from rescore.reports.markup import write_json
 
-            with formats.opened(self.report) as file:
-                files.write(results, file)
+            write_json(results, self.report)
         for place in self.table:
             from rescore.reports.markup import style_of
             from rescore.reports.overview import render_overview, with_dev
@@ -365,11 +338,9 @@ class ReportOptions(Declared):
 
 @dataclass(frozen=True, kw_only=True)
 class DetailsOutput(Declared):
-    details: str | None = option(
+    details: str | None = written_file(
         None,
         "Write a row per utterance: reference, both texts, their errors, verdict, scores. .tsv, .csv, else JSON Lines.",
-        metavar="FILE",
-        writes="stdout",
     )
 
     def write_details(self, rows: Callable[[], list[dict[str, Any]]]) -> None:

@@ -9,7 +9,7 @@ import click
 
 from rescore import parts
 from rescore.cli import options
-from rescore.options import Declared, option
+from rescore.options import Declared, option, read_file, written_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,9 +26,7 @@ class Table(Declared):
     style: str | None = option(
         None, "Style of the table.  [default: from the ending of -o, else text]", choices=parts.STYLES
     )
-    output: str = option(
-        "-", "Write the table: .md, .csv, .tex or .txt; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
-    )
+    output: str = written_file("-", "Write the table: .md, .csv, .tex or .txt; - is stdout.", "-o", "--output")
 
 
 @options.command("report")
@@ -59,9 +57,7 @@ class Regression(Declared):
     common = True
 
     results: str = option("", metavar="RESULTS.json", argument=True, required=True, reads=True)
-    golden: str = option(
-        "", "Results file with the expected figures: a copy of RESULTS.json.", metavar="FILE", required=True, reads=True
-    )
+    golden: str = read_file("", "Results file with the expected figures: a copy of RESULTS.json.", required=True)
     tolerance: float = option(0.05, "Largest loss allowed for a figure, in percentage points.", low=0, high=1e6)
 
 

@@ -13,7 +13,7 @@ import click
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import UserError
-from rescore.options import option
+from rescore.options import written_file
 
 if TYPE_CHECKING:
     from rescore.nbest import NbestList
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
     """Files that a run writes."""
 
-    save_weights: str | None = option(
-        None, "Write the weights for `rescore rerank` and `analyse` of scored lists.", metavar="FILE", writes="stdout"
+    save_weights: str | None = written_file(
+        None, "Write the weights for `rescore rerank` or `analyse` of the -o lists."
     )
-    html: str | None = option(
-        None, "Write a report as one HTML page that works offline.", metavar="FILE", writes="stdout", common=True
-    )
+    html: str | None = written_file(None, "Write a report as one HTML page that works offline.", common=True)
 
     @property
     def any(self) -> bool:

@@ -14,7 +14,7 @@ import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import Declared, option
+from rescore.options import Declared, option, read_file, written_file
 
 if TYPE_CHECKING:
     from rescore.lms import LanguageModel, TokenScores
@@ -29,22 +29,15 @@ class Scoring(Declared):
 
     nbest: tuple[str, ...] = option((), metavar="[NBEST]...", argument=True, reads=True)
 
-    text: str | None = option(
-        None,
-        "Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin).",
-        metavar="FILE",
-        reads=True,
+    text: str | None = read_file(
+        None, "Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin)."
     )
-    tokens: str | None = option(
-        None, "Write the log-probability of each token as JSON Lines (also .gz).", metavar="FILE", writes="stdout"
-    )
-    output: str | None = option(
+    tokens: str | None = written_file(None, "Write the log-probability of each token as JSON Lines (also .gz).")
+    output: str | None = written_file(
         None,
         "Write the lists with the new columns; with --text, the figures as JSON.  [default: lists go to stdout]",
         "-o",
         "--output",
-        metavar="FILE",
-        writes="stdout",
     )
     count_tokens: bool | None = option(
         None,
@@ -110,11 +103,11 @@ def _write_tokens(
 
 
 def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str] | None, strict: bool) -> None:
-    from rescore import formats
     from rescore.errors import UserError
     from rescore.formats.source import InputWarnings
     from rescore.formats.text import read_lines
     from rescore.reports import perplexity
+    from rescore.reports.markup import write_json
 
     assert own.text is not None
     warnings = InputWarnings(strict)
@@ -131,7 +124,6 @@ def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str]
             if tokens:
                 _write_tokens(tokens, {"line": number}, model, line.hypotheses[0].text, token_scores)
     if own.output:
-        with formats.opened(own.output) as file:
-            perplexity.write(text_scores, file)
+        write_json(text_scores, own.output)
     if own.output != "-":
         click.echo(perplexity.render(text_scores))

@@ -11,7 +11,7 @@ import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import option
+from rescore.options import option, written_file
 
 if TYPE_CHECKING:
     from rescore.tuning import Weights
@@ -34,10 +34,8 @@ class TunedColumns(options.Lists):
         "pseudo-log-likelihoods and 500 lists or more have token counts, not for BLEU]",
         "--token-bonus/--no-token-bonus",
     )
-    output: str = option(
-        "-", "Write the weights as JSON; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
-    )
-    curve: str | None = option(None, "Write the metric at each weight as CSV.", metavar="FILE", writes="stdout")
+    output: str = written_file("-", "Write the weights as JSON; - is stdout.", "-o", "--output")
+    curve: str | None = written_file(None, "Write the metric at each weight as CSV.")
 
 
 @options.command("tune", config=options.config("tune"))

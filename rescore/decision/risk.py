@@ -115,16 +115,21 @@ class ListLosses:
         return compare
 
 
-def least_expected(losses: Floats | Sequence[ListLosses], posteriors: Floats, present: np.ndarray) -> list[Places]:
-    """Of each point the choices (lists,), under posteriors (lists, points, hypotheses) of hypotheses that are `present`
-    (lists, hypotheses); losses as in `rescore.tuning.objective.Objective`."""
+def least_expected(
+    losses: Floats | Sequence[ListLosses], posteriors: Sequence[Floats], present: np.ndarray
+) -> list[Places]:
+    """Of each point the choices (lists,), under the point's posteriors (lists, hypotheses) of hypotheses that are
+    `present` (lists, hypotheses); losses as in `rescore.tuning.objective.Objective`."""
     if not isinstance(losses, np.ndarray):
-        every = zip(losses, posteriors, present.sum(axis=1).tolist(), strict=True)
+        together = np.stack(posteriors, axis=1)  # (lists, points, hypotheses)
+        every = zip(losses, together, present.sum(axis=1).tolist(), strict=True)
         return list(np.array([each.choose(shares[:, :size]) for each, shares, size in every]).T)
-    risk = posteriors @ losses.transpose(0, 2, 1)
-    risk[np.broadcast_to(~present[:, None], risk.shape)] = np.inf
-    least = risk <= risk.min(axis=2, keepdims=True) + EQUAL
-    return list(np.where(least, posteriors, -1.0).argmax(axis=2).T)  # the more probable, then the first
+    choices = []
+    for shares in posteriors:
+        risk = np.where(present, np.einsum("lij,lj->li", losses, shares), np.inf)
+        least = risk <= risk.min(axis=1, keepdims=True) + EQUAL
+        choices.append(np.where(least, shares, -1.0).argmax(axis=1))  # the more probable, then the first
+    return choices
 
 
 def compared(metric: Metric, lists: Sequence[NbestList]) -> list[ListLosses]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rescore.decision.mixture import Mixture, first_pass
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import FIRST_PASS, NbestList, Origin, in_tie_order, ranking, without_copies
+from rescore.nbest import FIRST_PASS, NbestList, Origin, in_parts, in_tie_order, ranking, without_copies
 from rescore.parts import DECISIONS
 
 
@@ -83,22 +83,27 @@ def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
     return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
 
 
-def posteriors(scores: npt.NDArray[np.float64], scale: float) -> npt.NDArray[np.float64]:
-    """(hypotheses,) probabilities in proportion to exp(scale * score).
+def posteriors(lists: Sequence[npt.NDArray[np.float64]], scale: float) -> list[npt.NDArray[np.float64]]:
+    """Of the scores (hypotheses,) of each list the probabilities, in proportion to exp(scale * score).
 
     A hypothesis whose score is minus infinity has none; where all are such, the first has all.
     """
-    highest = scores.max()
-    if np.isneginf(highest):
-        return np.eye(len(scores))[0]
+    scores, sizes = np.concatenate(lists), np.array([len(each) for each in lists])
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    highest = np.maximum.reduceat(scores, starts)
+    scores[starts[np.isneginf(highest)]] = 0.0
     with np.errstate(over="ignore", invalid="ignore"):
-        weights = np.where(np.isneginf(scores), 0.0, np.exp(scale * (scores - highest)))
-    return np.asarray(weights / weights.sum(), dtype=np.float64)
+        away = scale * (scores - np.repeat(np.where(np.isneginf(highest), 0.0, highest), sizes))
+        weights = np.where(np.isneginf(scores), 0.0, np.exp(away))
+    weights /= np.repeat(np.add.reduceat(weights, starts), sizes)
+    return [weights[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 Floats = npt.NDArray[np.float64]
 PAIRS = 1 << 16
-"""Of hypotheses of one list that are compared before a text is chosen."""
+"""Of hypotheses of one list that are compared before a text is chosen: what a rule needs to know of lists may grow with
+the square of their lengths."""
 
 
 Losses = Callable[[Metric, Sequence[NbestList]], Sequence[Any]]
@@ -186,23 +191,9 @@ class Decision:
             from rescore.pace import paced
 
             lists = paced(every, "decided %d of %d lists")
-        for portion in _portions(lists):
+        for portion in in_parts(lists, PAIRS, lambda nbest: len(nbest.hypotheses) ** 2):
             texts += Decider(self.name, metric, portion, weights, copies=self.scale == 0).texts(self.scale)
         return texts
-
-
-def _portions(lists: Iterable[NbestList]) -> Iterator[list[NbestList]]:
-    """Lists that a rule is given together: what it needs to know of them may grow with the square of their lengths."""
-    portion: list[NbestList] = []
-    pairs = 0
-    for nbest in lists:
-        pairs += len(nbest.hypotheses) ** 2
-        if portion and pairs > PAIRS:
-            yield portion
-            portion, pairs = [], len(nbest.hypotheses) ** 2
-        portion.append(nbest)
-    if portion:
-        yield portion
 
 
 class Decider:
@@ -225,25 +216,20 @@ class Decider:
         self._no_word = np.array([each.mixture.no_word if each.mixture else 1.0 for each in every])
         self.prepared = self.rule.prepare(self.lists, metric)
 
-    def preferences(self, scale: float | None, scores: Sequence[Floats] | None = None) -> Sequence[Floats]:
-        """Of each list the posteriors or scores (hypotheses,) by which the rule decides; `scores` of a mixture replace
-        the combined scores.
-
-        Raises:
-            UserError: the rule needs a scale, and it is None.
-        """
-        scores = self.scores if scores is None else scores
-        if not self.rule.needs_scale:
-            return scores
-        if scale is None:
-            raise UserError(f"{self._name} needs the scale of posteriors; give --scale, or tune it on dev lists")
-        return [posteriors(one, scale) for one in scores]
-
     def chosen(self, preferences: Sequence[Floats], no_word: float | None = None) -> list[str]:
-        """The text that is chosen for each list; `no_word` replaces the number of the lists' mixtures."""
+        """The text that is chosen for each list by posteriors or scores (hypotheses,); `no_word` replaces the number of
+        the lists' mixtures."""
         factors = self._no_word if no_word is None else np.full(len(self.lists), no_word)
         return self.rule.choose_all(self.lists, preferences, self.prepared, factors)
 
     def texts(self, scale: float | None) -> list[str]:
-        """The text that is chosen for each list; raises as `preferences`."""
-        return self.chosen(self.preferences(scale))
+        """The text that is chosen for each list, by its combined scores or by posteriors.
+
+        Raises:
+            UserError: the rule needs a scale, and it is None.
+        """
+        if not self.rule.needs_scale:
+            return self.chosen(self.scores)
+        if scale is None:
+            raise UserError(f"{self._name} needs the scale of posteriors; give --scale, or tune it on dev lists")
+        return self.chosen(posteriors(self.scores, scale))

@@ -25,7 +25,7 @@ def sniff(source: Source) -> bool:
     peek = source.peek
     if peek.root != "{" or is_espnet1(peek):
         return False
-    if not peek.keys or any(_HYPOTHESIS.fullmatch(key) for key in peek.inner):
+    if not peek.keys or any(map(_HYPOTHESIS.fullmatch, peek.inner)):
         return True
     hyps = peek.first.get("hyps")
     if "hyps" in peek.keys and not (isinstance(hyps, list) and hyps and isinstance(hyps[0], str | list)):
@@ -36,7 +36,10 @@ def sniff(source: Source) -> bool:
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """Read either form. JSON Lines are read line by line; one JSON object has to be in memory as a whole."""
     columns: Mapping[str, Column] = {}
-    for nbest in _read_lines(source) if _is_lines(source.peek) else _read_object(source):
+    peek, lists = source.peek, _read_object(source)
+    if peek.lines and "hyps" in peek.keys and not any(map(_HYPOTHESIS.fullmatch, peek.inner)):
+        lists = (from_json(loads(line, place, line=True), place) for place, line in source.filled())
+    for nbest in lists:
         if nbest.provenance == columns:
             nbest.provenance = columns  # one object for all lists
         columns = nbest.provenance
@@ -46,10 +49,6 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
 def is_espnet1(peek: JsonPeek) -> bool:
     """Whether a JSON object is ESPnet1's, and not one with an utterance called `utts`."""
     return peek.keys[:1] == ("utts",) and not any(key.startswith("hyp_") for key in peek.inner)
-
-
-def _is_lines(peek: JsonPeek) -> bool:
-    return peek.lines and "hyps" in peek.keys and not any(_HYPOTHESIS.fullmatch(key) for key in peek.inner)
 
 
 class _Hypothesis(msgspec.Struct):
@@ -98,11 +97,6 @@ def _read_object(source: Source) -> Iterator[NbestList]:
             _hypothesis(parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}") for _, key in numbered
         ]
         yield parsed(entry, _About, place).as_list(name, hypotheses, place)
-
-
-def _read_lines(source: Source) -> Iterator[NbestList]:
-    for place, line in source.filled():
-        yield from_json(loads(line, place, line=True), place)
 
 
 def from_json(value: Any, place: str) -> NbestList:

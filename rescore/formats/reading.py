@@ -54,6 +54,7 @@ def iterate(
     s2s: str = FIRST_PASS,
     strict: bool = False,
     options: ReadOptions | None = None,
+    told: bool = False,
 ) -> Iterator[NbestList]:
     """N-best lists of one or several paths, as a stream: the border of files. Code behind it checks no list again.
 
@@ -62,13 +63,14 @@ def iterate(
         format_name: a key of `FORMATS`; None detects the format.
         s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
         strict: oddities that can be repaired (`rescore.formats.source.InputProblem`) are errors instead of warnings.
-        options: settings of single formats.
+        options: settings of single formats. told: a long reading is logged.
     """
     seen, warnings, shared = set[str](), InputWarnings(strict), dict[tuple[str, ...], dict[str, Column]]()
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         reader = _format(source, format_name or named_table(source, options))
-        for nbest in reader.read(source, options or ReadOptions()):
+        every = reader.read(source, options or ReadOptions())
+        for nbest in source.timed(every) if told else every:
             place = f"{source.name}: utterance {nbest.id}"
             if nbest.id in seen:
                 raise UserError(f"{place}: is duplicated; give each utterance once")
@@ -116,7 +118,7 @@ def read(
     Messages about missing references name `ref_option`. With `allow_missing`, references of
     utterances without a list are only reported, and not an error.
     """
-    lists = list(iterate(paths, format_name, s2s, strict, options))
+    lists = list(iterate(paths, format_name, s2s, strict, options, told=True))
     if references is not None:
         from rescore.formats.references import with_references
 
@@ -185,8 +187,7 @@ def named_table(source: Source, options: ReadOptions | None) -> str | None:
 
 
 def _format(source: Source, name: str | None) -> Format:
-    if name is None:
-        name = sniff(source)
+    name = name or sniff(source)
     if name is None:
         from rescore.formats.unknown import unknown  # here: most paths have a known format
 

@@ -14,18 +14,20 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from rescore.errors import UserError, counted
-from rescore.files import absent
+from rescore.files import absent, shown
 from rescore.options import OptionValues
 
 log = logging.getLogger(__name__)
+
+Item = TypeVar("Item")
 
 
 class InputProblem(NamedTuple):
@@ -124,6 +126,10 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],"]', re.DOTALL)
 """A string or a mark of JSON; a quotation mark alone is a string that is cut."""
 
 
+SLOW = 4.0
+"""Megabytes of a file from which on its reading may take seconds."""
+
+
 class JsonPeek(NamedTuple):
     """The beginning of a JSON text: what its first 64 KiB or so show."""
 
@@ -191,6 +197,7 @@ class Source:
         """`warnings` collects repairs; with None, they are reported at once."""
         self.warnings, self._alone = warnings or InputWarnings(), warnings is None
         self.path = Path(path)
+        self._file: IO[bytes] = io.BytesIO()
         self.is_stdin = str(path) == "-"
         self.name = "<stdin>" if self.is_stdin else str(path)
         with as_user_errors(self.name):
@@ -258,12 +265,22 @@ class Source:
             else:
                 start = file.read(len(XZ))
                 file.seek(0)
+                self._file = file
                 stream = _unpacked(start, file)
             # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
             with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:
                 yield text
         if self._alone:
             self.warnings.report()
+
+    def timed(self, items: Iterable[Item]) -> Iterator[Item]:
+        """What is read from it, one after another; a long reading of one file is logged."""
+        if not self.is_regular or (size := self.path.stat().st_size / 1e6) < SLOW:
+            return iter(items)
+        from rescore.pace import paced_by  # here: most files are read in a moment
+
+        done = ((0.0 if self._file.closed else self._file.tell() / 1e6, item) for item in items)
+        return paced_by(done, f"read %.0f of %.0f MB of {shown(self.name)}", size)
 
     def lines(self, crlf: bool = False) -> Iterator[str]:
         """The lines without their ends; with `crlf`, a carriage return before the end is part of the format."""

@@ -123,7 +123,7 @@ def check_holds(
     """
     written = written or line
     lost: dict[str, bool] = {}
-    means = {SUM: ", which says that first-pass scores are means (give --lm-norm mean where you use the file)"}
+    means = {SUM: ", so nobody sees that the first-pass scores are means: score the file with --lm-norm mean"}
     for nbest in lists:
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
         dropped = set() if "columns" in holds else columns & RESERVED
@@ -153,7 +153,9 @@ def check_holds(
             nbest = replace(nbest, hypotheses=hypotheses)
         yield nbest
     if lost:
-        log.warning("%s: the format cannot hold all fields; not written: %s", path, ", ".join(lost))
+        keep = [option for what, option in (("references", "--ref"), ("sources", "--src")) if what in lost]
+        how = f"; convert to all.jsonl, too, and give {' and '.join(keep)} all.jsonl beside this file" if keep else ""
+        log.warning("%s: the format cannot hold all fields; not written: %s%s", path, ", ".join(lost), how)
 
 
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:
@@ -228,11 +230,6 @@ def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
         file.write(json.dumps({**as_json(nbest), **record}, ensure_ascii=False) + "\n")
 
 
-def _record(columns: Mapping[str, Column]) -> dict[str, Any]:
-    """The record of columns under its key; empty where nothing is known of them."""
-    return {"columns": {name: asdict(column) for name, column in columns.items()}} if columns else {}
-
-
 def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:
     """Each list, and the record of its columns."""
     first: Mapping[str, Column] | None = None
@@ -240,7 +237,9 @@ def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[s
     for nbest in lists:
         columns = nbest.provenance
         if first is None:
-            first, record = columns, _record(columns)
+            first = columns
+            known = {name: asdict(column) for name, column in columns.items()}
+            record = {"columns": known} if known else {}
         elif columns is not first and columns != first:
             name = next(name for name in (*first, *columns) if first.get(name) != columns.get(name))
             raise UserError(

@@ -85,18 +85,7 @@ def _download(model: str, revision: str | None) -> Path:
         raise UserError(f"{nowhere}; downloading it failed: {type(error).__name__}: {reason}{meant}") from None
 
 
-_MANY = [
-    "vocab_size",
-    "_size",
-    "d_model",
-    "n_embd",
-    "n_inner",
-    "ffn_dim",
-    "_embeddings",
-    "positions",
-    "heads",
-    "n_head",
-]
+_MANY = ("_size", "d_model", "n_embd", "n_inner", "ffn_dim", "_embeddings", "positions", "heads", "n_head")
 SIZES = {"layers": LIMITS["layers"], "n_layer": LIMITS["layers"], **dict.fromkeys(_MANY, LIMITS["vocab_size"])}
 """Endings of names in the library's configurations, with the largest allowed values."""
 

@@ -47,17 +47,14 @@ class Seq2SeqLM(Streamed):
             raise UserError("--precision int8 is not for hf-seq2seq; give float32 or bf16")
         self._model, self._tokenizer = load_model(folder, "AutoModelForSeq2SeqLM", "a translation model")
         self._model.to(self._device, DTYPES[self.precision])
-        self._set_languages(source, target)
-        vocabulary = self._model.get_output_embeddings().weight.shape[0]
-        self._budget = computing.batch_tokens or max(64, min(4096, LOGITS // vocabulary))
-
-    def _set_languages(self, source: str | None, target: str | None) -> None:
         for attribute, code in (("src_lang", source), ("tgt_lang", target)):
             if code is None:
                 continue
             if self._tokenizer.convert_tokens_to_ids(code) in (None, self._tokenizer.unk_token_id):
-                raise UserError(f"{self._folder}: its tokenizer knows no language {code}")
+                raise UserError(f"{folder}: its tokenizer knows no language {code}")
             setattr(self._tokenizer, attribute, code)
+        vocabulary = self._model.get_output_embeddings().weight.shape[0]
+        self._budget = computing.batch_tokens or max(64, min(4096, LOGITS // vocabulary))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -109,14 +109,9 @@ class NetworkConfig:
         if not isinstance(values, dict):
             raise UserError(f"{path}: expected a JSON object with the fields of a network configuration")
         if "model_type" in values or "architectures" in values:
-            kinds = str(values.get("architectures"))
-            names = {
-                "MaskedLM": "hf-masked",
-                "CausalLM": "hf-causal",
-                "LMHead": "hf-causal",
-                "Generation": "hf-seq2seq",
-            }
-            kind = next((kind for part, kind in names.items() if part in kinds), "hf-masked or hf-causal")
+            from rescore.lms.misnamed import fitting  # here: most files are of our networks
+
+            kind = fitting(path.parent) or "hf-masked or hf-causal"
             raise UserError(
                 f"{path}: is a model of Hugging Face's transformers, not of rescore; name it {kind}:{path.parent}"
             )

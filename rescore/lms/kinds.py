@@ -19,13 +19,7 @@ if TYPE_CHECKING:
     from rescore.lms.scorers import Network as ScoredNetwork
     from rescore.lms.scorers import NetworkScorer
     from rescore.lms.tokenizer import Tokenizer
-    from rescore.lms.training.objectives import (
-        CausalLanguageModelling,
-        LanguageAutoencoding,
-        MaskedLanguageModelling,
-        Objective,
-        Task,
-    )
+    from rescore.lms.training.objectives import Objective, Task
     from rescore.lms.training.options import TrainingData
 
 
@@ -100,7 +94,7 @@ class TtaKind(NeuralKind):
     reads_source = True
     trained_with = "rescore.lms.training.options:TtaOptions"
 
-    def objective(self, tokenizer: Tokenizer, options: Any) -> LanguageAutoencoding:
+    def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
         from rescore.lms.training.objectives import LanguageAutoencoding
 
         return LanguageAutoencoding()
@@ -120,7 +114,7 @@ class BilmKind(NeuralKind):
     reads_source = True
     trained_with = "rescore.lms.training.options:BilmOptions"
 
-    def objective(self, tokenizer: Tokenizer, options: Any) -> MaskedLanguageModelling:
+    def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
         from rescore.lms.training.objectives import MaskedLanguageModelling
 
         return MaskedLanguageModelling(tokenizer, options.mask_rate, options.mask_cap)
@@ -141,7 +135,7 @@ class UnilmKind(NeuralKind):
     trained_with = "rescore.lms.training.options:ContextOptions"
     backwards: ClassVar[bool] = False
 
-    def objective(self, tokenizer: Tokenizer, options: Any) -> CausalLanguageModelling:
+    def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
         from rescore.lms.training.objectives import BackwardLanguageModelling, CausalLanguageModelling
 
         return BackwardLanguageModelling() if self.backwards else CausalLanguageModelling()

@@ -85,7 +85,9 @@ def estimate(
     tokens, vocabulary, number = _read(sentences)
     orders = [*_count(tokens, len(vocabulary), order)]
     del tokens
-    _prune(orders, [*thresholds, *[thresholds[-1] if thresholds else 0] * order][:order])
+    for level, threshold in zip(orders, [*thresholds, *[thresholds[-1] if thresholds else 0] * order], strict=False):
+        level.kept = level.counts > threshold
+    orders[0].kept[:3] = True  # <unk>, <s> and </s>
     with open(path, "w", encoding="utf-8") as file:
         head = (f"ngram {n}={np.count_nonzero(level.kept)}\n" for n, level in enumerate(orders, 1))
         file.write("".join(["\\data\\\n", *head]))
@@ -143,13 +145,6 @@ def _count(tokens: Ints, size: int, order: int) -> Iterator[_Order]:
         del by_key, new, places
         begins = level.begins[contexts]
         level = _Order(contexts.astype(np.int32), words.astype(np.int32), suffixes, counts, begins)
-
-
-def _prune(orders: Sequence[_Order], thresholds: Sequence[int]) -> None:
-    """Keep the n-grams that occur more often than the threshold of their order; and <unk>, <s> and </s>."""
-    for level, threshold in zip(orders, thresholds, strict=True):
-        level.kept = level.counts > threshold
-    orders[0].kept[:3] = True
 
 
 def _adjusted(level: _Order, longer: _Order | None) -> Ints:

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import replacing
 from rescore.formats.text import read_lines
+from rescore.nbest import in_parts
 
 NAME = "lexicon.txt.xz"
 """The file's name in a model's folder."""
@@ -95,6 +96,4 @@ CHUNK = 10_000
 
 def chunks(texts: Sequence[Path]) -> Iterator[list[str]]:
     """The lines of some texts, as many as are normalised together."""
-    lines = chain.from_iterable(map(read_lines, texts))
-    while chunk := list(islice(lines, CHUNK)):
-        yield chunk
+    return in_parts(chain.from_iterable(map(read_lines, texts)), CHUNK)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from rescore.options import Declared, option
+from rescore.options import Declared, option, read_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,12 +20,8 @@ class TrainingOptions(Declared):
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(TrainingOptions):
-    text: tuple[Path, ...] = option(
-        (),
-        "Training text, one sentence per line, UTF-8 (plain, .gz or .xz). May be repeated.",
-        metavar="FILE",
-        reads=True,
-        common=True,
+    text: tuple[Path, ...] = read_file(
+        (), "Training text, one sentence per line, UTF-8 (plain, .gz or .xz). May be repeated.", common=True
     )
 
 
@@ -37,12 +33,8 @@ NORMALISATIONS = ("english", "speech", "text", "folded")
 class TokenizerOptions(TrainingOptions):
     usual_normalisation: ClassVar[str] = "english"
 
-    tokenizer: Path | None = option(
-        None,
-        "Existing tokenizer.json.  [default: train a tokenizer on the text]",
-        metavar="FILE",
-        reads=True,
-        common=True,
+    tokenizer: Path | None = read_file(
+        None, "Existing tokenizer.json.  [default: train a tokenizer on the text]", common=True
     )
     normalize: str | None = option(
         None,

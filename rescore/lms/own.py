@@ -13,7 +13,7 @@ from rescore.errors import UserError
 from rescore.files import sha256
 from rescore.lms import checkpoint
 from rescore.lms.base import ComputeOptions, Question, Spec
-from rescore.lms.config import NetworkConfig, network_kind
+from rescore.lms.config import network_kind
 from rescore.lms.devices import choose_device, choose_precision, token_budget
 from rescore.lms.fast import Batch, convert, predict, reads_trees
 from rescore.lms.folders import tokens_per_word
@@ -44,7 +44,9 @@ class OwnNetwork:
         self.mask, self.pad = self._tokenizer.mask, self._tokenizer.pad
         self.unknown: int | None = self._tokenizer.unk
         self.positions = network.config.max_positions
-        self.batch_tokens = computing.batch_tokens or token_budget(self._device, _bytes_a_token(network.config))
+        # Of a layer's input, query, key, value, context and the feed-forward layer, in float32.
+        bytes_a_token = 4 * (5 * network.config.d_model + network.config.d_ff)
+        self.batch_tokens = computing.batch_tokens or token_budget(self._device, bytes_a_token)
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
         if self.source:
@@ -113,11 +115,6 @@ class OwnNetwork:
         files = ("config.json", "tokenizer.json", "model.safetensors")
         contents = b"".join(sha256(self._folder / file) for file in files)
         return contents + (b"" if self.precision == "float32" else self.precision.encode())
-
-
-def _bytes_a_token(config: NetworkConfig) -> int:
-    """Of a layer's input, query, key, value, context and the feed-forward layer, in float32."""
-    return 4 * (5 * config.d_model + config.d_ff)
 
 
 def load(spec: Spec, computing: ComputeOptions, make: Callable[[OwnNetwork], NetworkScorer]) -> NetworkScorer:

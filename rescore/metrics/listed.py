@@ -19,7 +19,7 @@ from rescore.metrics.base import Counts
 from rescore.metrics.normalise import FLAGS, Normaliser
 from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
 from rescore.nbest import LISTED, Column, NbestList, Role
-from rescore.options import Declared, option
+from rescore.options import Declared, read_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +202,11 @@ class ListedErrorRate(ErrorRate):
 
     @dataclass(frozen=True, kw_only=True)
     class Options(ErrorRate.Options):
-        words: WordList | None = option(
+        words: WordList | None = read_file(
             None,
             "Your own words, such as names, one per line; or one line `utterance word word ...` per utterance. BWER is "
             "the error rate of these words, UWER of all other words. --boost adds a bonus for each of them, counted in "
             "the column listed; --respell keeps them and proposes them as replacements.",
-            metavar="FILE",
-            reads=True,
             read=WordList.load,
         )
 

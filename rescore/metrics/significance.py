@@ -74,13 +74,13 @@ def paired_interval(metric: Metric, first: Sequence[Counts], second: Sequence[Co
     return _interval(theirs[defined] - ours[defined])
 
 
-def confidence_interval(metric: Metric, rows: Sequence[Counts]) -> tuple[float, float]:
-    """The bootstrap's 95 % interval of the metric's value.
+def confidence_interval(metric: Metric, rows: Sequence[Counts]) -> tuple[float, float] | None:
+    """The bootstrap's 95 % interval of the metric's value; None of a single unit, which says nothing of others.
 
     Samples without a value, such as the error rate of empty references, do not count.
     """
     values = _values(metric, rows)
-    return _interval(values[np.isfinite(values)])
+    return _interval(values[np.isfinite(values)]) if len(rows) > 1 else None
 
 
 def _values(metric: Metric, rows: Sequence[Counts]) -> Values:

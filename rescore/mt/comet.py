@@ -30,6 +30,8 @@ from rescore.options import Declared, option
 if TYPE_CHECKING:
     from torch import Tensor
 
+SETTINGS, CHECKPOINT = "hparams.yaml", "checkpoints/model.ckpt"
+"""Files in the folder of a model: the names of its class and its encoder, and its weights."""
 UNIT = 1e-6
 """Scores are summed as whole numbers of this, so that sums do not depend on their order."""
 TOGETHER = 32
@@ -75,7 +77,7 @@ class Comet(Metric):
 
     @cached_property
     def settings(self) -> dict[str, str]:
-        return {"comet": sha256(checkpoint_of(self._folder)).hex()[:8]}
+        return {"comet": sha256(self._folder / CHECKPOINT).hex()[:8]}
 
     @property
     def versions(self) -> dict[str, str]:
@@ -134,21 +136,11 @@ class Comet(Metric):
             self._known.update(zip(batch, embedded.clone(), strict=True))
 
 
-def checkpoint_of(folder: Path) -> Path:
-    """The file of a model's weights."""
-    return folder / "checkpoints" / "model.ckpt"
-
-
-def settings_of(folder: Path) -> Path:
-    """The file that names a model's class and its encoder."""
-    return folder / "hparams.yaml"
-
-
 def load_checkpoint(folder: Path) -> Any:
     """A model of unbabel-comet, of any class, on the CPU."""
-    for path in (settings_of(folder), checkpoint_of(folder)):
+    for path in (folder / SETTINGS, folder / CHECKPOINT):
         if not path.is_file():
-            raise UserError(f"{path}: no such file; expected a COMET model, hparams.yaml and checkpoints/model.ckpt")
+            raise UserError(f"{path}: no such file; expected a COMET model, {SETTINGS} and {CHECKPOINT}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its dependencies, about each other
@@ -157,7 +149,7 @@ def load_checkpoint(folder: Path) -> Any:
         raise UserError(f"COMET needs unbabel-comet ({error}); install it with: pip install 'rescore[comet]'") from None
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     try:
-        return comet.load_from_checkpoint(str(checkpoint_of(folder)), local_files_only=True)
+        return comet.load_from_checkpoint(str(folder / CHECKPOINT), local_files_only=True)
     except Exception as error:  # the library raises many kinds of errors for a folder that it cannot read
         raise UserError(f"{folder}: unbabel-comet cannot load it ({' '.join(str(error).split())[:200]})") from None
 
@@ -208,7 +200,7 @@ class QualityEstimator(Streamed):
     def fingerprint(self) -> str:
         """The digest of the weights and settings; the settings name the tokenizer."""
         digest = hashlib.sha256(b"quality estimation")
-        for path in (settings_of(self._folder), checkpoint_of(self._folder)):
+        for path in (self._folder / SETTINGS, self._folder / CHECKPOINT):
             digest.update(sha256(path))
         return digest.hexdigest()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import IO
 
 import numpy as np
 from rapidfuzz.distance import Levenshtein
@@ -18,7 +17,6 @@ from rescore.metrics.base import Counts
 from rescore.metrics.significance import Choice, paired_interval
 from rescore.nbest import FIRST_PASS, NbestList, Role, content_hash, first_pass_indices, ranking, systems_of
 from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
-from rescore.reports.markup import as_json
 from rescore.styles import p_phrase, text
 from rescore.tuning.weights import FORCED, Weights
 
@@ -265,11 +263,6 @@ def _confused(
 def _most(counts: Counter[tuple[str, str]]) -> list[Confusion]:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return [Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]]
-
-
-def write(analysis: Analysis, file: IO[str]) -> None:
-    """Write one JSON object."""
-    file.write(as_json(analysis) + "\n")
 
 
 def render(analysis: Analysis) -> str:

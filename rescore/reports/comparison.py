@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -299,8 +299,8 @@ def _in_order(name: str, lists: Sequence[NbestList], base: str, base_lists: Sequ
     return [of_id[expected.id] for expected in base_lists]
 
 
-def write(every: Sequence[Systems], file: IO[str]) -> None:
-    """Write one JSON object; of several metrics a list of them."""
+def records_of(every: Sequence[Systems]) -> Any:
+    """What JSON has of outputs: one object; of several metrics a list of them."""
     records = []
     for systems in every:
         rows = []
@@ -312,7 +312,7 @@ def write(every: Sequence[Systems], file: IO[str]) -> None:
             )
         about = {"metric": systems.metric, "signature": systems.signature, "test": systems.test}
         records.append(about | {"systems": rows})
-    file.write(as_json(records[0] if len(records) == 1 else records) + "\n")
+    return records[0] if len(records) == 1 else records
 
 
 def render_systems(systems: Systems) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.reports.check import parse
-from rescore.reports.markup import as_json
 from rescore.reports.results import CHOICES, SCHEMA, Results
 
 
@@ -29,11 +28,6 @@ def schema() -> dict[str, Any]:
     }
 
 
-def write(results: Results, file: IO[str]) -> None:
-    """Write a results file: one JSON object, keys as the fields of `Results`."""
-    file.write(as_json(results) + "\n")
-
-
 def read(path: Path) -> Results:
     """Read a results file.
 
@@ -43,8 +37,8 @@ def read(path: Path) -> Results:
     values = read_json(path)
     if (known := values.get("schema") if isinstance(values, dict) else None) != SCHEMA:
         raise UserError(
-            f"{path}: schema is {known!r}, not {SCHEMA!r}; write it with `rescore run --report` or `rescore rerank "
-            "--report` (eval, compare and analyse write other records)"
+            f"{path}: not a results file (its schema is {known!r}, not {SCHEMA!r}); give a file of `rescore run "
+            "--report` or `rescore rerank --report`; eval, compare and analyse write other records"
         )
     results = parsed(values, Results, str(path))
     if not results.metrics:

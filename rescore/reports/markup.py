@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from rescore.errors import UserError
+from rescore.formats import opened
 from rescore.parts import STYLES
 from rescore.styles import Cells, one_line
 
@@ -131,6 +132,12 @@ def as_json(record: object) -> str:
     JSON has neither infinity nor NaN: null stands for both.
     """
     return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def write_json(record: object, path: str) -> None:
+    """Write one JSON document; `-` is stdout."""
+    with opened(path) as file:
+        file.write(as_json(record) + "\n")
 
 
 def _plain(value: Any) -> Any:

@@ -69,7 +69,7 @@ def espnet(results: Sequence[Results]) -> dict[str, list[list[str]]]:
             head = ERROR_HEAD if _counts_errors(first) else ["dataset", "Snt", figures.metric, "95 % CI", "p"]
             rows = tables.setdefault(figures.metric, [head])
             p = marked_worse(p_value(figures.p_value), figures.is_worse)
-            outputs = [(f"{run.dataset}, {FIRST}", first, ""), (_name(run), reranked, p)]
+            outputs = [(f"{run.dataset}, {first.name}", first, ""), (_name(run), reranked, p)]
             key = (run.dataset, figures.metric, figures.first_pass, run.ref_words)
             for name, row, of_row in outputs[key in seen :]:
                 cells = _shares(row, run.utterances) if _counts_errors(row) else row.cells([])[1:]

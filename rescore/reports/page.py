@@ -22,13 +22,11 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import align
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
-from rescore.reports.figures import FIRST, ORACLE
+from rescore.reports.figures import ORACLE
 from rescore.reports.markup import html
 from rescore.reports.results import MetricResult, Results, worse, zero
 from rescore.styles import marked_worse, p_value
 from rescore.tuning.curves import Step
-
-OUTPUTS = ("first pass", "reranked")
 
 
 def page(
@@ -42,11 +40,14 @@ def page(
     if not any(nbest.references for nbest in lists):
         raise UserError("an HTML report needs references; give --ref FILE")
     columns = list(lists[0].hypotheses[0].scores)
+    first = decision.best(lists, {FIRST_PASS: 1.0})
+    outputs = ((nbest.hypotheses[place].text, text) for nbest, place, text in zip(lists, first, texts, strict=True))
+    normaliser = metric.words or Normaliser()
     data = {
         "charts": _charts(results, curve),
         "columns": columns,
-        "outputs": OUTPUTS,
-        "utterances": _utterances(metric.words or Normaliser(), lists, texts, columns),
+        "outputs": (results.metrics[0].row("first_pass").name, "reranked"),
+        "utterances": [_utterance(normaliser, *each, columns) for each in zip(lists, outputs, strict=True)],
     }
     packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     parts = {
@@ -62,7 +63,7 @@ def page(
 
 def overview(results: Results) -> list[list[str]]:
     """A row for each metric: what reranking changed, and what the best hypotheses would give."""
-    rows = [["", FIRST, "reranked", "change", "p", ORACLE]]
+    rows = [["", results.metrics[0].row("first_pass").name, "reranked", "change", "p", ORACLE]]
     for measured in results.metrics:
         first, reranked, best = (f"{value:.2f}" for value in (measured.first_pass, measured.reranked, measured.oracle))
         change = marked_worse(f"{measured.reranked - measured.first_pass:+z.2f}", measured.is_worse)
@@ -89,7 +90,8 @@ def verdict(figures: MetricResult) -> str:
     relative = 100 * (figures.reranked / figures.first_pass - 1) if figures.first_pass else math.inf
     more = "more" if relative > 0 else "less"
     share = f": {abs(relative):.1f} % {more} {figures.metric}" if relative < math.inf else ""
-    return f"Reranking is significantly {'worse' if figures.is_worse else 'better'} than the first pass{share}."
+    change = "worse" if figures.is_worse else "better"
+    return f"Reranking is significantly {change} than the {figures.row('first_pass').name}{share}."
 
 
 def _charts(results: Results, steps: Sequence[Step]) -> list[dict[str, Any]]:
@@ -111,19 +113,11 @@ def _thinned(points: list[list[float]]) -> list[list[float]]:
     return [[round(x, 5), round(y, 4)] for x, y in [*points[:-1:every], *points[-1:]]]
 
 
-def _utterances(
-    normaliser: Normaliser, lists: Sequence[NbestList], texts: Sequence[str], columns: Sequence[str]
-) -> list[dict[str, Any]]:
-    """The lists as page.html reads them: plain values for JSON."""
-    first = decision.best(lists, {FIRST_PASS: 1.0})
-    outputs = ((nbest.hypotheses[place].text, text) for nbest, place, text in zip(lists, first, texts, strict=True))
-    return [_utterance(normaliser, *each, columns) for each in zip(lists, outputs, strict=True)]
-
-
 def _utterance(
     normaliser: Normaliser, nbest: NbestList, texts: tuple[str, str], columns: Sequence[str]
 ) -> dict[str, Any]:
-    """One utterance, its first-pass and reranked text, and all hypotheses in the order of the file."""
+    """One utterance as page.html reads it: its first-pass and reranked text, and all hypotheses in the order of the
+    file."""
     # Both texts stand below each other, beside one reference: the closest to the reranked text.
     reference = normaliser.closest(nbest.references, texts[-1])
     words = normaliser(reference)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
-from typing import IO
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from rescore.errors import counted
 from rescore.lms import LanguageModel, TokenScores, is_pseudo, origin
 from rescore.lms.context import ask, in_place
 from rescore.nbest import Hypothesis, NbestList
-from rescore.reports.markup import as_json
 from rescore.signature import Signature
 from rescore.styles import text
 
@@ -165,8 +163,3 @@ def render(scores: Sequence[TextScore]) -> str:
     if pseudo:
         lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")
     return "\n".join([*lines, *(score.signature for score in scores)])
-
-
-def write(scores: Sequence[TextScore], file: IO[str]) -> None:
-    """Write a JSON list, one object per language model; null where a text is impossible."""
-    file.write(as_json(scores) + "\n")

@@ -62,9 +62,9 @@ class MetricResult:
         return self.certain and is_better(self.first_pass, self.reranked, self.higher_is_better)
 
     def row(self, choice: str) -> Row:
-        """One of `CHOICES`."""
+        """One of `CHOICES`; the first pass of several systems is called their mixture."""
         return Row(
-            name=choice.replace("_", " "),
+            name="mixture" if self.best_system and choice == "first_pass" else choice.replace("_", " "),
             metric=self.metric,
             value=getattr(self, choice),
             counts=self.counts[choice],
@@ -135,7 +135,7 @@ def worse(figures: MetricResult, tuned_for: bool = False) -> Iterator[str]:
         disagree = "the weights were tuned for it, so dev and test disagree; tune on lists like the test lists"
         advice = disagree if tuned_for else f"to tune for it, give --metric {figures.metric.lower()} first"
         change = f"{figures.first_pass:.2f} -> {figures.reranked:.2f}, {p_phrase(figures.p_value or 0.0)}"
-        yield f"{figures.metric} is significantly worse than the first pass: {change}; {advice}"
+        yield f"{figures.metric} is significantly worse than the {figures.row('first_pass').name}: {change}; {advice}"
 
 
 SCHEMA = "rescore/results/3"
@@ -355,7 +355,7 @@ def _weights(results: Results) -> str:
         moved = f"\nvotes: {named(results.mixture)}" + moved
     if set(results.weights) == {FIRST_PASS} and not results.excluded:  # dev is of the scale, where a decision is tuned
         origin = "" if results.origin == FIRST else f" ({results.origin})"
-        return f"weights: the first pass alone{origin}{moved}"
+        return f"weights: the {results.main.row('first_pass').name if results.main else FIRST} alone{origin}{moved}"
     line = f"lambda: {named_weights(results.weights, results.excluded)} ({results.origin})"
     if dev is None:
         return line

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import click
 
 from rescore.cli import options
-from rescore.options import Declared, option
+from rescore.options import Declared, option, written_file
 from rescore.research.kinds import VectorOptions
 
 
@@ -17,9 +16,7 @@ class Similarity(Declared):
     common = True
 
     pairs: str = option("", metavar="PAIRS", argument=True, required=True, reads=True)
-    output: str | None = option(
-        None, "Write the figures as JSON; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
-    )
+    output: str | None = written_file(None, "Write the figures as JSON; - is stdout.", "-o", "--output")
     centre: bool = option(False, "Subtract the mean vector of all sentences before taking cosines.")
     joined: bool = option(False, "Concatenate the vectors of all --lm instead of printing one row per --lm.")
 
@@ -33,7 +30,7 @@ def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vecto
     rescore similarity sts-dev.csv --lm tta --lm unilm
     rescore similarity sts-dev.csv --lm unilm --lm unilm-bw --joined
     """
-    from rescore import formats
+    from rescore.reports.markup import write_json
     from rescore.research import similarity
 
     models = lms.load()
@@ -41,7 +38,6 @@ def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vecto
     groups = [models] if own.joined else [[lm] for lm in models]
     results = [similarity.measure_pairs(pairs, group, vectors, own.centre) for group in groups]
     if own.output:
-        with formats.opened(own.output) as file:
-            file.write(json.dumps([asdict(result) for result in results], indent=2) + "\n")
+        write_json(results, own.output)
     if own.output != "-":
         click.echo(similarity.render(results))

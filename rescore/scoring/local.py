@@ -14,7 +14,7 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin
 from rescore.lms.base import WithNeighbours, as_scored
 from rescore.lms.context import ask
-from rescore.nbest import TOKENS, Column, NbestList, Role
+from rescore.nbest import TOKENS, Column, NbestList, Role, in_parts
 
 log = logging.getLogger(__name__)
 
@@ -26,17 +26,7 @@ OnProgress = Callable[[int], object]
 
 def windows(lists: Iterable[WithNeighbours]) -> Iterator[list[WithNeighbours]]:
     """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored together."""
-    window: list[WithNeighbours] = []
-    size = 0
-    for placed in lists:
-        number = len(placed.nbest.hypotheses)
-        if window and size + number > WINDOW:
-            yield window
-            window, size = [], 0
-        window.append(placed)
-        size += number
-    if window:
-        yield window
+    return in_parts(lists, WINDOW, lambda placed: len(placed.nbest.hypotheses))
 
 
 Scored = list[tuple[WithNeighbours, list[TokenScores]]]

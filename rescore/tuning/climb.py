@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rescore.tuning.line import Floats, best_interval
-from rescore.tuning.objective import MAX_SQUARED, Flags, Objective
+from rescore.tuning.objective import MAX_SQUARED, Flags, Objective, side_by_side
 
 SHARPNESS = (4.0, 16.0)
 """Scales of the posteriors under which the gradient of the best score is taken, in units of 1 / standard deviation."""
@@ -79,15 +79,14 @@ def gradient(objective: Objective, point: Floats) -> Floats:
     posteriors = objective.posteriors(point)
     losses, features = objective.once("losses", _losses)
     slope = posteriors * (losses - (posteriors * losses).sum(axis=1, keepdims=True)) * objective.times[:, None]
-    return np.asarray(-(slope.reshape(-1) @ features))
+    return np.array([-(slope * values).sum() for values in features])
 
 
-def _losses(objective: Objective) -> tuple[Floats, Floats]:
-    """(lists, hypotheses) the losses, and (lists * hypotheses, columns) the features; 0 for what is impossible."""
+def _losses(objective: Objective) -> tuple[Floats, list[Floats]]:
+    """(lists, hypotheses) the losses, and the features of each column; 0 for what is impossible."""
     losses = objective.metric.losses(objective.statistics.reshape(-1, objective.statistics.shape[-1]))
-    losses = np.where(objective.present, losses.reshape(objective.present.shape), 0.0)
-    features = np.where(np.isfinite(objective.features), objective.features, 0.0)
-    return losses, features.reshape(-1, features.shape[-1])
+    losses = side_by_side(np.where(objective.present, losses.reshape(objective.present.shape), 0.0))
+    return losses, [np.where(np.isfinite(values), values, 0.0) for values in objective.by_column]
 
 
 def reach_of(objective: Objective) -> float:

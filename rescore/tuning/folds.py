@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns, score_columns
+from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns
 from rescore.tuning.tune import tune
 from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
 
@@ -32,7 +32,7 @@ def model_columns(nbest: NbestList) -> list[str]:
 
     A toolkit's own features are not tuned beside a language model that was added.
     """
-    columns = score_columns(nbest)
+    columns = nbest.columns(Role.LM)
     return [name for name in columns if name in nbest.provenance] or columns
 
 

@@ -22,7 +22,7 @@ NARROW = 1e-12
 
 
 class Envelopes(NamedTuple):
-    """The upper envelopes of many lists: the winner at the lower end, and the changes of winner."""
+    """The upper envelopes of many lists: the winner at the lower end, and the changes of winner by their position."""
 
     first: Indices
     """(lists,) the winner at the lower end"""
@@ -46,30 +46,32 @@ def upper_envelopes(intercepts: Floats, slopes: Floats, low: float, high: float)
     Intercepts and slopes are (lists, hypotheses).
     """
     usable = np.isfinite(intercepts) & np.isfinite(slopes)
-    intercepts = np.where(usable, intercepts, -np.inf)
-    slopes = np.where(usable, slopes, 0.0)
+    # Transposed: (hypotheses, lists). Lists lie side by side, where NumPy finds their minima fastest.
+    intercepts = np.ascontiguousarray(np.where(usable, intercepts, -np.inf).T)
+    slopes = np.ascontiguousarray(np.where(usable, slopes, 0.0).T)
     at_low = intercepts + low * slopes
-    highest = at_low == at_low.max(axis=1, keepdims=True)
-    winner = np.where(highest, slopes, -np.inf).argmax(axis=1)  # just above `low` the steepest of equals is ahead
-    first = winner.copy()
-    rows = np.arange(len(intercepts))
-    position = np.full(len(rows), low)
+    winner = np.where(at_low == at_low.max(axis=0), slopes, -np.inf).argmax(axis=0)  # of equals the steepest is ahead
+    first, position = winner.copy(), np.full(len(winner), low)
+    at_high = intercepts + high * slopes
+    # The maximum of lines is convex: a line that reaches it at both ends is the maximum between them.
+    rows = np.flatnonzero(at_high[winner, np.arange(len(winner))] < at_high.max(axis=0))
+    intercepts, slopes = intercepts[:, rows], slopes[:, rows]
     changes: list[tuple[Indices, Floats, Indices, Indices]] = []
-    while len(rows):  # rows: the lists whose winner may still change
-        ours, steep = intercepts[rows], slopes[rows]  # (rows, hypotheses)
-        now = winner[rows][:, None]
-        rise = steep - np.take_along_axis(steep, now, axis=1)
+    while len(rows) or not changes:  # rows: the lists whose winner may still change
+        rise = slopes - slopes[winner[rows], np.arange(len(rows))]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            crossings = (np.take_along_axis(ours, now, axis=1) - ours) / rise
-        crossings = np.where((rise > 0) & np.isfinite(ours), crossings, np.inf)
-        nearest = crossings.min(axis=1)
-        steepest = np.where(crossings == nearest[:, None], steep, -np.inf).argmax(axis=1)
-        more = nearest < high
-        rows, nearest = rows[more], np.maximum(nearest[more], position[rows[more]])  # rounding must not lead back
-        changes.append((rows, nearest, winner[rows], steepest[more]))
-        winner[rows], position[rows] = steepest[more], nearest
+            crossings = (intercepts[winner[rows], np.arange(len(rows))] - intercepts) / rise
+        crossings[rise <= 0] = np.inf
+        nearest = crossings.min(axis=0)
+        more = np.flatnonzero(nearest < high)
+        steepest = np.where(crossings[:, more] == nearest[more], slopes[:, more], -np.inf).argmax(axis=0)
+        rows, intercepts, slopes = rows[more], intercepts[:, more], slopes[:, more]
+        nearest = np.maximum(nearest[more], position[rows])  # rounding must not lead back
+        changes.append((rows, nearest, winner[rows], steepest))
+        winner[rows], position[rows] = steepest, nearest
     lists, points, before, after = (np.concatenate(parts) for parts in zip(*changes, strict=True))
-    return Envelopes(first, lists, points, before, after)
+    order = np.argsort(points, kind="stable")
+    return Envelopes(first, lists[order], points[order], before[order], after[order])
 
 
 class Interval(NamedTuple):
@@ -90,14 +92,20 @@ def swept(
     """The metric's value as a step function of the position on a line: edges (m + 1,), from `low` to `high`, and values
     (m,) between them; of statistics (lists, hypotheses, k) of lists that count so many `times` (lists,), or once."""
     weight = np.ones(len(statistics), dtype=np.int64) if times is None else times
-    total = weight @ statistics[np.arange(len(statistics)), envelopes.first]  # (k,)
-    order = np.argsort(envelopes.points, kind="stable")
-    lists, before, after = envelopes.lists[order], envelopes.before[order], envelopes.after[order]
-    changes = (statistics[lists, after] - statistics[lists, before]) * weight[lists, None]  # (changes, k)
-    sums = total + np.concatenate([np.zeros((1, len(total)), np.int64), np.cumsum(changes, axis=0)])
-    edges = np.concatenate([[low], envelopes.points[order], [high]])
+    total = weight @ taken(statistics, np.arange(len(statistics)), envelopes.first)  # (k,)
+    counted = np.flatnonzero(weight[envelopes.lists])
+    lists = envelopes.lists[counted]
+    before, after = (taken(statistics, lists, which[counted]) for which in (envelopes.before, envelopes.after))
+    sums = np.cumsum(np.vstack([total, (after - before) * weight[lists, None]]), axis=0)  # (changes + 1, k)
+    edges = np.concatenate([[low], envelopes.points[counted], [high]])
     wide = np.flatnonzero(np.diff(edges) > NARROW * (high - low))
     return np.append(edges[wide], high), metric.values(sums[wide])
+
+
+def taken(statistics: Counts, lists: Indices, hypotheses: Indices) -> Counts:
+    """(n, k) the statistics (lists, hypotheses, k) of hypotheses (n,) of lists (n,)."""
+    number = statistics.shape[1]
+    return statistics.reshape(-1, statistics.shape[2]).take(lists * number + hypotheses, axis=0)
 
 
 def best_interval(edges: Floats, values: Floats, higher_is_better: bool) -> Interval:

@@ -119,11 +119,10 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, l
                     for name, alone_rate in zip(systems, whole, strict=True) if len(systems) > 1]  # fmt: skip
         shown = [[name, *(f"{abs(top - each):.2f}" for each in pair), f"{mixture.votes[name]:.2g}"]
                  for name, *pair in rates_of]  # fmt: skip
-        table = text([["", f"{metric.name} alone", "without it", "votes"], *shown])
-        total = (abs(top - each) for each in (tried[0][0], reached))
-        log.log(
-            level, "what each system is worth:\n%s\nequal votes: %s %.2f; tuned votes: %.2f", table, metric.name, *total
-        )
+        shown += [[f"all, {how} votes", f"{abs(top - each):.2f}", "", ""]
+                  for how, each in (("equal", tried[0][0]), ("tuned", reached))]  # fmt: skip
+        table = text([["", metric.name, "without it", "votes"], *shown])
+        log.log(level, "the systems, on the %s lists that votes are tuned on:\n%s", f"{len(lists):,}", table)
     return mixture, best
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.nbest import COUNTS, NbestList, in_tie_order
-from rescore.tuning.line import Envelopes, Floats, Indices, swept, upper_envelopes
+from rescore.tuning.line import Envelopes, Floats, Indices, swept, taken, upper_envelopes
 
 Flags = npt.NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -38,6 +38,11 @@ def padded(rows: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
     for target, row in zip(result, rows, strict=True):
         target[: len(row)] = row
     return result
+
+
+def side_by_side(rows: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """The same array (lists, hypotheses); numbers along the longer axis lie side by side, which NumPy adds faster."""
+    return np.asarray(rows, order="F" if rows.shape[0] > rows.shape[1] else "C")
 
 
 def spreads(features: Floats, present: Flags) -> Floats:
@@ -133,7 +138,7 @@ class Objective:
         places = kept or [np.arange(len(nbest.hypotheses)) for nbest in lists]
         every = zip(lists, places, strict=True)
         features = padded([np.array([nbest.column(name) for name in columns]).T[own] for nbest, own in every])
-        present = padded([np.ones(len(own), dtype=bool) for own in places])
+        present = side_by_side(padded([np.ones(len(own), dtype=bool) for own in places]))
         statistics = list_statistics(metric, lists)
         units = spreads(features, present) if standardise else np.ones(len(columns))
         return cls(
@@ -171,9 +176,9 @@ class Objective:
         return np.eye(len(self.columns))[0]
 
     @property
-    def by_column(self) -> Floats:
-        """(columns, lists, hypotheses) the features, where those of a column lie side by side."""
-        return np.asarray(self.once("by column", lambda each: np.moveaxis(each.features, -1, 0).copy(order="C")))
+    def by_column(self) -> list[Floats]:
+        """Of each column the features (lists, hypotheses)."""
+        return list(self.once("by column", lambda each: list(map(side_by_side, np.moveaxis(each.features, -1, 0)))))
 
     def scores(self, point: Floats) -> Floats:
         """(lists, hypotheses) weighted sums; -inf for what is impossible, and after the end of a list.
@@ -182,7 +187,7 @@ class Objective:
         features have equal sums. A column of weight 0 does not count, not even where it is -inf; what has -inf in
         another column is impossible, for weights of either sign.
         """
-        scores = np.zeros(self.features.shape[:-1])
+        scores = np.zeros_like(self.by_column[0])
         with np.errstate(invalid="ignore", over="ignore"):
             for column in np.flatnonzero(point).tolist():
                 scores += point[column] * self.by_column[column]
@@ -190,11 +195,14 @@ class Objective:
 
     def posteriors(self, point: Floats) -> Floats:
         """(lists, hypotheses) exp(score) in proportion, adding up to 1; all alike where a whole list is impossible."""
-        scores = self.scores(point)
-        highest = scores.max(axis=1, keepdims=True)
-        with np.errstate(invalid="ignore", over="ignore"):
-            shares = np.exp(np.where(np.isfinite(highest), scores - highest, np.where(self.present, 0.0, -np.inf)))
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        shares = self.scores(point)
+        highest = shares.max(axis=1, keepdims=True)
+        if len(lost := np.flatnonzero(np.isneginf(highest))):
+            shares[lost], highest[lost] = np.where(self.present[lost], 0.0, -np.inf), 0.0
+        shares -= highest
+        np.exp(shares, out=shares)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return shares
 
     def value(self, point: Floats) -> float:
         """The metric's value at a point, in percent."""
@@ -212,15 +220,14 @@ class Objective:
         """(lists, k) the statistics of what is chosen at a point, each list once."""
         if (key := point.tobytes()) not in self.choices:
             (self.choices[key],) = self._choose([point])
-        return self.statistics[np.arange(len(self.statistics)), self.choices[key]]
+        return taken(self.statistics, np.arange(len(self.statistics)), self.choices[key])
 
     def _choose(self, points: Sequence[Floats]) -> list[Indices]:
         if self.losses is None:
             return [np.asarray(self.scores(point).argmax(axis=1)) for point in points]
         from rescore.decision.risk import least_expected  # here: only decisions by expected loss need it
 
-        posteriors = np.stack([self.posteriors(point) for point in points], axis=1)  # (lists, points, hypotheses)
-        return least_expected(self.losses, posteriors, self.present)
+        return least_expected(self.losses, [self.posteriors(point) for point in points], self.present)
 
     def once(self, name: str, compute: Callable[[Objective], Any]) -> Any:
         """The result of a function that depends on the columns and the lists, but not on how often a list counts."""
@@ -258,7 +265,7 @@ def _front(objective: Objective) -> Objective:
     stay, lists = objective.present.copy(), np.arange(len(objective.features))
     if (number := stay.shape[1]) <= LONG:
         return objective
-    free, bounded = objective.by_column[objective.free], objective.by_column[~objective.free]
+    free, bounded = (np.moveaxis(objective.features[..., which], -1, 0) for which in (objective.free, ~objective.free))
     total = np.nan_to_num(objective.features[..., ~objective.free].sum(axis=-1), nan=-np.inf)
     heights = np.where(stay, total, -np.inf)
     for _ in range(PIVOTS):

@@ -66,7 +66,7 @@ def _together(losses: Sequence[Any]) -> Floats | Sequence[Any]:
             return losses
         losses = [each.matrix() for each in losses]
     longest = max(map(len, losses))
-    every = np.zeros((len(losses), longest, longest))
+    every = np.zeros((longest, longest, len(losses))).transpose(2, 0, 1)  # lists lie side by side
     for target, loss in zip(every, losses, strict=True):
         target[: len(loss), : len(loss)] = loss
     return every

@@ -179,7 +179,8 @@ def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, 
     sign = 1.0 if metric.higher_is_better else -1.0
 
     def gains(samples: Iterable[np.ndarray]) -> Floats:
-        values = metric.values(np.stack([choice[rows].sum(axis=0) for rows in samples for choice in (ours, theirs)]))
+        counts = (np.bincount(rows, minlength=number) for rows in samples)
+        values = metric.values(np.stack([times @ choice for times in counts for choice in (ours, theirs)]))
         return sign * (values[::2] - values[1::2])
 
     observed = error = float(gains([np.arange(number)])[0])

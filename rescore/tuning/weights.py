@@ -151,7 +151,8 @@ class Weights:
         for name, weight in self.weights.items():
             if not isinstance(weight, Real) or not math.isfinite(weight):
                 raise UserError(f"weight of {name} is {weight!r}, not a number; give a number or tune again")
-        object.__setattr__(self, "weights", _as_floats(self.weights))
+        plain = {name: weight if isinstance(weight, int) else float(weight) for name, weight in self.weights.items()}
+        object.__setattr__(self, "weights", plain)  # JSON cannot hold other real numbers, such as NumPy's
 
     @property
     def language_models(self) -> list[str]:
@@ -252,11 +253,6 @@ class Weights:
         if values.get("schema", SCHEMA) != SCHEMA:
             raise UserError(f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again with this version")
         return parsed({"origin": str(path)} | values, cls, str(path))
-
-
-def _as_floats(weights: Mapping[str, float]) -> dict[str, float]:
-    """Weights as JSON can hold them: other real numbers, such as NumPy's, as floats."""
-    return {name: weight if isinstance(weight, (int, float)) else float(weight) for name, weight in weights.items()}
 
 
 FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, "first pass")

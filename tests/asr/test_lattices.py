@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rescore import formats
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions
-from rescore.nbest import NbestList, component_columns, score_columns
+from rescore.nbest import NbestList, Role
 from tests.conftest import Run, assert_one_line_error
 
 # HTK Book, chapter on SLF; the fields as HVite and SRILM's lattice-tool -write-htk write them.
@@ -57,7 +57,7 @@ def test_slf(tmp_path: Path) -> None:
     hello, hollow = -0.5 * 158 - 10 * 1.5 - 4, -0.5 * 148 - 10 * 3.75 - 4
     assert texts(nbest) == [("HELLO WORLD", hello), ("HOLLOW WORLD", hollow)]
     assert nbest.hypotheses[0].scores == {"s2s": pytest.approx(hello), "am": -158.0, "lm": -1.5}
-    assert component_columns(nbest) == ["am", "lm"] and score_columns(nbest) == []
+    assert nbest.columns(Role.COMPONENT) == ["am", "lm"] and nbest.columns(Role.LM) == []
     (scaled,) = found(tmp_path / "x.lat", acoustic_scale=1.0, size=1)
     assert texts(scaled) == [("HELLO WORLD", -158.0 - 15 - 4)]
 
@@ -75,7 +75,7 @@ def test_slf_with_words_on_links_and_other_scores(tmp_path: Path) -> None:
     assert first.text == "'cause" and second.text == "caf\u00e9"
     assert first.scores["s2s"] == pytest.approx(math.log(10) * (-1 - 4 - 0.5 - 0.75))
     assert first.scores["pron"] == pytest.approx(-0.5 * math.log(10)) and second.scores["pron"] == 0
-    assert component_columns(nbest) == ["am", "lm", "pron", "x1"]
+    assert nbest.columns(Role.COMPONENT) == ["am", "lm", "pron", "x1"]
 
 
 def test_slf_with_words_at_the_beginning_of_links(tmp_path: Path) -> None:

@@ -196,8 +196,10 @@ def test_commands_agree(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(rescore("rerank", "a/test.jsonl", "--weights", "w.json"), "test0: the weights are votes of")
     assert_one_line_error(rescore("serve", "--lm", "tta", "--weights", "w.json"), "the weights are votes of a, b, c")
     told = rescore("tune", "dev.jsonl", "--decide", "rover", "-o", "w2.json").stderr.splitlines()
-    assert told[1].split() == ["WER", "alone", "without", "it", "votes"] and told[2].split()[0] == "a"
-    assert "equal votes: WER" in told[5] and sum("WER alone" in line for line in one.stderr.splitlines()) == 1
+    assert told[0].endswith("the systems, on the 60 lists that votes are tuned on:")
+    assert told[1].split() == ["WER", "without", "it", "votes"] and told[2].split()[0] == "a"
+    assert [line.rpartition(" votes ")[0] for line in told[5:7]] == ["all, equal", "all, tuned"]
+    assert sum("without it" in line for line in one.stderr.splitlines()) == 1
     equal = rescore("rerank", "test.jsonl", "--decide", "rover")
     assert equal.returncode == 0 and len(equal.stdout.splitlines()) == 60
 
@@ -303,8 +305,11 @@ def test_the_best_system_stands_beside_the_votes(rescore: Run, tmp_path: Path) -
     """Equal votes of three systems, of which the last is right; the p-value is against this system."""
     every = {name: texts(name, *[text] * 12) for name, text in zip("abc", ("wrong", "wrong", "right"), strict=True)}
     formats.write(combined(every), str(tmp_path / "l.jsonl"))
-    done = rescore("run", "l.jsonl", "--report", "r.json")
+    done = rescore("run", "l.jsonl", "--decide", "rover", "--report", "r.json", "--html", "r.html")
     assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].startswith("mixture  ") and "\nweights: the mixture alone\n" in done.stdout
+    tables = done.stdout, rescore("report", "r.json").stdout, (tmp_path / "r.html").read_text("utf-8")
+    assert all("mixture" in table and "first pass" not in table for table in tables)
     assert "\nbest system, c" in done.stdout and "toolkit's own" not in done.stdout
     assert "WER unchanged against the mixture\nWER +100.00, p = 0.000" in done.stdout
     measured = json.loads((tmp_path / "r.json").read_text())["metrics"][0]

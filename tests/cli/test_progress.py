@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gzip
 import json
 import os
 import pty
@@ -38,6 +39,13 @@ from rescore.tuning import TuningOptions, tune, tuned_in_folds
 from tests.conftest import ROOT, Run
 
 LISTS = ROOT / "data" / "test.json"
+
+
+@pytest.fixture(autouse=True)
+def no_pace() -> None:
+    """Here, messages of slow loops appear."""
+
+
 TWICE = {"id": "u", "ref": "a b", "hyps": [{"text": "a b"}, {"text": "a"}, {"text": "a"}]}
 
 
@@ -189,6 +197,24 @@ def test_combining_says_how_much_is_read(rescore: Run, tmp_path: Path, monkeypat
     combine = ("combine", "a.trn", "b.trn", "c.trn", "-o", "l.jsonl")
     assert "read 2 of 3 outputs, about 30 s to go" in rescore(*combine).stderr
     assert rescore(*combine, "--quiet").stderr == ""
+
+
+def test_reading_says_how_much_of_a_file_is_read(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ticks = count(step=0.1)
+    monkeypatch.setattr("time.monotonic", lambda: next(ticks))
+    line = '{"id": "%d", "hyps": [{"text": "%s", "score": -1}]}\n'
+    path = tmp_path / "lists.jsonl"
+    path.write_text("".join(line % (number, "word " * 2000) for number in range(400)))
+    packed = tmp_path / "lists.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes(), 0))
+    for file in (path, packed):
+        caplog.clear()
+        with caplog.at_level("INFO", logger="rescore"):
+            assert len(read([file])) == 400
+        first, *others = [record.message for record in caplog.records if "MB" in record.message]
+        assert re.fullmatch(rf"read 0 of 4 MB of {file}, about 3\d s to go", first) and len(others) == 3
 
 
 def test_slow_metrics_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ def test_bounds_do_not_change_a_choice(metric: Metric, seed: int, scale: float) 
         patch.setattr(risk, "SHORT", 3)
         patch.setattr(risk, "RARE", 0.2)
         (bounded,) = compared(metric, [nbest(*scored)])
-        every = np.stack([posteriors(np.array([score for _, score in scored]), each) for each in (scale, 2.0)])
+        every = np.stack([posteriors([np.array([score for _, score in scored])], each)[0] for each in (scale, 2.0)])
         chosen = bounded.choose(every)
         some = np.flatnonzero(random.random(len(scored)) < 0.7)
         fewer = every[:, some] / every[:, some].sum(axis=1, keepdims=True)
@@ -131,9 +131,9 @@ def test_ties_are_deterministic() -> None:
 
 
 def test_posteriors() -> None:
-    assert posteriors(np.array([-1.0, -np.inf]), 2.0).tolist() == [1, 0]
-    assert posteriors(np.array([-np.inf, -np.inf]), 2.0).tolist() == [1, 0]
-    assert posteriors(np.array([-1e4, -1e4 - np.log(3)]), 1.0) == pytest.approx([0.75, 0.25])
+    assert posteriors([np.array([-1.0, -np.inf])], 2.0)[0].tolist() == [1, 0]
+    assert posteriors([np.array([-np.inf, -np.inf])], 2.0)[0].tolist() == [1, 0]
+    assert posteriors([np.array([-1e4, -1e4 - np.log(3)])], 1.0)[0] == pytest.approx([0.75, 0.25])
 
 
 def test_votes() -> None:

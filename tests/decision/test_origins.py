@@ -23,11 +23,9 @@ from rescore.nbest import (
     NbestList,
     Origin,
     Role,
-    component_columns,
     first_pass_indices,
     ranked_by_means,
     ranking,
-    score_columns,
 )
 from rescore.options import OptionValues
 from rescore.plan import resolve
@@ -200,7 +198,7 @@ def test_the_order_of_fairseqs_file_is_no_mean(rescore: Run, tmp_path: Path) -> 
     assert ranked_by_means(formats.read([tmp_path / "log"]))
     ranked = formats.read([tmp_path / "log"], s2s="rank")
     assert not ranked_by_means(ranked) and resolve(pipeline.RunConfig(), ranked).norm == "sum"
-    assert ranked[0].hypotheses[1].scores["sum"] < 0 and score_columns(ranked[0]) == []
+    assert ranked[0].hypotheses[1].scores["sum"] < 0 and ranked[0].columns(Role.LM) == []
 
 
 def test_scored_lists_are_not_merged(rescore: Run, tmp_path: Path) -> None:
@@ -249,7 +247,7 @@ def test_the_record_says_the_role() -> None:
     )
     for hypothesis in nbest.hypotheses:
         hypothesis.scores |= {"am": -1.0, "tokens": 2.0, "mine": 0.5, "sum": -3.0}
-    assert score_columns(nbest) == ["mine"] and component_columns(nbest) == ["am"]
+    assert nbest.columns(Role.LM) == ["mine"] and nbest.columns(Role.COMPONENT) == ["am"]
     assert nbest.columns(Role.COUNT) == ["tokens"] and nbest.columns(Role.FIRST_PASS) == ["s2s", "sum"]
     assert ROLES["channel"] is Role.CHANNEL
 

@@ -9,7 +9,7 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.nbest import component_columns, score_columns
+from rescore.nbest import Role
 from rescore.signature import origins
 from tests.conftest import Run, shared
 from tests.formats.samples import SAMPLES
@@ -36,7 +36,7 @@ def test_espnet2(scores: str, tmp_path: Path) -> None:
     (nbest,) = formats.read([espnet2(tmp_path, scores)])
     found = {"s2s": -1.5, "decoder": -0.9373, "ctc": -1e-5, "lm": float("-inf")}
     assert nbest.hypotheses[0].scores == found
-    assert component_columns(nbest) == ["decoder", "ctc", "lm"] and score_columns(nbest) == []
+    assert nbest.columns(Role.COMPONENT) == ["decoder", "ctc", "lm"] and nbest.columns(Role.LM) == []
 
 
 @pytest.mark.parametrize("scores", ["{", "[1]", '{"lm": "x"}', '{"lm": null}', '{"lm": [1]}', "{'a': {'b': 1}}"])
@@ -54,7 +54,7 @@ def test_other_toolkits(name: str, columns: list[str], tmp_path: Path) -> None:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(text)
     nbest = next(formats.iterate([tmp_path / next(iter(SAMPLES[name])).split("/")[0]]))
-    assert component_columns(nbest) == columns and score_columns(nbest) == []
+    assert nbest.columns(Role.COMPONENT) == columns and nbest.columns(Role.LM) == []
 
 
 @pytest.mark.parametrize("to", ["native", "espnet2", "moses", "csv"])
@@ -67,7 +67,7 @@ def test_convert_keeps_them(to: str, tmp_path: Path, rescore: Run) -> None:
     assert done.returncode == 0 and done.stderr == ""
     (nbest,) = formats.iterate(["out"])
     assert nbest.hypotheses[0].scores == {"s2s": -1.0, "ctc": -2.5, "lm": -3.5}
-    assert component_columns(nbest) == ([] if to == "csv" else ["ctc", "lm"])
+    assert nbest.columns(Role.COMPONENT) == ([] if to == "csv" else ["ctc", "lm"])
 
 
 def test_they_are_weighed_where_asked(tmp_path: Path, rescore: Run) -> None:
@@ -85,7 +85,7 @@ def test_they_are_weighed_where_asked(tmp_path: Path, rescore: Run) -> None:
 
 def test_real_lists() -> None:
     lists = formats.read([shared("librispeech-strong/dev_other")])
-    assert len(lists) == 2864 and component_columns(lists[0]) == ["decoder", "ctc", "lm"]
+    assert len(lists) == 2864 and lists[0].columns(Role.COMPONENT) == ["decoder", "ctc", "lm"]
     assert all(len(hypothesis.scores) == 4 for nbest in lists for hypothesis in nbest.hypotheses)
     # The recogniser's own weights, 0.6 decoder + 0.4 CTC + 0.6 LM, make its score.
     for hypothesis in lists[0].hypotheses:

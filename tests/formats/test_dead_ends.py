@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.nbest import component_columns
+from rescore.nbest import Role
 from tests.conftest import Run, assert_one_line_error
 
 Expected = list[tuple[str, list[tuple[str, float | None]]]]
@@ -102,7 +102,7 @@ def test_features_have_their_names(tmp_path: Path) -> None:
     columns = {"marian": ["F0", "F1"], "moses": ["d", "lm"]}
     for case, names in columns.items():
         (tmp_path / "n").write_text(CASES[case][1])
-        assert component_columns(formats.read([tmp_path / "n"])[0]) == names
+        assert formats.read([tmp_path / "n"])[0].columns(Role.COMPONENT) == names
 
 
 def test_references_come_along(tmp_path: Path) -> None:
@@ -117,11 +117,11 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text(json.dumps(apart))
     nbest = formats.read([tmp_path / "l.jsonl"])[0]
     assert [one.scores for one in nbest.hypotheses] == [{"s2s": -1, "am_scores": -3}, {"s2s": -2, "am_scores": -4}]
-    assert component_columns(nbest) == ["am_scores"]
+    assert nbest.columns(Role.COMPONENT) == ["am_scores"]
     objects = {"hypotheses": [{"text": "a", "score": -1, "lm_score": -2}]}
     (tmp_path / "l.jsonl").write_text(json.dumps(objects))
     nbest = formats.read([tmp_path / "l.jsonl"])[0]
-    assert nbest.hypotheses[0].scores == {"s2s": -1, "lm_score": -2} and component_columns(nbest) == ["lm_score"]
+    assert nbest.hypotheses[0].scores == {"s2s": -1, "lm_score": -2} and nbest.columns(Role.COMPONENT) == ["lm_score"]
 
 
 @pytest.mark.parametrize(

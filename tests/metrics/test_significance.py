@@ -106,6 +106,7 @@ def test_samples_without_a_value_do_not_count() -> None:
     rows = metric.statistics(["the", "a b"], [("",), ("a c",)])
     assert confidence_interval(metric, rows) == (50.0, 100.0)
     assert paired_interval(metric, rows, rows) == (0.0, 0.0)
+    assert confidence_interval(metric, rows[:1]) is None, "a single unit says nothing of others"
 
 
 def test_by_speaker() -> None:

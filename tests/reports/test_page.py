@@ -141,7 +141,7 @@ def test_what_is_worse_says_so() -> None:
 )
 def test_the_answer_in_a_sentence(figures: tuple[float, float, float], sentence: str) -> None:
     first, reranked, p = figures
-    assert sentence == verdict(MetricResult("WER", False, first, 0.0, reranked, p, {}, {}, {}, ""))
+    assert sentence == verdict(MetricResult("WER", False, first, 0.0, reranked, p, {"first_pass": {}}, {}, {}, ""))
 
 
 def test_a_page_of_many_lists_can_be_mailed(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_samples_count_as_often_as_they_were_drawn(rule: str) -> None:
     ):
         lists = [NbestList("u", [Hypothesis(text, {"s2s": scores[text]}) for text in drawn], ("a x",))]
         assert Decision(rule, scale).texts(WER, lists, {"s2s": 1.0}) == [expected]
-    assert posteriors(np.array([-1.0, -np.inf, -7.0]), 0.0).tolist() == [0.5, 0.0, 0.5]
+    assert posteriors([np.array([-1.0, -np.inf, -7.0])], 0.0)[0].tolist() == [0.5, 0.0, 0.5]
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0, 3.7])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import Declared, option
+from rescore.options import Declared, option, written_file
 
 if TYPE_CHECKING:
     from rescore.metrics.normalise import Normaliser
@@ -29,9 +29,7 @@ class Systems(Declared):
     whole: bool = option(
         False, "Take the outputs for whole recordings, in different segments.  [default: told by their contents]"
     )
-    output: str = option(
-        "-", "Write the lists: .json, .jsonl, also .gz; - is stdout.", "-o", "--output", metavar="FILE", writes="stdout"
-    )
+    output: str = written_file("-", "Write the lists: .json, .jsonl, also .gz; - is stdout.", "-o", "--output")
 
 
 @options.command("combine", config=options.config("combine"))
@@ -53,6 +51,8 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
 
     words = resolve(options.with_one_metric(options.configured(config))).metric.words or EXACT
     formats.write(_lists(own, inputs, words), own.output)
+    if inputs.ref and own.output != "-":
+        log.info("to measure each system and the vote: rescore %s --decide rover --folds 5", own.output)
 
 
 def _lists(own: Systems, inputs: options.InputOptions, words: Normaliser) -> Iterator[NbestList]:

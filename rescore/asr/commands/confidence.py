@@ -8,27 +8,16 @@ import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.options import option
+from rescore.options import read_file, written_file
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordsFile(options.Lists):
     """The lists, and the file of decided words with their confidences."""
 
-    output: str = option(
-        "",
-        "Write words and confidences: .ctm or .jsonl.",
-        "-o",
-        "--output",
-        metavar="FILE",
-        required=True,
-        writes="stdout",
-    )
-    segments: str | None = option(
-        None,
-        "Kaldi segments file with the start and end of each utterance; .ctm confidences need it.",
-        metavar="FILE",
-        reads=True,
+    output: str = written_file("", "Write words and confidences: .ctm or .jsonl.", "-o", "--output", required=True)
+    segments: str | None = read_file(
+        None, "Kaldi segments file with the start and end of each utterance; .ctm confidences need it."
     )
 
 

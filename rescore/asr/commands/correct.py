@@ -9,7 +9,7 @@ import click
 
 from rescore.asr.formats.documents import KINDS
 from rescore.cli import options
-from rescore.options import Declared, option
+from rescore.options import Declared, option, read_file, written_file
 
 if TYPE_CHECKING:
     from rescore.asr.correct import Change
@@ -20,12 +20,8 @@ class Correction(Declared):
     common = True
 
     text: tuple[str, ...] = option((), metavar="[TEXT...]", argument=True, reads=True)
-    words: str = option(
-        "", "Your terms: one `term`, or `heard => term`, per line.", metavar="FILE", required=True, reads=True
-    )
-    output: str = option(
-        "-", "Write the corrected text; of several, a folder.", "-o", "--output", metavar="PATH", writes="stdout"
-    )
+    words: str = read_file("", "Your terms: one `term`, or `heard => term`, per line.", required=True)
+    output: str = written_file("-", "Write the corrected text; of several, a folder.", "-o", "--output", metavar="PATH")
     kind: str | None = option(None, "Format of TEXT.  [default: detected]", "--format", choices=KINDS)
     threshold: float | None = option(
         None, "Least probability of a correction.  [default: a careful value]", metavar="P", low=0, high=1
@@ -72,14 +68,18 @@ def command(own: Correction) -> None:
         if own.output == "-" or len(targets) < len(sources) or over:
             raise click.UsageError("several texts need -o FOLDER, another than theirs, and names of their own")
         Path(own.output).mkdir(exist_ok=True)
+    found = False
     with ExitStack() as stack:
         shown = stack.enter_context(formats.opened(explain)) if explain and explain != "-" else None
         for target, source in targets.items():
             with formats.opened(target) as file:
                 for written, changes in corrector.document(parts(source, own.kind or kind_of(source))):
                     file.write(written)
+                    found |= bool(changes)
                     for line in map(_line, changes if explain else ()):
                         click.echo(line, file=shown, err=shown is None)
+    if explain and not found:
+        click.echo("rescore: nothing to correct; a lower --threshold (such as 0.3) corrects more", err=True)
 
 
 def _line(change: Change) -> str:

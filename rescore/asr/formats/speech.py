@@ -13,6 +13,7 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.files import loads
+from rescore.formats.records import records_of
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import (
@@ -89,15 +90,20 @@ class _Sherpa:
             name = None
 
 
-def _sherpa_hypothesis(result: Any, place: str) -> Hypothesis:
-    if not isinstance(result, dict) or not isinstance(result.get("text"), str):
+def _text_in(value: Any, place: str) -> str:
+    """The text of an object."""
+    if not isinstance(value, dict) or not isinstance(value.get("text"), str):
         raise UserError(f'{place}: the key "text" is missing')
+    return str(value["text"])
+
+
+def _sherpa_hypothesis(result: Any, place: str) -> Hypothesis:
+    text = strip_markup(_text_in(result, place))
     values = result.get("ys_log_probs", result.get("ys_probs"))  # the name in older versions
     each = values if isinstance(values, list) else [values]
     scores = {FIRST_PASS: sum(json_number(value, place, "the value of a token") for value in each)} if values else {}
     if result.get("score") is not None:
         scores = {FIRST_PASS: json_number(result["score"], place)}
-    text = strip_markup(result["text"])
     return Hypothesis(text, scores, times=piece_times(text, _timed_tokens(result, place)))
 
 
@@ -194,7 +200,7 @@ class _Whisper:
 
         Its score is the sum over segments of `avg_logprob` times the number that Whisper divided by: tokens and end.
         """
-        for file in source.files(_is_json) if source.is_folder else [source]:
+        for file in source.files(_is_json):
             document = loads(file.read_all(), file.name)
             known = document if isinstance(document, dict) else {"segments": document}
             segments = known.get("transcription", known.get("segments"))
@@ -203,9 +209,7 @@ class _Whisper:
             texts, times, score = [], [], 0.0
             for number, segment in enumerate(segments, 1):
                 place = f"{file.name}: segment {number}"
-                if not isinstance(segment, dict) or not isinstance(segment.get("text"), str):
-                    raise UserError(f'{place}: the key "text" is missing')
-                texts += segment["text"].split()
+                texts += _text_in(segment, place).split()
                 times += _cpp_words(segment, place) or _timed_words(segment, "words", place)
                 tokens, logprob = segment.get("tokens"), segment.get("avg_logprob")
                 divisor = len(tokens) + 1 if isinstance(tokens, list) else 1
@@ -247,10 +251,8 @@ class _Parakeet:
             yield NbestList(stem_of(file), [self._hypothesis(entry, file.name) for entry in several])
 
     def _hypothesis(self, entry: Any, place: str) -> Hypothesis:
-        if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
-            raise UserError(f'{place}: the key "text" is missing')
+        text = strip_markup(_text_in(entry, place))
         scores = {FIRST_PASS: json_number(entry["score"], place)} if entry.get("score") is not None else {}
-        text = strip_markup(entry["text"])
         return Hypothesis(text, scores, times=piece_times(text, _timed_words(entry, "words", place)))
 
 
@@ -314,7 +316,7 @@ class _Services:
         Confidences are probabilities, whose natural log is the score; Vosk's are scores as they are. If an alternative
         has no confidence, or 0.0 (Google's mark for "not set"), the order is the first pass.
         """
-        phrases = [phrase for place, value in _documents(source) for phrase in _phrases(value, place)]
+        phrases = [phrase for _, value, place in records_of(source) for phrase in _phrases(value, place)]
         for number, (place, alternatives) in enumerate(phrases, 1):
             name = stem_of(source) if len(phrases) == 1 else f"{stem_of(source)}-{number}"
             yield NbestList(name, _hypotheses(alternatives, place), recording=stem_of(source))
@@ -323,15 +325,6 @@ class _Services:
 _RESULTS = {"alternatives", "transcripts", "segments", "items"}
 _KEYS = {"Lexical": ("Confidence", "Words"), "transcript": ("confidence", "words"), "text": ("confidence", "result")}
 """The keys of an alternative: the text, its confidence, and its words with times."""
-
-
-def _documents(source: Source) -> Iterator[tuple[str, Any]]:
-    """The JSON values of a file, each with its place for errors: Vosk writes a line for each phrase."""
-    if source.peek.lines:
-        for place, text in source.filled():
-            yield place, loads(text, place, line=True)
-    else:
-        yield source.name, loads(source.read_all(), source.name)
 
 
 def _phrases(value: Any, place: str) -> Iterator[tuple[str, list[Any]]]:

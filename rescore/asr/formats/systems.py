@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from rescore import formats
 from rescore.errors import UserError, counted
@@ -14,7 +15,7 @@ from rescore.formats.records import SYSTEM
 from rescore.formats.references import TextFile, best_lists, first_reading
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_numbers, identity_of
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, NbestList
 
 log = logging.getLogger(__name__)
 
@@ -88,13 +89,12 @@ def read_table_of_systems(
             lists = formats.read([path], format_name=format_name, strict=strict, options=options)
         except UserError as error:
             raise UserError(f"--field system={name}: {error}") from None
-        systems[name] = [replace(nbest, hypotheses=_unscored(nbest.hypotheses)) for nbest in lists]
+        for nbest in lists:  # the row's numbers belong to no single system: the order is the first pass
+            nbest.hypotheses = [
+                replace(text, scores={FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(nbest.hypotheses, 1)
+            ]
+        systems[name] = lists
     return systems
-
-
-def _unscored(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """The hypotheses without the row's numbers, which belong to no single system; the order is the first pass."""
-    return [replace(text, scores={FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(hypotheses, 1)]
 
 
 def align_systems(systems: Mapping[str, Sequence[NbestList]]) -> dict[str, list[NbestList]]:
@@ -124,7 +124,7 @@ def _matched(name: str, first: Sequence[NbestList], other: str, lists: Sequence[
             log.warning("%s: their utterances have no ids; those with the same number were matched", both)
             return list(lists)
     else:
-        for key in (_id, _audio):
+        for key in (attrgetter("id"), _audio):
             known = {key(nbest): nbest for nbest in first}
             found = {key(nbest): nbest for nbest in lists}
             shared = [place for place in known if place in found]
@@ -140,10 +140,6 @@ def _matched(name: str, first: Sequence[NbestList], other: str, lists: Sequence[
         f"{len(theirs):,} such as {theirs[0]}): no common ids or audio files, and not the same references in the same "
         "order; give each utterance an id"
     )
-
-
-def _id(nbest: NbestList) -> object:
-    return nbest.id
 
 
 def _audio(nbest: NbestList) -> object:

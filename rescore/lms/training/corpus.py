@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from rescore.errors import UserError, counted
 from rescore.files import read_json, write_text
 from rescore.formats.text import read_lines
 from rescore.lms.tokenizer import Tokenizer
+from rescore.nbest import in_parts
 
 CHUNK = 10_000
 """Lines that are read and encoded together."""
@@ -33,7 +34,7 @@ def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
     """The pairs of lines, in chunks; empty lines among them."""
     lines = zip_longest(read_lines(source, empty=True), read_lines(target, empty=True))
     number = 0
-    while chunk := list(islice(lines, CHUNK)):
+    for chunk in in_parts(lines, CHUNK):
         if None in chunk[-1]:
             shorter = (source, target)[chunk[-1].index(None)]
             lines_there = number + next(place for place, pair in enumerate(chunk) if None in pair)
@@ -194,8 +195,7 @@ def encode_corpus(texts: Sequence[Path], tokenizer: Tokenizer, folder: Path, lon
 
     def sentences() -> Iterator[list[int]]:
         for text in texts:
-            lines = read_lines(text, empty=True)
-            while chunk := list(islice(lines, CHUNK)):
+            for chunk in in_parts(read_lines(text, empty=True), CHUNK):
                 for line, sentence in zip(chunk, tokenizer.encode(chunk), strict=True):
                     for start in range(0, len(sentence), longest):
                         yield sentence[start : start + longest]

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 from rescore.errors import UserError
 from rescore.lms.options import NORMALISATIONS
 from rescore.lms.tokenizer import SPECIAL, UNK, Tokenizer
+from rescore.nbest import in_parts
 
 # How text is normalised before it is cut into WordPieces.
 #   english: as LibriSpeech transcripts are: lower case, no accents, no punctuation but the apostrophe within a word
@@ -18,6 +19,8 @@ from rescore.lms.tokenizer import SPECIAL, UNK, Tokenizer
 #   text:    compatibility forms only; case is kept, punctuation marks are tokens
 #   folded:  the same in lower case
 LONGEST_WORD = 100
+BATCH = 10_000
+"""Lines that are normalised together."""
 
 
 def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = "english") -> Tokenizer:
@@ -53,7 +56,7 @@ def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = 
 def _word_counts(lines: Iterable[str], normalisation: str) -> Counter[str]:
     cut = word_tokenizer(normalisation)
     counts: Counter[str] = Counter()
-    for batch in _batched(lines):
+    for batch in in_parts(lines, BATCH):
         for words in cut.words(batch):
             counts.update(word for word in words if len(word) <= LONGEST_WORD)
     return counts
@@ -95,14 +98,3 @@ def _normalising(normalisation: str, model: models.Model) -> HuggingFaceTokenize
     else:
         raise UserError(f"normalisation {normalisation!r} is not one of {', '.join(NORMALISATIONS)}")
     return tokenizer
-
-
-def _batched(lines: Iterable[str], size: int = 10_000) -> Iterator[list[str]]:
-    batch: list[str] = []
-    for line in lines:
-        batch.append(line)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
