@@ -23,4 +23,4 @@ def advice(name: str) -> str:
         return ADDED_BY[name]
     if options := [f"--{part}" for part in EXPANSIONS if name in EXPANSIONS[part].adds]:
         return f"add it with {' or '.join(options)}, and the --words that weights were tuned with, if there were any"
-    return "add it with `rescore score`"
+    return "`rescore score LISTS --lm MODEL -o FILE` (or `rescore run -o FILE`) writes a FILE with it; give this FILE"

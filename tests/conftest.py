@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from rescore.cli.main import COMMANDS, cli, main
 from rescore.large import server
 from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
+from rescore.lms.lexicon import Lexicon
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.parts import KINDS
@@ -43,6 +45,15 @@ def shared(path: str) -> Path:
     if not found.exists():
         pytest.skip(f"needs the real data {path} beside the checkout")
     return found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lexicons() -> Iterator[None]:
+    """A shipped lexicon is read once in a process: it has 150,000 words, and its files stay as they are."""
+    load, shipped = Lexicon.load, cache(Lexicon.load)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lexicon, "load", lambda path: (shipped if (ROOT / "models") in path.parents else load)(path))
+        yield
 
 
 @pytest.fixture(scope="session")

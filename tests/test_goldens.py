@@ -33,7 +33,7 @@ TOLERANCE = 5e-3
 LAST_DIGIT = 2e-5
 """The share of a number of five to eight digits by which it may differ: another processor adds in another order."""
 
-PROGRESS = re.compile(r"(?m)^.* a second, .* to go\n")
+PROGRESS = re.compile(r"(?m)^.*, .* to go\n")
 """What a command says on a slow machine only."""
 
 VERSION = re.compile(r"\b(rescore|jiwer|rapidfuzz|sacrebleu):\d[\w.+]*")

@@ -209,4 +209,4 @@ def test_a_missing_column_says_what_to_do() -> None:
         return str(error.value)
 
     assert "--words FILE" in message("listed") and "--count-tokens" in message("tokens")
-    assert "--respell" in message("edits") and "add it with `rescore score`" in message("tta")
+    assert "--respell" in message("edits") and "`rescore score LISTS --lm MODEL -o FILE`" in message("tta")

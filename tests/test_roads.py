@@ -23,6 +23,7 @@ from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
 from rescore.options import OptionValues
+from rescore.tuning import search
 from tests.cli.test_recipe import make
 from tests.conftest import Run
 
@@ -109,6 +110,12 @@ def lists(feature: Feature, number: int, seed: int) -> list[NbestList]:
         meant = " ".join(reference) + said
         result.append(NbestList(f"{'mn'[index % 2]}{index:03d}", hypotheses, (meant,), None, components))
     return result
+
+
+def fewer_samples(patch: pytest.MonkeyPatch) -> None:
+    """Each road draws the same samples; a few show it."""
+    patch.setattr(search, "SAMPLES", 3)
+    patch.setattr(search, "TRIALS", 50)
 
 
 @pytest.fixture(autouse=True)
@@ -257,7 +264,10 @@ def by_ray(feature: Feature, dev: list[NbestList], test: list[NbestList], remote
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{pair[0].name}+{pair[1].name}")
-def test_every_road_gives_the_same(rescore: Run, remote: dict[str, Any], pair: tuple[Feature, Feature]) -> None:
+def test_every_road_gives_the_same(
+    rescore: Run, remote: dict[str, Any], monkeypatch: pytest.MonkeyPatch, pair: tuple[Feature, Feature]
+) -> None:
+    fewer_samples(monkeypatch)
     feature = joined(*pair)
     dev, test = write(feature)
     if frozenset(one.name for one in pair) in REFUSED:

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.formats import BEST_ENDINGS, written_formats
+from rescore.formats import check_output, written_formats
 from rescore.options import option, written_file
 from rescore.parts import FORMATS
 
 
 def _format(text: str) -> str:
-    if (name := text.lower()) in BEST_ENDINGS:
-        message = f"{name} holds 1-best texts, not lists; write it with: rescore rerank NBEST --best out.{name}"
-        raise ValueError(message)
+    check_output(f"out.{text.lower()}")
     return FORMATS.check(text)
 
 

@@ -16,7 +16,9 @@ import click
 
 from rescore.cli.bridge import command
 from rescore.errors import UserError
+from rescore.formats.source import Source
 from rescore.options import Declared, option
+from rescore.parts import FORMATS
 
 DEV, TEST = re.compile(r"dev(?!test)|valid|\bdt\d"), re.compile(r"test|eval|tst|\bet\d")
 """What the names of dev lists and of test lists have in them; a name with both, `test_dev93`, is of dev lists."""
@@ -27,7 +29,7 @@ LAST = re.compile(rf"[-_]({TAGS})\b.*|(\.(jsonl?|txt|tsv|log|out|gz))+$")
 FOLDERS = ("ESPnet2", "ESPnet1", "Kaldi")
 """Toolkits whose lists are folders, each called after its set."""
 HINTS = {
-    "fairseq": "translation: prefer a model that reads the source (LM := hf-seq2seq:FOLDER), and try --decide mbr",
+    "translation": "translation: prefer a model that reads the source (LM := hf-seq2seq:FOLDER), and try --decide mbr",
     "icefall": "each file has one text per utterance: join those of two methods with rescore combine",
 }
 TRANSLATION = """MEASURE_OPTIONS := --metric bleu --metric chrf
@@ -50,8 +52,8 @@ def init_command(own: Folder) -> None:
     \b
     cd egs2/librispeech/asr1 && rescore init && make
 
-    The command searches for decode folders of ESPnet2, ESPnet1 and Kaldi, fairseq logs, icefall's recogs-*.txt, NeMo
-    beams and native lists. If it finds none, the Makefile has lines to fill in.
+    The command searches for decode folders of ESPnet2, ESPnet1 and Kaldi, fairseq logs, nbest files of Moses and
+    Marian, icefall's recogs-*.txt, NeMo beams and native lists. If it finds none, the Makefile has lines to fill in.
     """
     from rescore.files import write_text
 
@@ -62,6 +64,8 @@ def init_command(own: Folder) -> None:
     if target.exists():
         raise UserError(f"{target}: exists already; remove it, or give another folder")
     toolkit, names = search(place)
+    has_sources = toolkit == "native lists" and '"src": ' in Source(place / names[0]).head
+    translation = has_sources or toolkit in ("fairseq", "Moses")
     sets = {name: _set_of(name, toolkit) for name in names}
     pairs = paired(sets)
     devs = list(dict.fromkeys(dev for dev, _ in pairs.values()))
@@ -77,7 +81,7 @@ def init_command(own: Folder) -> None:
         target,
         f"# {toolkit}: dev lists to tune on, test lists to rescore, references with --ref if need be.\n"
         + "\n".join(dict.fromkeys(lines))
-        + f"\n# LM := tta ngram:lm.arpa\n{TRANSLATION if toolkit == 'fairseq' else ''}"
+        + f"\n{TRANSLATION if translation else '# LM := tta ngram:lm.arpa' + chr(10)}"
         "include $(shell rescore recipe)\n",
     )
     for dev, test in pairs.values():
@@ -85,9 +89,10 @@ def init_command(own: Folder) -> None:
     used = {name for pair in pairs.values() for name in pair}
     if left_out := [_quoted(name) for name in names if used and name not in used]:
         click.echo(f"left out: {', '.join(left_out)}")
-    if toolkit in HINTS:
-        click.echo(HINTS[toolkit])
-    click.echo("next: make" if all(devs) and pairs else f"next: fill in DEV and TEST in {target}, then make")
+    if (kind := "translation" if translation else toolkit) in HINTS:
+        click.echo(HINTS[kind])
+    open_places = "path/to" in " ".join(lines)
+    click.echo(f"next: fill in DEV and TEST in {target} (path/to/...), then make" if open_places else "next: make")
 
 
 def _below(place: Path) -> Iterator[Path]:
@@ -104,6 +109,7 @@ def _below(place: Path) -> Iterator[Path]:
 def search(place: Path) -> tuple[str, list[str]]:
     """The first toolkit that has lists in a folder, and the names of these lists. Links in the folder are followed."""
     paths = list(_below(place))
+    named = [path for path in paths if re.search(r"n-?best|[.]moses$", path.name)]
     kaldi = {path.parent for path in paths if path.name == "words_text"}
     for toolkit, places in (
         ("ESPnet2", {path.parent for path in paths if path.name == "logdir"}),
@@ -113,6 +119,7 @@ def search(place: Path) -> tuple[str, list[str]]:
         ),
         ("Kaldi", {path.parent if path.name.startswith("archives.") else path for path in kaldi}),
         ("fairseq", _fairseq(place)),
+        ("Moses", {path for path in named if path.is_file() and FORMATS["moses"].sniff(Source(path))}),
         ("icefall", {path for path in paths if path.match("recogs-*.txt")}),
         ("NeMo", {path for path in paths if path.match("preds_out_width*.tsv")}),
         ("native lists", {path for path in paths if path.suffix == ".jsonl"}),
@@ -169,12 +176,14 @@ def _fairseq(place: Path) -> set[Path]:
 
 def _lists(place: Path, name: str, title: str, toolkit: str) -> str:
     """The lists' name, with --ref and the text of the data folder that a decode folder is named after, if any."""
+    if toolkit == "Moses":
+        return f"{_quoted(name)} --ref path/to/dev/ref --src path/to/dev/src"
     if toolkit not in ("ESPnet2", "Kaldi"):
         return _quoted(name)
     places = ("data/*/text", "dump/*/*/text", "dump/*/org/*/text")
     texts = [path for pattern in places for path in sorted(place.glob(pattern)) if path.parent.name in Path(name).name]
     best = max(texts, key=lambda path: len(path.parent.name), default=None)
-    return f"{_quoted(name)} --ref {_quoted(str(best.relative_to(place) if best else Path('data', title, 'text')))}"
+    return f"{_quoted(name)} --ref {_quoted(str(best.relative_to(place) if best else Path('path/to', title, 'text')))}"
 
 
 def _quoted(name: str) -> str:

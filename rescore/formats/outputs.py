@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rescore.errors import UserError
 from rescore.formats.reading import named_table, read, sniff
 from rescore.formats.references import References, open_references, read_best
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.sources import with_sources
+from rescore.formats.unknown import is_lattice, unknown
 from rescore.nbest import NbestList
 
 
@@ -24,6 +26,8 @@ def read_output(path: str, references: str | References | None = None, **options
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     files = None if references is None else open_references(references, warnings)
     if files is not None and is_text(source, options.get("format_name"), options.get("options")):
+        if is_lattice(source):
+            raise UserError(f"{path}: {unknown(source)}")
         lists = read_best(source, files, allow_missing)
         if sources := options.get("sources"):
             lists = with_sources(lists, Path(sources), strict, allow_missing)

@@ -198,16 +198,21 @@ class TextFile:
 
 
 def _of_records(source: Source) -> dict[str, tuple[str, ...]]:
-    """The references of lists (some formats need options to read hypotheses), or of a manifest without hypotheses."""
+    """The references of lists, or of a manifest without hypotheses."""
     keys = set(source.peek.keys)
     if {"audio_filepath", "text"} <= keys and not {"beams", "pred_text"} & keys:
         by_id = _of_manifest(source)
     else:
-        reader = next((FORMATS[name] for name in FORMATS.names if FORMATS[name].sniff(source)), FORMATS["native"])
-        by_id = {nbest.id: nbest.references for nbest in reader.read(source, ReadOptions(size=1)) if nbest.references}
+        by_id = {nbest.id: nbest.references for nbest in lists_of(source) if nbest.references}
     if not by_id:
         raise UserError(f"{source.name}: no references in it")
     return by_id
+
+
+def lists_of(source: Source) -> Iterator[NbestList]:
+    """The lists of a file for their references or sources: some formats need options to read hypotheses."""
+    reader = next((FORMATS[name] for name in FORMATS.names if FORMATS[name].sniff(source)), FORMATS["native"])
+    return iter(reader.read(source, ReadOptions(size=1)))
 
 
 def _of_manifest(source: Source) -> dict[str, tuple[str, ...]]:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.formats.references import TextFile, with_references
+from rescore.formats.references import TextFile, lists_of, with_references
 from rescore.formats.source import InputWarnings, Source
 from rescore.nbest import NbestList
 
 
 def with_sources(lists: list[NbestList], path: Path, strict: bool, allow_missing: bool) -> list[NbestList]:
-    """The lists with the source texts of a file: plain lines in their order, Kaldi text, or CSV or TSV with the columns
-    id and src.
+    """The lists with the source texts of a file: plain lines in their order, Kaldi text, CSV or TSV with the columns id
+    and src, or lists in JSON.
 
     Raises:
         UserError: a list has no source text, or the file has source texts of other lists.
@@ -29,6 +29,8 @@ def with_sources(lists: list[NbestList], path: Path, strict: bool, allow_missing
         if not rows or not {"id", "src"} <= rows[0].keys():
             raise UserError(f"{path}: the first line names no columns id and src; name them so")
         file.format, file.by_id = None, {row["id"]: (row["src"],) for row in rows}
+    elif Source(path).peek.root:
+        file.by_id = {nbest.id: (nbest.source,) for nbest in lists_of(Source(path)) if nbest.source is not None}
     try:
         texts = with_references(lists, [file], warnings, allow_missing)
     except UserError as error:

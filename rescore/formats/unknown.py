@@ -8,6 +8,17 @@ from rescore.formats.source import Source
 from rescore.formats.text import begin_with_ids
 from rescore.parts import FORMATS
 
+LISTS = "write N-best lists (Kaldi: lattice-to-nbest and nbest-to-linear), or lattices of HTK or SRILM"
+
+
+def is_lattice(source: Source) -> bool:
+    """Whether a file is a lattice of OpenFst or Kaldi, as text (arcs between states) or binary, also in an archive."""
+    lines = source.head.partition("\n\n")[0].strip().split("\n")
+    rows = [line.split() for line in lines[len(lines[0].split()) == 1 :]]  # an archive begins with an id
+    states, targets = {row[0] for row in rows if row}, {row[1] for row in rows if len(row) > 2}
+    linked = len(targets) > 1 and 2 * len(targets & states) > len(targets | states)
+    return (linked and all(map(str.isdecimal, states))) or bool(re.search(r"~.\0\0\0\w+.\0\0\0\w", source.head, re.S))
+
 
 def unknown(source: Source) -> str:
     """The message about a path of no known format: the nearest format, and the missing parts."""
@@ -19,11 +30,8 @@ def unknown(source: Source) -> str:
             place, files = file.path.name, source.path / f"*{file.path.suffix}"
             if name := next((name for name in FORMATS.names if FORMATS[name].sniff(file)), None):
                 return f"a folder of files with N-best lists ({name}); give the files: {files}"
-            if file.path.suffix == ".fst" or re.match(r"\d+\s+\d+\s+\S+(\s+\S+){0,2}\s*\n", file.head):  # an arc
-                return (
-                    f"a folder of OpenFst lattices ({place}), which are not read; write N-best lists (Kaldi: "
-                    "lattice-to-nbest and nbest-to-linear), or lattices of HTK or SRILM"
-                )
+            if file.path.suffix == ".fst" or is_lattice(file):
+                return f"a folder of OpenFst lattices ({place}), which are not read; {LISTS}"
             return (
                 f"a folder without N-best lists; its first file is {place}. If each file is the text of a whole "
                 f"recording: rescore eval {source.name} --whole --ref REF; for 1-best texts of utterances give the file"
@@ -34,6 +42,8 @@ def unknown(source: Source) -> str:
         )
     if not source.head.strip():
         return "is empty"
+    if is_lattice(source):
+        return f"a lattice of OpenFst or Kaldi, which is not read; {LISTS}"
     first, *more = source.head.split("\n")
     if re.search(r"\|\s*fairseq", source.head):
         return "a fairseq log that ends before its first S- or H- line; let fairseq-generate run to its end"

@@ -123,7 +123,7 @@ def check_holds(
     """
     written = written or line
     lost: dict[str, bool] = {}
-    means = {SUM: ", which says that first-pass scores are means (give --lm-norm mean where you use the file)"}
+    means = {SUM: ", so nobody sees that the first-pass scores are means: score the file with --lm-norm mean"}
     for nbest in lists:
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
         dropped = set() if "columns" in holds else columns & RESERVED
@@ -153,7 +153,9 @@ def check_holds(
             nbest = replace(nbest, hypotheses=hypotheses)
         yield nbest
     if lost:
-        log.warning("%s: the format cannot hold all fields; not written: %s", path, ", ".join(lost))
+        keep = [option for what, option in (("references", "--ref"), ("sources", "--src")) if what in lost]
+        how = f"; convert to all.jsonl, too, and give {' and '.join(keep)} all.jsonl beside this file" if keep else ""
+        log.warning("%s: the format cannot hold all fields; not written: %s%s", path, ", ".join(lost), how)
 
 
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:

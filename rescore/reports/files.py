@@ -37,8 +37,8 @@ def read(path: Path) -> Results:
     values = read_json(path)
     if (known := values.get("schema") if isinstance(values, dict) else None) != SCHEMA:
         raise UserError(
-            f"{path}: schema is {known!r}, not {SCHEMA!r}; write it with `rescore run --report` or `rescore rerank "
-            "--report` (eval, compare and analyse write other records)"
+            f"{path}: not a results file (its schema is {known!r}, not {SCHEMA!r}); give a file of `rescore run "
+            "--report` or `rescore rerank --report`; eval, compare and analyse write other records"
         )
     results = parsed(values, Results, str(path))
     if not results.metrics:

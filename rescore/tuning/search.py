@@ -7,7 +7,7 @@ neither on the names of columns and the units of scores nor on the order of list
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -178,12 +178,12 @@ def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, 
     random, number = np.random.default_rng(SEED), len(ours)
     sign = 1.0 if metric.higher_is_better else -1.0
 
-    def gain(rows: np.ndarray) -> float:
-        times = np.bincount(rows)
-        values = metric.values(np.stack([times @ ours[: len(times)], times @ theirs[: len(times)]]))
-        return float(sign * (values[0] - values[1]))
+    def gains(samples: Iterable[np.ndarray]) -> Floats:
+        counts = (np.bincount(rows, minlength=number) for rows in samples)
+        values = metric.values(np.stack([times @ choice for times in counts for choice in (ours, theirs)]))
+        return sign * (values[::2] - values[1::2])
 
-    observed = error = gain(np.arange(number))
+    observed = error = float(gains([np.arange(number)])[0])
     if number > 1:
-        error = float(np.std([gain(random.integers(0, number, number)) for _ in range(TRIALS)]))
+        error = float(np.std(gains(random.integers(0, number, number) for _ in range(TRIALS))))
     return observed - ERRORS * abs(error), observed + ERRORS * abs(error)

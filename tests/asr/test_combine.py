@@ -258,6 +258,9 @@ def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(rescore: 
         (tmp_path / f"{name}.ctm").write_text("".join(rows), encoding="utf-8")
     done = rescore("combine", "a.ctm", "b.ctm", "c.ctm", "--ref", "talk.txt", "-o", "l.jsonl")
     assert done.returncode == 0, done.stderr
+    how = done.stderr.rpartition("to measure each system and the vote: rescore ")[2].split()
+    table = rescore(*how)
+    assert table.returncode == 0 and "\nall, tuned votes " in table.stderr and "\nbest system, " in table.stdout
     assert rescore("rerank", "l.jsonl", "--decide", "rover", "--scale", "1", "--best", "x.ctm").returncode == 0
     assert rescore("rerank", "l.jsonl", "--decide", "rover", "--scale", "1", "--best", "x").returncode == 0
     rows = [line.split() for line in (tmp_path / "x.ctm").read_text().splitlines()]

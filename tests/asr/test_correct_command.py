@@ -15,6 +15,9 @@ def test_the_format_stays(rescore: Run, tmp_path: Path) -> None:
     assert done.stdout == "ask Goldman Sachs (a-1)\nthanks (a-2)\n"
     heard = (tmp_path / "why.txt").read_text(encoding="utf-8").split("\t")
     assert heard[:3] == ["a-1", "gold man sacks", "Goldman Sachs"] and 0.5 < float(heard[3]) < 1
+    (tmp_path / "plain.txt").write_text("the sun is out\n", encoding="utf-8")
+    nothing = rescore("correct", "plain.txt", "--words", "terms.txt", "--explain", "-")
+    assert nothing.stdout == "the sun is out\n" and nothing.stderr.startswith("rescore: nothing to correct; a lower")
     shown = rescore("correct", "talk.trn", "--words", "terms.txt", "--explain", "-")
     assert shown.stdout == done.stdout and shown.stderr == (tmp_path / "why.txt").read_text(encoding="utf-8")
 

@@ -243,6 +243,24 @@ def test_init(rescore: Run, tmp_path: Path) -> None:
     assert "LM := hf-seq2seq:FOLDER" in (tmp_path / "mt" / "Makefile").read_text()
     assert "# TUNE_OPTIONS := --decide mbr\n" in (tmp_path / "mt" / "Makefile").read_text()
     assert "DEV  := generate-valid.txt\nTEST := generate-test.txt\n" in (tmp_path / "mt" / "Makefile").read_text()
+    (tmp_path / "marian").mkdir()
+    for name in ("dev", "test"):
+        (tmp_path / "marian" / f"nbest.{name}").write_text("0 ||| a ||| F0= -1 ||| -1\n")
+    done = rescore("init", "marian")
+    assert "model that reads the source" in done.stdout and "next: fill in DEV and TEST" in done.stdout
+    made = (tmp_path / "marian" / "Makefile").read_text()
+    assert (
+        "DEV  := nbest.dev --ref path/to/dev/ref --src path/to/dev/src\n" in made
+        and "--ref path/to/test/ref --src" in made
+    )
+    assert "LM := tta" not in made
+    (tmp_path / "hf").mkdir()
+    for name in ("dev", "test"):
+        (tmp_path / "hf" / f"{name}.jsonl").write_text('{"id": "0", "ref": "a", "src": "b", "hyps": [{"text": "a"}]}\n')
+    assert "model that reads the source" in rescore("init", "hf").stdout
+    assert "# TUNE_OPTIONS := --decide mbr\n" in (tmp_path / "hf" / "Makefile").read_text()
+    (tmp_path / "bare" / "decode_dev" / "logdir").mkdir(parents=True)
+    assert "next: fill in DEV and TEST" in rescore("init", "bare").stdout, "no text of data/dev"
     (tmp_path / "empty").mkdir()
     assert "fill in DEV and TEST" in rescore("init", "empty").stdout
     assert_one_line_error(rescore("init", "nowhere"), "no such folder")

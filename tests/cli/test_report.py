@@ -121,7 +121,7 @@ def test_what_is_worse_is_marked(rescore: Run, results: Path, tmp_path: Path) ->
 
 def test_what_is_no_results_file(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert_one_line_error(rescore("report", "no.json"), "no.json: cannot be read")
-    assert_one_line_error(rescore("report", "lists.json"), "lists.json: schema is None")
+    assert_one_line_error(rescore("report", "lists.json"), "lists.json: not a results file (its schema is None, ")
     broken = json.loads(results.read_text())
     del broken["signature"]
     write_json(tmp_path / "broken.json", broken)
@@ -129,7 +129,7 @@ def test_what_is_no_results_file(rescore: Run, results: Path, tmp_path: Path) ->
     (tmp_path / "cut.json").write_text(results.read_text()[:100], encoding="utf-8")
     assert_one_line_error(rescore("check", "r.json", "--golden", "cut.json"), "cut.json: line", "not valid JSON")
     write_json(tmp_path / "first.json", json.loads(results.read_text()) | {"schema": "rescore/results/2"})
-    assert_one_line_error(rescore("report", "first.json"), "write it with `rescore run --report`")
+    assert_one_line_error(rescore("report", "first.json"), "give a file of `rescore run --report`")
 
 
 @pytest.mark.parametrize(
@@ -283,4 +283,4 @@ def test_a_perturbed_model_fails_the_gate(rescore: Run, demo: Path) -> None:
 def test_files_of_other_commands_are_told_apart(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert rescore("eval", "lists.json", "--report", "e.json").returncode == 0
     done = rescore("check", "e.json", "--golden", results)
-    assert_one_line_error(done, "write it with `rescore run --report` or `rescore rerank --report` (eval, compare and")
+    assert_one_line_error(done, "give a file of `rescore run --report` or `rescore rerank --report`; eval, compare and")

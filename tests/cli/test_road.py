@@ -274,7 +274,7 @@ def test_confidences_need_the_columns_of_the_weights(rescore: Run, tmp_path: Pat
     column = Column("ngram", "ab" * 32, "sum", "float32")
     Weights({"s2s": 0.5, "ngram": 0.5}, "given", "given", {"ngram": column}).save(tmp_path / "w.json")
     done = rescore("confidence", "l.jsonl", "--weights", "w.json", "-o", "c.jsonl")
-    assert_one_line_error(done, "no score 'ngram'", "`rescore score`")
+    assert_one_line_error(done, "no score 'ngram'", "`rescore score LISTS --lm MODEL -o FILE` (or")
 
 
 FAIRSEQ = "S-0\tq\nT-0\tx y\nH-0\t-0.5\tx y\nP-0\t-0.5 -0.5\nH-0\t-0.7\tx z\nP-0\t-0.5 -0.5\n"

@@ -8,36 +8,36 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import ROOT, Run, assert_one_line_error, near, parsed
+from tests.conftest import ROOT, Run, assert_one_line_error, near, parsed, some_lists
 from tests.lms.test_ngram import ARPA
 
 LISTS = ROOT / "data" / "test.json"
 
 
 def test_cache_is_used_by_the_next_command(rescore: Run, model: Path, tmp_path: Path) -> None:
-    lm = ("--lm", f"tta:{model}")
-    plain = rescore("score", LISTS, *lm)
-    first = rescore("score", LISTS, *lm, "--cache", "cache")
-    again = rescore("score", LISTS, *lm, "--cache", "cache", "--tokens", "tokens.jsonl")
+    lm, lists = ("--lm", f"tta:{model}"), some_lists(tmp_path, "test", 10)
+    plain = rescore("score", lists, *lm)
+    first = rescore("score", lists, *lm, "--cache", "cache")
+    again = rescore("score", lists, *lm, "--cache", "cache", "--tokens", "tokens.jsonl")
     assert plain.returncode == 0 and first.stdout == again.stdout
     assert parsed(first.stdout) == near(plain.stdout)  # with a cache, batches are formed differently
     (file,) = (tmp_path / "cache").iterdir()
     assert json.loads((tmp_path / "tokens.jsonl").read_text().splitlines()[0])["tokens"]
     size = file.stat().st_size
-    rescore("score", LISTS, *lm, "--cache", "cache", "--precision", "int8")
+    rescore("score", lists, *lm, "--cache", "cache", "--precision", "int8")
     assert len(list((tmp_path / "cache").iterdir())) == 2 and file.stat().st_size == size
     file.write_bytes(b"damaged" * 1000)
-    assert_one_line_error(rescore("score", LISTS, *lm, "--cache", "cache"), file.name, "delete it")
+    assert_one_line_error(rescore("score", lists, *lm, "--cache", "cache"), file.name, "delete it")
 
 
-def test_precision_and_batches_of_the_command_line(rescore: Run, model: Path) -> None:
-    lm = ("--lm", f"tta:{model}")
+def test_precision_and_batches_of_the_command_line(rescore: Run, model: Path, tmp_path: Path) -> None:
+    lm, lists = ("--lm", f"tta:{model}"), some_lists(tmp_path, "test", 10)
     assert_one_line_error(
-        rescore("score", LISTS, *lm, "--precision", "fp16", "--device", "cpu"), "not for cpu", "bf16 or int8"
+        rescore("score", lists, *lm, "--precision", "fp16", "--device", "cpu"), "not for cpu", "bf16 or int8"
     )
-    assert_one_line_error(rescore("score", LISTS, *lm, "--batch-tokens", "0"), "--batch-tokens")
-    small = rescore("score", LISTS, *lm, "--batch-tokens", "30")
-    large = rescore("score", LISTS, *lm, "--batch-tokens", "30000")
+    assert_one_line_error(rescore("score", lists, *lm, "--batch-tokens", "0"), "--batch-tokens")
+    small = rescore("score", lists, *lm, "--batch-tokens", "30")
+    large = rescore("score", lists, *lm, "--batch-tokens", "30000")
     assert small.returncode == 0 and parsed(small.stdout) == near(large.stdout)
 
 

@@ -83,6 +83,35 @@ def test_paths(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(rescore("run", "decode"), message)
 
 
+LATTICE = "0 1 a a 0.5\n1 2 b b 1\n1 2 c c 2\n2 0.1\n"
+BINARY = "\udcd6\udcfd\udcb2~\6\0\0\0vector\x08\0\0\0standard"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LATTICE,
+        "utt-1 \n0\t1\tthe\t1.2,3.4,1_2\n1\t2\tcat\t2.2,5.4,1_2\n2\t1.0,2.0,\n\nutt-2 \n0\t1\ta\t1,2,\n1\n\n",
+        BINARY,
+        f"utt-1 \0B{BINARY}",
+    ],
+    ids=["openfst", "kaldi", "openfst-binary", "kaldi-binary"],
+)
+def test_a_lattice_that_is_not_read(text: str, rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "lat").write_text(text, encoding="utf-8", errors="surrogateescape")
+    (tmp_path / "ref").write_text("utt-1 the cat\nutt-2 a\n", encoding="utf-8")
+    for command in ("run", "eval", "convert"):
+        assert_one_line_error(
+            rescore(command, "lat", "--ref", "ref"), "lat: a lattice of OpenFst or Kaldi, which is not read; write N-b"
+        )
+
+
+def test_numbers_as_ids_and_words_are_no_lattice(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("".join(f"{number} {number % 7} 5 3\n" for number in range(40)), encoding="utf-8")
+    done = rescore("eval", "text", "--ref", "text")
+    assert done.returncode == 0 and " 0.00 " in done.stdout
+
+
 def test_weights_are_applied_by_rerank() -> None:
     done = run_main("run", ROOT / "data" / "dev.json", "--weights", "w.json")
     assert_one_line_error(done, "to apply weights: rescore rerank NBEST --weights FILE")
@@ -92,6 +121,8 @@ def test_weights_are_applied_by_rerank() -> None:
     ("arguments", "message"),
     [
         (("rerank", "l.json", "--lm", "tta"), "to add them: rescore score NBEST --lm MODEL -o FILE, or run"),
+        (("check", ROOT / "data" / "dev.json", "--golden", "r.json"), "r.json: cannot be read"),
+        (("check", "r.json", "--golden", ROOT / "data" / "dev.json"), "give a file of `rescore run --report` or"),
         (("eval", "l.json", "-o", "r.json"), "to write them as JSON: --report FILE"),
         (("eval", "l.json", "--nonsense"), "--nonsense"),
     ],

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 
 Ngram = tuple[str, ...]
 
 
 class Definition:
-    """The model of a text. Slow: each probability is computed from the counts when it is asked for."""
+    """The model of a text. Slow: each number is computed from the counts when it is first asked for."""
 
     def __init__(self, text: Sequence[Sequence[str]], order: int, thresholds: Sequence[int], fallback: bool) -> None:
         self.order = order
+        self.adjusted, self.after, self.backoff = cache(self._adjusted), cache(self._after), cache(self._backoff)
         sentences = [("<s>", *words, "</s>") for words in text]
         self.counts: list[Counter[Ngram]] = [
             Counter(sentence[end - n : end] for sentence in sentences for end in range(max(2, n), len(sentence) + 1))
@@ -32,7 +34,7 @@ class Definition:
         self.vocabulary = [*(word for (word,) in self.kept[0]), "<unk>"]
         self.discounts = [self.discounts_of(n, fallback) for n in range(1, order + 1)]
 
-    def adjusted(self, ngram: Ngram) -> int:
+    def _adjusted(self, ngram: Ngram) -> int:
         """Different words before an n-gram; its occurrences if it has the highest order or begins with <s>."""
         n = len(ngram)
         if n == self.order or ngram[0] == "<s>":
@@ -55,11 +57,11 @@ class Definition:
             raise ValueError("too small")
         return [0, 0.5, 1, 1.5]
 
-    def after(self, context: Ngram) -> list[Ngram]:
+    def _after(self, context: Ngram) -> list[Ngram]:
         """The n-grams of the text that are a context and a word."""
         return [ngram for ngram in self.counts[len(context)] if ngram[:-1] == context]
 
-    def backoff(self, context: Ngram) -> float:
+    def _backoff(self, context: Ngram) -> float:
         """The share of a context that discounts and pruning take."""
         ngrams = self.after(context)
         if not ngrams:

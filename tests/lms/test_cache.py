@@ -225,7 +225,7 @@ command_line.main()
 
 @pytest.mark.parametrize(("first", "second"), [(signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)])
 def test_a_second_signal_leaves_a_whole_file(first: signal.Signals, second: signal.Signals, tmp_path: Path) -> None:
-    big = {f"u{number}": {"hyp_1": {"score": 0, "text": f"the old clock {number}"}} for number in range(20_000)}
+    big = {f"u{number}": {"hyp_1": {"score": 0, "text": f"the old clock {number}"}} for number in range(6_000)}
     write_json(tmp_path / "big.json", big)
 
     def heed() -> None:  # a shell's background jobs inherit that SIGINT is ignored

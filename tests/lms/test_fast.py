@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,14 @@ from rescore.lms.networks import Network
 from rescore.lms.scorers import NetworkScorer, Request, Window, windows
 from rescore.lms.tokenizer import Tokenizer
 from tests.conftest import ROOT, SENTENCES
-from tests.lms.test_neural import BACKENDS, definition, folder_of
+from tests.lms import test_neural
+from tests.lms.test_neural import BACKENDS, folder_of
 
 NBEST = rescore.read(ROOT / "data" / "test.json")[:8]
 REAL = [hypothesis.text for nbest in NBEST for hypothesis in nbest.hypotheses[:9]]
+
+definition = cache(test_neural.definition)
+"""Each text's is computed once for all sizes of batches."""
 
 
 def short(folder: Path, texts: Sequence[str]) -> list[str]:

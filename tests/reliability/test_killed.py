@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SENTENCES, near, parsed, write_json
+from tests.conftest import ROOT, SENTENCES, Run, near, parsed, write_json
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -26,66 +26,81 @@ loop.CHECKPOINT_SECONDS = 0.0
 main()
 """
 """A program as `rescore`, whose trainings write a checkpoint after each step."""
+TOLD = """
+from pathlib import Path
+from rescore.cli.start import main
+from rescore.lms.cache import Cached
+as_scored = Cached.as_scored
+def told(*arguments):
+    Path("begun").touch()
+    return as_scored(*arguments)
+Cached.as_scored = told
+main()
+"""
+"""A program as `rescore` that leaves a file when it begins to score."""
 
 
-def kill_at(seconds: float, arguments: list[str], folder: Path, program: tuple[str, ...] = ("-m", "rescore")) -> bool:
-    """Whether it was still running, and was killed."""
+def kill_after(seconds: float, began: Path, program: str, arguments: list[str], folder: Path) -> bool:
+    """Whether it was killed so long after it wrote the file `began`; it may have ended before."""
+    before = began.stat().st_mtime_ns if began.exists() else 0
     process = subprocess.Popen(
-        [sys.executable, *program, *arguments],
+        [sys.executable, "-c", program, *arguments],
         cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
+    while process.poll() is None and not (began.exists() and began.stat().st_mtime_ns > before):
+        time.sleep(0.002)
+    assert began.exists() and began.stat().st_mtime_ns > before
     try:
         process.wait(timeout=seconds)
-        return False
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
-        process.wait()
-        return True
+    return process.wait() == -signal.SIGKILL
 
 
-def finish(arguments: list[str], folder: Path) -> float:
+def timed(run: Run, arguments: list[str]) -> float:
+    """The seconds that a command takes in this process."""
     began = time.monotonic()
-    command = [sys.executable, "-m", "rescore", *arguments]
-    done = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    done = run(*arguments)
     assert done.returncode == 0, done.stderr
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(50, marks=pytest.mark.slow)])
-def test_run_with_a_cache(kills: int, model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
+def test_run_with_a_cache(kills: int, rescore: Run, model: Path, tmp_path: Path) -> None:
     table = json.loads((ROOT / "data" / "test.json").read_text(encoding="utf-8"))
     write_json(tmp_path / "l.json", dict(list(table.items())[:40]))
     run = ["l.json", "--lm", f"tta:{model}", "--dev", "l.json", "-o", "out.jsonl", "--best", "best.trn"]
-    took = finish(run, tmp_path)
+    took = timed(rescore, run)
     lists, best = ((tmp_path / name).read_text() for name in ("out.jsonl", "best.trn"))
     draw = random.Random(0)
     for _ in range(kills):
-        while not kill_at(draw.uniform(0.3, 1.0) * took, [*run, "--cache", "cache"], tmp_path):
+        while not kill_after(draw.random() * took, tmp_path / "begun", TOLD, [*run, "--cache", "cache"], tmp_path):
             took *= 0.8  # the machine is less busy than it was: try again, earlier
             shutil.rmtree(tmp_path / "cache")
-    finish([*run, "--cache", "cache"], tmp_path)
+    timed(rescore, [*run, "--cache", "cache"])
     assert parsed((tmp_path / "out.jsonl").read_text()) == near(lists)  # batches are of what the cache lacks
     assert (tmp_path / "best.trn").read_text() == best
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
-def test_training(kills: int, tmp_path: Path) -> None:
+def test_training(kills: int, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
     tiny = {"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 200, "max_positions": 40}
     write_json(tmp_path / "c.json", tiny)
-    options = ["--text", "t.txt", "--config", "c.json", "--held-out", "5", "--batch-tokens", "300", "--steps", "300"]
-    took = finish(["train", "--lm", "tta", *options, "--out", "one"], tmp_path)
+    options = ["--text", "t.txt", "--config", "c.json", "--held-out", "5", "--batch-tokens", "300"]
+    options += ["--steps", str(100 * kills)]
+    took = timed(rescore, ["train", "--lm", "tta", *options, "--out", "one"]) / kills
+    state = tmp_path / "two" / "training.safetensors"
 
     def command() -> list[str]:
-        resume = ["--resume"] if (tmp_path / "two" / "training.safetensors").exists() else []
-        return ["train", "--lm", "tta", *options, "--out", "two", *resume]
+        return ["train", "--lm", "tta", *options, "--out", "two", *(["--resume"] if state.exists() else [])]
 
     draw = random.Random(0)
     for _ in range(kills):
-        while not kill_at(draw.uniform(0.5, 1.0) * took, command(), tmp_path, ("-c", OFTEN)):
+        while not kill_after(draw.random() * took, state, OFTEN, command(), tmp_path):
             took *= 0.8
             shutil.rmtree(tmp_path / "two")
-    finish(command(), tmp_path)
+    timed(rescore, command())
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
     assert weights[0] == weights[1]
 
@@ -111,11 +126,11 @@ def test_writers_are_killed_at_any_moment(tmp_path: Path) -> None:
             assert len(text) == 100_000 and len(set(text)) == 1
 
 
-def test_two_processes_with_one_cache_and_one_output(model: Path, tmp_path: Path) -> None:
+def test_two_processes_with_one_cache_and_one_output(rescore: Run, model: Path, tmp_path: Path) -> None:
     table = json.loads((ROOT / "data" / "test.json").read_text(encoding="utf-8"))
     write_json(tmp_path / "l.json", dict(list(table.items())[:20]))
     command = ["score", "l.json", "--lm", f"tta:{model}", "-o", "out.jsonl"]
-    finish(command, tmp_path)
+    timed(rescore, command)
     alone = (tmp_path / "out.jsonl").read_text()
     both = [
         subprocess.Popen(

@@ -19,8 +19,26 @@ DEV, TEST = ROOT / "data" / "dev.json", ROOT / "data" / "test.json"
 COLUMNS = ["id", "reference", "first_pass", "chosen", "first_pass_errors", "chosen_errors", "changed", "verdict", "s2s"]
 
 
-def test_a_row_per_utterance_from_run_analyse_and_eval(rescore: Run, tmp_path: Path) -> None:
-    tuned = ("--lm", "tta-small", "--dev", DEV, "--report", "r.json", "--save-weights", "w.json", "--best", "b.trn")
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """Where the scores of tta-small are kept for all tests here."""
+    return "--cache", str(tmp_path_factory.mktemp("scores"))
+
+
+def test_a_row_per_utterance_from_run_analyse_and_eval(rescore: Run, scores: tuple[str, str], tmp_path: Path) -> None:
+    tuned = (
+        "--lm",
+        "tta-small",
+        *scores,
+        "--dev",
+        DEV,
+        "--report",
+        "r.json",
+        "--save-weights",
+        "w.json",
+        "--best",
+        "b.trn",
+    )
     done = rescore("run", TEST, *tuned, "--details", "d.jsonl")
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (tmp_path / "d.jsonl").read_text().splitlines()]
@@ -31,7 +49,7 @@ def test_a_row_per_utterance_from_run_analyse_and_eval(rescore: Run, tmp_path: P
         counts = figures["metrics"][0]["counts"][choice]
         errors = sum(counts[kind] for kind in ("substitutions", "deletions", "insertions"))
         assert sum(row[f"{name}_errors"] for row in rows) == errors
-    rescore("score", TEST, "--lm", "tta-small", "-o", "s.jsonl")
+    rescore("score", TEST, "--lm", "tta-small", *scores, "-o", "s.jsonl")
     assert rescore("analyse", "s.jsonl", "--weights", "w.json", "--details", "a.jsonl").returncode == 0
     again = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert [row["chosen"] for row in again] == [row["chosen"] for row in rows]
@@ -59,8 +77,8 @@ def test_verdicts_of_a_metric_where_more_is_better() -> None:
     assert list(row)[:3] == ["id", "source", "reference"] and row["source"] == "w x y z" and row["verdict"] == "better"
 
 
-def test_dev_and_test_stand_in_one_table(rescore: Run, tmp_path: Path) -> None:
-    done = rescore("run", TEST, "--lm", "tta-small", "--dev", DEV, "--report", "r.json", "--table", "t.md")
+def test_dev_and_test_stand_in_one_table(rescore: Run, scores: tuple[str, str], tmp_path: Path) -> None:
+    done = rescore("run", TEST, "--lm", "tta-small", *scores, "--dev", DEV, "--report", "r.json", "--table", "t.md")
     assert done.returncode == 0, done.stderr
     rows = [line.split(" |")[0] for line in (tmp_path / "t.md").read_text().splitlines()[2:6]]
     sets = [f"| {name}, {row}" for name in ("dev", "test") for row in ("first pass", "tta-small")]
@@ -88,10 +106,9 @@ def test_names_of_methods(weights: dict[str, float], decision: str, name: str) -
     assert system_name(Weights(weights, "given"), decision) == name
 
 
-def test_a_model_of_weight_0_is_in_a_note(rescore: Run, tmp_path: Path) -> None:
-    done = rescore(
-        "run", TEST, "--lm", "tta-small", "--weight", "0", "--decide", "mbr", "--scale", "0.01", "--report", "r.json"
-    )
+def test_a_model_of_weight_0_is_in_a_note(rescore: Run, scores: tuple[str, str], tmp_path: Path) -> None:
+    lm = ("--lm", "tta-small", *scores, "--weight", "0")
+    done = rescore("run", TEST, *lm, "--decide", "mbr", "--scale", "0.01", "--report", "r.json")
     assert done.returncode == 0, done.stderr
     table = rescore("report", "r.json").stdout
     assert "\ntest, MBR  " in table and "test, MBR: weight 0 of tta-small" in table

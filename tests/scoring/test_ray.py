@@ -70,8 +70,10 @@ def test_equal_bytes(rescore: Run, nodes: Any, small_windows: None, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
     assert not list(tmp_path.glob("*.shards"))
-    ours = rescore("l.json", "--lm", "tta", "--weight", "0.2", "--report", "a", "--best", "x")
-    theirs = rescore("l.json", "--lm", "tta", "--weight", "0.2", "--report", "b", "--best", "y", "--engine", "ray")
+    ours = rescore("l.json", "--lm", "tta-small", "--weight", "0.2", "--report", "a", "--best", "x")
+    theirs = rescore(
+        "l.json", "--lm", "tta-small", "--weight", "0.2", "--report", "b", "--best", "y", "--engine", "ray"
+    )
     assert theirs.returncode == 0, theirs.stderr
     assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
     assert [line for line in ours.stdout.splitlines() if "|" in line] == [

@@ -51,6 +51,8 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
 
     words = resolve(options.with_one_metric(options.configured(config))).metric.words or EXACT
     formats.write(_lists(own, inputs, words), own.output)
+    if inputs.ref and own.output != "-":
+        log.info("to measure each system and the vote: rescore %s --decide rover --folds 5", own.output)
 
 
 def _lists(own: Systems, inputs: options.InputOptions, words: Normaliser) -> Iterator[NbestList]:

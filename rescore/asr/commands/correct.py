@@ -68,14 +68,18 @@ def command(own: Correction) -> None:
         if own.output == "-" or len(targets) < len(sources) or over:
             raise click.UsageError("several texts need -o FOLDER, another than theirs, and names of their own")
         Path(own.output).mkdir(exist_ok=True)
+    found = False
     with ExitStack() as stack:
         shown = stack.enter_context(formats.opened(explain)) if explain and explain != "-" else None
         for target, source in targets.items():
             with formats.opened(target) as file:
                 for written, changes in corrector.document(parts(source, own.kind or kind_of(source))):
                     file.write(written)
+                    found |= bool(changes)
                     for line in map(_line, changes if explain else ()):
                         click.echo(line, file=shown, err=shown is None)
+    if explain and not found:
+        click.echo("rescore: nothing to correct; a lower --threshold (such as 0.3) corrects more", err=True)
 
 
 def _line(change: Change) -> str:

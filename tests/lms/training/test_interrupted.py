@@ -19,7 +19,7 @@ from rescore.lms.training import loop
 from rescore.lms.training.corpus import MOST_HELD_OUT, Corpus, encode_corpus
 from rescore.lms.training.loop import STATE, noted_signals
 from rescore.lms.training.options import NeuralOptions
-from tests.conftest import SENTENCES, run_main
+from tests.conftest import SENTENCES, Run, run_main
 from tests.lms.training.test_loop import TRAIN, run, tiny
 
 
@@ -41,7 +41,7 @@ def stopped_by(number: int, folder: Path, *arguments: str) -> tuple[subprocess.P
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_the_state(number: int, status: int, tmp_path: Path) -> None:
+def test_a_signal_saves_the_state(number: int, status: int, rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     train = (*TRAIN, "--text", "text.txt", "--out", "lm")
     process, said = stopped_by(number, tmp_path, *train, "--minutes", "30")
@@ -49,8 +49,7 @@ def test_a_signal_saves_the_state(number: int, status: int, tmp_path: Path) -> N
     assert not (tmp_path / "lm" / "model.safetensors").exists()
     steps = steps_of(tmp_path / "lm")
     assert steps > 0  # no checkpoint was due: the signal saved it
-    done = run(tmp_path, *train, "--steps", str(steps + 2), "--resume")
-    assert done.communicate(timeout=300)[1] and done.returncode == 0
+    assert rescore(*train, "--steps", str(steps + 2), "--resume").returncode == 0
     assert steps_of(tmp_path / "lm") == steps + 2
 
 
@@ -72,13 +71,13 @@ def test_a_second_signal_does_not_wait() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_an_adapted_model_is_resumed_and_names_its_base_and_text(tmp_path: Path) -> None:
+def test_an_adapted_model_is_resumed_and_names_its_base_and_text(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
-    assert run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "base", "--steps", "0").wait(300) == 0
+    assert rescore(*TRAIN, "--text", "text.txt", "--out", "base", "--steps", "0").returncode == 0
     train = (*TRAIN[:3], "--batch-tokens", "300", "--device", "cpu", "--init", "base", "--text", "text.txt")
     for more in (["--steps", "1"], ["--steps", "2", "--resume"]):  # --init gives the size, also when resumed
-        done = run(tmp_path, *train, "--out", "lm", *more)
-        assert done.communicate(timeout=300)[1] and done.returncode == 0
+        done = rescore(*train, "--out", "lm", *more)
+        assert done.returncode == 0, done.stderr
     assert checkpoint.load(tmp_path / "lm")[0].config.d_model == 16
     card = (tmp_path / "lm" / "README.md").read_text(encoding="utf-8")
     assert "| started from | base, model.safetensors " in card and "\ntrained_on: text.txt\n" in card

@@ -191,7 +191,7 @@ def test_sentences_are_learned_among_others(
     encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "corpus", 22)
     corpus = Corpus(tmp_path / "corpus", tokenizer, 20, 0, config.sentences)
     torch.manual_seed(0)
-    options = options_of(config, {"steps": 400, "batch_tokens": 1000, "learning_rate": 1e-2, "dropout": 0.0})
+    options = options_of(config, {"steps": 250, "batch_tokens": 1000, "learning_rate": 1e-2, "dropout": 0.0})
     tasks = tasks_of(config, tokenizer, options, corpus)
     losses = Trainer(checkpoint.build(config), tokenizer, tasks, options, tmp_path).run(lambda line: None).losses
     assert losses["context"] < losses[kind] - 0.5, losses
@@ -343,7 +343,7 @@ def run(folder: Path, *arguments: str, program: tuple[str, ...] = ("-m", "rescor
     )
 
 
-def test_command_killed_and_resumed(tmp_path: Path) -> None:
+def test_command_killed_and_resumed(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     often = ("-c", OFTEN)
     long = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30", program=often)
@@ -353,11 +353,10 @@ def test_command_killed_and_resumed(tmp_path: Path) -> None:
     long.send_signal(signal.SIGKILL)
     long.communicate()
     assert (tmp_path / "lm" / STATE).exists() and not (tmp_path / "lm" / "model.safetensors").exists()
-    again = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "5")
-    assert "started here; continue it with --resume" in again.communicate()[1] and again.returncode == 2
-    done = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "0.01", "--resume")
-    _, stderr = done.communicate(timeout=300)
-    assert done.returncode == 0, stderr
+    again = rescore(*TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "5")
+    assert_one_line_error(again, "started here; continue it with --resume")
+    done = rescore(*TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "0.01", "--resume")
+    assert done.returncode == 0, done.stderr
     network, _ = checkpoint.load(tmp_path / "lm")
     assert network.config.d_model == 16
     card = (tmp_path / "lm" / "README.md").read_text()
