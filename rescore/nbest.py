@@ -163,6 +163,8 @@ class Hypothesis:
     times: tuple[tuple[float, float], ...] = ()
     """Start and end in the recording, in seconds, of each word (of Chinese, Japanese and Thai, of each letter:
     `rescore.formats.times.timed_pieces`); empty where the toolkit gave none."""
+    rank: int | None = None
+    """The place in the toolkit's list, from 0, of a reranked list with equal first-pass scores; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,13 +293,13 @@ def columns_for(nbest: NbestList, columns: Iterable[str], origins: Collection[Or
 
 
 def tie_order(nbest: NbestList) -> list[int]:
-    """All places in the order in which equals win: the toolkit's own hypotheses first, then the order of the file.
+    """All places in the order in which equals win: the toolkit's own hypotheses first, then the toolkit's order.
 
     A respelled hypothesis has the first-pass score of the hypothesis that it came from, and lists are read in any
-    order, so the order of the file alone would decide by accident.
+    order, also reranked ones, so the order of the file alone would decide by accident.
     """
-    foreign = [hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses]
-    return sorted(range(len(foreign)), key=foreign.__getitem__)
+    keys = [(each.origin is not Origin.FIRST_PASS, each.rank or 0) for each in nbest.hypotheses]
+    return sorted(range(len(keys)), key=keys.__getitem__)
 
 
 def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
@@ -310,8 +312,6 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
 
 def in_tie_order(nbest: NbestList) -> NbestList:
     """The list with its hypotheses in `tie_order`, so that the first of equals is the right choice."""
-    if {hypothesis.origin for hypothesis in nbest.hypotheses} <= {Origin.FIRST_PASS}:
-        return nbest
     return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in tie_order(nbest)])
 
 

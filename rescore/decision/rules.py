@@ -79,8 +79,11 @@ def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
 
 def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
     """The list with its hypotheses sorted by the combined score, by `ranking`."""
-    order = ranking(nbest, combine(nbest, weights).tolist())
-    return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
+    order, hypotheses = ranking(nbest, combine(nbest, weights).tolist()), nbest.hypotheses
+    if len({each.scores.get(FIRST_PASS) for each in hypotheses}) < len(hypotheses):  # the first of equals is its best
+        places = [place if each.rank is None else each.rank for place, each in enumerate(hypotheses)]
+        hypotheses = [replace(each, rank=place) for each, place in zip(hypotheses, places, strict=True)]
+    return replace(nbest, hypotheses=[hypotheses[place] for place in order])
 
 
 def posteriors(lists: Sequence[npt.NDArray[np.float64]], scale: float) -> list[npt.NDArray[np.float64]]:

@@ -59,6 +59,7 @@ class _Hypothesis(msgspec.Struct):
     scores: dict[str, float] = {}
     origin: Origin = Origin.FIRST_PASS
     times: tuple[tuple[float, float], ...] = ()
+    rank: int | None = None
 
 
 class _About(msgspec.Struct):
@@ -117,7 +118,7 @@ def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
         if FIRST_PASS in scores and scores[FIRST_PASS] != entry.score:
             raise UserError(f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave one out')
         scores = {FIRST_PASS: entry.score} | scores
-    return Hypothesis(entry.text, scores, entry.origin, times)
+    return Hypothesis(entry.text, scores, entry.origin, times, entry.rank)
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:

@@ -193,6 +193,8 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
         entry["scores"] = more
     if hypothesis.origin is not Origin.FIRST_PASS:
         entry["origin"] = hypothesis.origin
+    if hypothesis.rank is not None:
+        entry["rank"] = hypothesis.rank
     if hypothesis.times:
         entry["times"] = hypothesis.times
     return entry

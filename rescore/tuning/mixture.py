@@ -18,7 +18,7 @@ from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
 from rescore.pace import paced
 from rescore.styles import text
 from rescore.tuning.line import Indices
-from rescore.tuning.scale import tune_scale
+from rescore.tuning.scale import MANY, tune_scale
 from rescore.tuning.search import gain_interval
 from rescore.tuning.weights import TuningOptions, Weights
 
@@ -107,16 +107,19 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, l
         preferred = preferences(votes.values())
         for no_word in NO_WORD if decider.rule.counts_no_word else (1.0,):
             tried.append((rate(preferred, no_word), Mixture(votes, scales, no_word)))
-    reached, mixture = min(tried, key=lambda each: each[0])  # the first of equals: the first of all has equal votes
+    mixture = min(tried, key=lambda each: each[0])[1]  # the first of equals: the first of all has equal votes
     best = systems[int(np.argmin(whole))]
     if log.isEnabledFor(level):
+        if len(lists) < MANY:
+            decider.rule.hold(decider.prepared, ())
         top = 100.0 if metric.higher_is_better else 0.0
         rates_of = [(name, alone_rate, rate(preferences((mixture.votes | {name: 0.0}).values()), mixture.no_word))
                     for name, alone_rate in zip(systems, whole, strict=True) if len(systems) > 1]  # fmt: skip
         shown = [[name, *(f"{abs(top - each):.2f}" for each in pair), f"{mixture.votes[name]:.2g}"]
                  for name, *pair in rates_of]  # fmt: skip
+        of_all = [rate(preferences(each.votes.values()), each.no_word) for each in (tried[0][1], mixture)]
         shown += [[f"all, {how} votes", f"{abs(top - each):.2f}", "", ""]
-                  for how, each in (("equal", tried[0][0]), ("tuned", reached))]  # fmt: skip
+                  for how, each in zip(("equal", "tuned"), of_all, strict=True)]  # fmt: skip
         table = text([["", metric.name, "without it", "votes"], *shown])
         log.log(level, "the systems, on the %s lists that votes are tuned on:\n%s", f"{len(lists):,}", table)
     return mixture, best

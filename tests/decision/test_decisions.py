@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from rescore.asr import rover
 from rescore.decision import Decision, best, combine, posteriors, rerank, risk
 from rescore.decision.risk import compared
 from rescore.errors import UserError
-from rescore.formats import read
+from rescore.formats import read, write
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Metric, text_value
 from rescore.metrics.characters import CharacterErrorRate
@@ -235,12 +236,23 @@ def test_a_scale_is_needed() -> None:
         Decision("mbr").texts(ErrorRate(), [nbest(("a", -1.0))], WEIGHTS)
 
 
+def test_reranked_lists_keep_the_toolkits_order_of_equals(tmp_path: Path) -> None:
+    one = nbest(("first", -1.0), ("second", -1.0), ("third", -1.0))
+    for hypothesis, lm in zip(one.hypotheses, (-3.0, -2.0, -1.0), strict=True):
+        hypothesis.scores["lm"] = lm
+    weights = {"s2s": 0.5, "lm": 0.5}
+    write([rerank(one, weights)], str(tmp_path / "o.jsonl"))
+    (again,) = read([tmp_path / "o.jsonl"])
+    assert [hypothesis.text for hypothesis in again.hypotheses] == ["third", "second", "first"]
+    assert Decision().texts(None, [again], WEIGHTS) == ["first"] and rerank(again, weights) == again
+
+
 def test_of_equals_the_given_ones_come_first() -> None:
     """A respelled hypothesis has the first-pass score of its origin; the order of a file must not decide."""
     new, ours = Hypothesis("new", {"s2s": -1.0}, Origin.RESPELLED), Hypothesis("given", {"s2s": -1.0})
     for hypotheses in ([new, ours], [ours, new]):
         nbest = NbestList("u", hypotheses)
         assert hypotheses[best([nbest], {"s2s": 1.0})[0]] is ours
-        assert rerank(nbest, {"s2s": 1.0}).hypotheses[0] is ours
+        assert rerank(nbest, {"s2s": 1.0}).hypotheses[0].text == "given"
     alone = NbestList("u", [new])
     assert best([alone], {"s2s": 1.0}) == [0]

@@ -30,7 +30,9 @@ def lists(draw: st.DrawFn) -> list[NbestList]:
     for name in draw(st.lists(IDS, min_size=1, max_size=4, unique=True)):
         hypotheses = [
             Hypothesis(
-                draw(TEXTS), {"s2s": draw(SCORES), **{key: draw(SCORES) for key in draw(st.sets(KEYS, max_size=2))}}
+                draw(TEXTS),
+                {"s2s": draw(SCORES), **{key: draw(SCORES) for key in draw(st.sets(KEYS, max_size=2))}},
+                rank=draw(st.none() | st.integers(0, 9)),
             )
             for _ in range(draw(st.integers(1, 3)))
         ]
