@@ -128,7 +128,7 @@ def load(
 def score(
     lists: Iterable[NbestList | Sequence[str]],
     *lms: str | LanguageModel | Scorer,
-    norm: str | None = None,
+    lm_norm: str | None = None,
     **options: Any,
 ) -> list[NbestList]:
     """Copies of the lists with one more column per language model, called after it.
@@ -141,7 +141,7 @@ def score(
             of some sentences a score (natural log), whose column is called after the function. Where a name is taken,
             as by another model of the same kind, the column is called after the model's folder, such as `tta.small`,
             where all models are given by name, as on the command line; else `tta.2`.
-        norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
+        lm_norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits the first pass.
         options: further fields of `rescore.RunConfig`, such as `count_tokens=True`; and options that add hypotheses,
             such as `recombine=5`, or `respell=5, channel="shipped"`.
 
@@ -157,7 +157,7 @@ def score(
     from rescore import border, pipeline
 
     every = border.checked_lists("score", lists, texts=True)
-    config = border.config_of("score", norm=norm, lms=border.names_of(lms), **options)
+    config = border.config_of("score", lm_norm=lm_norm, lms=border.names_of(lms), **options)
     plan = pipeline.resolve(
         config, every, load=lambda: border.as_models(lms), specs=border.specs_of(lms), measures=False
     )
@@ -234,7 +234,7 @@ def compare(
     dev: Iterable[NbestList],
     *lms: str | LanguageModel | Scorer,
     metric: str | None = None,
-    norm: str | None = None,
+    lm_norm: str | None = None,
     decision: str | None = None,
     words: str | Path | None = None,
     normaliser: Normaliser | None = None,
@@ -243,7 +243,7 @@ def compare(
     """Language models side by side: each tuned on `dev` and measured on `lists`, and all of them together.
 
     Args:
-        lms, norm: as in `score`. metric, decision, words, normaliser, options: as in `tune`.
+        lms, lm_norm: as in `score`. metric, decision, words, normaliser, options: as in `tune`.
 
     Raises:
         UserError: a model cannot be loaded, or a list has no reference.
@@ -252,7 +252,7 @@ def compare(
 
     sets = border.checked_lists("compare", lists), border.checked_lists("compare", dev)
     config = border.config_of(
-        "compare", metric, decision, words, normaliser, norm=norm, lms=border.names_of(lms), **options
+        "compare", metric, decision, words, normaliser, lm_norm=lm_norm, lms=border.names_of(lms), **options
     )
     return comparing.compare(*sets, config, lambda: border.as_models(lms), specs=border.specs_of(lms))
 

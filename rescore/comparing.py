@@ -76,7 +76,7 @@ def _entries(
         if (key := (missing is not None, tuple(lm.name for lm in models))) not in tuned_before:
             # A row without a model has a word bonus if the row with all models has it: this model is the difference.
             bonus = config.word_bonus if missing is None else WORDS in plan.tuning.bonuses
-            own = resolve(replace(config, norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
+            own = resolve(replace(config, lm_norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
             tuned_before[key] = tune(dev, plan=replace(own, metrics=plan.metrics))
         weights = tuned_before[key]
         named = " + ".join(name for name, _ in parts) if missing is None else f"without {missing}"

@@ -27,7 +27,7 @@ ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (MODELS, EXPANSION, DECISION, MEASURES, "boost", "components"),
         ("lms", "word_bonus", "token_bonus", "count_tokens", "bagging"),
     ),
-    "serve": ((EXPANSION, DECISION, MEASURES), ("lms", "norm", "force_weights", "count_tokens")),
+    "serve": ((EXPANSION, DECISION, MEASURES), ("lms", "lm_norm", "force_weights", "count_tokens")),
     "confidence": ((DECISION, MEASURES), ()),
     "convert": ((EXPANSION,), ()),
 } | dict.fromkeys(("analyse", "combine", "eval"), ((MEASURES,), ()))
@@ -55,11 +55,10 @@ class RunConfig(Declared):
 
     lms: tuple[str, ...] = ()
     """The language models as --lm names them; empty for models that have no such names."""
-    norm: str | None = option(
+    lm_norm: str | None = option(
         None,
         "LM score of a hypothesis: the sum over tokens, the mean, or the sum divided by the number of tokens to the "
         "power A.  [default: mean if first-pass scores are means, else sum]",
-        "--lm-norm",
         group=MODELS, metavar="sum|mean|length^A", parse=_norm,
     )  # fmt: skip
     force_weights: bool = False

@@ -329,9 +329,9 @@ class _Resolver:
 
     def _norm(self, models: Sequence[LanguageModel]) -> str:
         """The normalisation of the config; else of the weights' columns; else of the first pass."""
-        if self._config.norm:
-            self._decide("normalisation", self._config.norm, "--lm-norm")
-            return self._config.norm
+        if self._config.lm_norm:
+            self._decide("normalisation", self._config.lm_norm, "--lm-norm")
+            return self._config.lm_norm
         fingerprints = {lm.fingerprint for lm in models}
         for column in self._tuned.columns.values() if self._tuned else ():
             if column.fingerprint in fingerprints:

@@ -25,7 +25,7 @@ from tests.test_roads import Feature
 LMS = ("ngram:one", "ngram:two")
 ENTRIES = {entry.name: entry for entry in options.flattened(RunConfig.declared())}
 CASES: dict[str, dict[str, Any]] = {
-    "norm": {"norm": "mean"},
+    "lm_norm": {"lm_norm": "mean"},
     "weights": {"weights": (0.3, 0.2)},
     "word_bonus": {"word_bonus": False, "bagging": False},
     "token_bonus": {"token_bonus": True, "count_tokens": True, "bagging": False},

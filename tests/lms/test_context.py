@@ -22,7 +22,7 @@ from tests import stages
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error
 
 SHORT = [" ".join(text.split()[:5]) for text in SENTENCES][:12]
-SUM = RunConfig(norm="sum", count_tokens=False)
+SUM = RunConfig(lm_norm="sum", count_tokens=False)
 KINDS = ("tta", "bilm", "unilm")
 
 

@@ -135,8 +135,8 @@ def test_long_sentence_is_scored_in_windows_and_told_once(model: Path, caplog: p
 def test_column_and_norm(model: Path) -> None:
     lm = load_model(f"tta:{model}")
     lists = [NbestList("u", [Hypothesis("the old", {"s2s": -1.0}), Hypothesis("the old", {"s2s": -2.0})], ("r",), "s")]
-    (summed,) = stages.scored(lists, [lm], RunConfig(norm="sum", count_tokens=False))
-    (mean,) = stages.scored(lists, [lm], RunConfig(norm="mean", count_tokens=False))
+    (summed,) = stages.scored(lists, [lm], RunConfig(lm_norm="sum", count_tokens=False))
+    (mean,) = stages.scored(lists, [lm], RunConfig(lm_norm="mean", count_tokens=False))
     (found,) = lm.score(without_context(["the old"]))
     assert [h.scores for h in summed.hypotheses] == [
         {"s2s": -float(rank), "tta": pytest.approx(found.sum, abs=1e-4)} for rank in (1, 2)

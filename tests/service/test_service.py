@@ -445,7 +445,7 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
     with pytest.raises(UserError, match="no dev lists"):
         Rescorer(lm, WEIGHTS, RunConfig(expanding=OptionValues(respell=5, channel="dev")))
     assert Rescorer(lm, 0.4).weights.weights == pytest.approx(WEIGHTS)
-    mean = Rescorer(lm, {"s2s": 0.5, "tta": 0.5}, RunConfig(norm="mean"))
+    mean = Rescorer(lm, {"s2s": 0.5, "tta": 0.5}, RunConfig(lm_norm="mean"))
     assert mean.choose(["a b", "a"]).nbest.provenance["tta"].norm == "mean"
 
 
@@ -473,7 +473,7 @@ def test_several_models_of_one_kind(models: dict[str, Path], tmp_path: Path) -> 
     specs = [f"tta:{place}" for place in places]
     lists = demo(2)
     for norm in ("sum", "mean"):
-        outcome = pipeline.run(lists, RunConfig(lms=tuple(specs), weights=(0.2, 0.2), norm=norm))
+        outcome = pipeline.run(lists, RunConfig(lms=tuple(specs), weights=(0.2, 0.2), lm_norm=norm))
         assert list(outcome.weights.weights) == ["s2s", "tta", "tta.two"]
         for lms in (specs, outcome.lms):  # by name, or as `serve` has loaded them
             assert [one.text for one in Rescorer(lms, outcome.weights).choose_all(lists)] == outcome.texts
