@@ -38,7 +38,7 @@ _LATER = {
 __all__ = ["Choice", "Hypothesis", "LanguageModel", "NbestList", "Normaliser", "Question", "Rescorer"]
 __all__ += ["Results", "RunConfig", "TokenScores", "UserError", "Weights", "__version__", "cer", "compare"]
 __all__ += ["confidence", "correct", "evaluate", "load", "load_weights", "read", "rerank", "save_weights"]
-__all__ += ["score", "to_frame", "tune", "wer"]
+__all__ += ["score", "texts", "to_frame", "tune", "wer"]
 
 
 def __getattr__(name: str) -> Any:

@@ -13,7 +13,7 @@
     ... ]
     >>> scored = rescore.score(lists, "tta")
     >>> weights = rescore.tune(scored)
-    >>> rescore.rerank(scored, weights)[0].hypotheses[0].text
+    >>> rescore.texts(scored, weights)[0]
     'the old clock ticked on the wall'
     >>> results = rescore.evaluate(scored, weights)
     >>> f"{results.metric} {results.first_pass:.2f} -> {results.reranked:.2f}"
@@ -24,7 +24,7 @@ All scores are natural logs, higher is better. An error that the caller can mend
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +165,8 @@ def score(
 
 
 def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[NbestList]:
-    """The lists with their hypotheses sorted by the combined score, best first; equals keep their order.
+    """The lists with their hypotheses sorted by the combined score, best first; equals keep their order. `texts` has
+    the texts that minimum Bayes risk or a vote chooses.
 
     Args:
         weights: as tuned, or a dictionary of columns (`{"s2s": 0.7, "tta": 0.3}`), or the weight of the only LM.
@@ -173,13 +174,19 @@ def rerank(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | 
     Raises:
         UserError: a column that has a weight is missing.
     """
+    return [nbest for nbest, _ in _decided("rerank", lists, weights, texts=False)]
+
+
+def texts(lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float) -> list[str]:
+    """The text chosen from each list, by the decision that the weights were tuned for; arguments as of `rerank`."""
+    return [text for _, text in _decided("texts", lists, weights, texts=True)]
+
+
+def _decided(name: str, lists: Iterable[NbestList], weights: Any, texts: bool) -> Iterator[tuple[NbestList, str]]:
     from rescore import border, pipeline
 
-    every = border.checked_lists("rerank", lists)
-    return [
-        nbest
-        for nbest, _ in pipeline.rerank(every, border.as_weights(weights, every), pipeline.RunConfig(), texts=False)
-    ]
+    every = border.checked_lists(name, lists)
+    return pipeline.rerank(every, border.as_weights(weights, every), pipeline.RunConfig(), texts)
 
 
 def load_weights(path: str | Path) -> Weights:

@@ -18,6 +18,9 @@ import pytest
 
 import rescore
 from rescore import api, border, pipeline
+from rescore.decision import Decision
+from rescore.metrics.wer import ErrorRate
+from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, read_report
 from tests.lms.test_ngram import ARPA
 
@@ -485,3 +488,12 @@ def test_a_call_takes_fields_by_their_own_names() -> None:
 def test_tuning_has_one_road() -> None:
     """Python callers and commands call the same function."""
     assert rescore.tune is pipeline.tune
+
+
+def test_texts_are_those_of_the_decision() -> None:
+    hyps = [Hypothesis(text, {"s2s": score}) for text, score in (("a b c", -1.0), ("x b d", -1.1), ("x b e", -1.2))]
+    lists = [NbestList(str(number), list(hyps), ("x b d",)) for number in range(4)]
+    weights = replace(rescore.tune(lists, decision="mbr"), decision=Decision("mbr", 1.0))
+    chosen = Decision("mbr", 1.0).texts(ErrorRate(), lists, {"s2s": 1.0})
+    assert rescore.texts(lists, weights) == chosen == ["x b d"] * 4
+    assert rescore.rerank(lists, weights)[0].hypotheses[0].text == "a b c"

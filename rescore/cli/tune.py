@@ -90,7 +90,7 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
     elif not tuned:
         yield "no column is tuned; --components or --column NAME also tunes scores in the lists"
     yield from zero(Dev.of(weights), weights.weights, metric, weights.decision.name)
-    yield from notes([weights.weights], weights.columns)
+    yield from notes([weights.weights], weights.columns, about.with_all, about.value)
     named = ", ".join(f"{name} {weight:.4g}" for name, weight in tuned.items())
     same = "" if about.low is None else f" (the same from {about.low:.4g} to {about.high:.4g})"
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"

@@ -43,7 +43,7 @@ class InputProblem(NamedTuple):
 UTF8 = InputProblem("is not UTF-8", "are not UTF-8", "; undecodable bytes were read as \ufffd")
 CRLF = InputProblem("ends in a carriage return", "end in a carriage return", ", a Windows line end, which was removed")
 BOM = InputProblem("begins with a byte order mark", "begin with a byte order mark", ", which was removed")
-RANKED = "; the order of the hypotheses is the first pass (--s2s rank): minus the log of the rank; samples: --scale 0"
+RANKED = "; their order is the first pass (--s2s rank): minus the log of the rank; --scale 0 (for samples) ignores it"
 NO_SCORES = InputProblem("has no scores", "have no scores", RANKED)
 TWICE = InputProblem("has a hypothesis twice", "have a hypothesis twice", "; both were kept", logging.DEBUG)
 """A decision by posteriors counts both, and warns; for the best score nothing follows."""

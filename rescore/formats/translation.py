@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,8 @@ from rescore.formats.text import ListSize, as_number, grouped, portions, strip_m
 from rescore.formats.writing import check_holds, checked_number, line, opened
 from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
 from rescore.options import Declared, option
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +101,17 @@ class _Moses:
         yield from grouped((entry(line, place) for place, line in source.filled()), source.name)
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """Each column but the first pass is a feature; bars in a text are escaped as the Moses tokeniser does."""
+        """Each column but the first pass is a feature; bars in a text are escaped as the Moses tokeniser does.
+
+        References (the first of each list) and sources are lines of files of their own: PATH.ref and PATH.src.
+        """
+        beside: dict[str, list[str]] = {"src": [], "ref": []} if path != "-" else {}
+        holds = {"components", *(("reference", "source") if beside else ())}
         with opened(path) as file:
-            for nbest in check_holds(lists, frozenset({"components"}), path, written=_escaped):
+            for nbest in check_holds(lists, frozenset(holds), path, written=_escaped):
                 number = checked_number(nbest, path)
+                for ending, lines in beside.items():
+                    lines.append(nbest.source or "" if ending == "src" else next(iter(nbest.references), ""))
                 for hypothesis in nbest.hypotheses:
                     features = [
                         f"{_feature(name, path)}= {score!r}"
@@ -111,6 +121,14 @@ class _Moses:
                     text = _escaped(hypothesis.text)
                     cells = (number, text, " ".join(features), repr(hypothesis.scores[FIRST_PASS]))
                     file.write(" ||| ".join(cells) + "\n")
+        for ending, lines in beside.items():
+            if any(lines):
+                name = f"{path.removesuffix('.gz')}.{ending}"
+                with opened(name) as file:
+                    file.writelines(line(text) + "\n" for text in lines)
+                log.info(
+                    "%s: %s for --%s, a line per list", name, "sources" if ending == "src" else "references", ending
+                )
 
 
 _COMPONENT = Column.component("moses")

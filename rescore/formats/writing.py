@@ -123,7 +123,6 @@ def check_holds(
     """
     written = written or line
     lost: dict[str, bool] = {}
-    means = {SUM: ", so nobody sees that the first-pass scores are means: score the file with --lm-norm mean"}
     for nbest in lists:
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
         dropped = set() if "columns" in holds else columns & RESERVED
@@ -134,7 +133,7 @@ def check_holds(
             "sources": nbest.source is not None and "source" not in holds,
             "recordings": nbest.recording is not None,
             "times of words": any(hypothesis.times for hypothesis in nbest.hypotheses),
-            **{f"column {name}{means.get(name, '')}": True for name in sorted(dropped)},
+            **{f"column {name}": True for name in sorted(dropped)},
             "which models made the columns": any(
                 not column.is_component for name, column in nbest.provenance.items() if name in columns - dropped
             ),
@@ -156,6 +155,8 @@ def check_holds(
         keep = [option for what, option in (("references", "--ref"), ("sources", "--src")) if what in lost]
         how = f"; convert to all.jsonl, too, and give {' and '.join(keep)} all.jsonl beside this file" if keep else ""
         log.warning("%s: the format cannot hold all fields; not written: %s%s", path, ", ".join(lost), how)
+    if f"column {SUM}" in lost:
+        log.warning("%s: its first-pass scores are means over tokens; give --lm-norm mean with it", path)
 
 
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:

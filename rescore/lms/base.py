@@ -74,8 +74,8 @@ class TokenScores:
             unknown: which tokens the model does not know (out of vocabulary).
             total: the sum, where it is not the sum of `log_probs`.
         """
-        self.tokens, self.log_probs, self.unknown = tokens, log_probs, unknown
-        self.sum = float(log_probs.sum()) if total is None else total
+        self.tokens, self.log_probs, self.unknown = tokens, np.asarray(log_probs), unknown
+        self.sum = float(self.log_probs.sum()) if total is None else total
 
     def __repr__(self) -> str:
         """One line; the rest is in `tokens` and `log_probs`."""

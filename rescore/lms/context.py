@@ -15,7 +15,7 @@ def ask(lm: LanguageModel, placed: WithNeighbours, texts: Iterable[str]) -> list
     before, after = capabilities.context
     source = nbest.source if capabilities.source else None
     if source is None and capabilities.source:
-        raise UserError(f"utterance {nbest.id}: no source text, which {lm.name} reads; give lists that have it")
+        raise UserError(f"utterance {nbest.id}: no source text, which {lm.name} reads; give a file of them as --src")
     audio = nbest.audio if capabilities.audio else None
     before_text, after_text = placed.before[len(placed.before) - before :] if before else (), placed.after[:after]
     return [Question(text, source, before_text, after_text, audio) for text in texts]

@@ -166,8 +166,10 @@ def compare(
         else:
             together, name = chosen, entry.name
             weights = entry.weights
-            row.notes = [*notes([weights.weights], weights.columns)]
-            row.notes += zero(Dev.of(weights), weights.weights, metric.name, weights.decision.name)
+            about = Dev.of(weights)
+            with_all, reached = (about.with_all, about.reranked) if about else (None, None)
+            row.notes = [*notes([weights.weights], weights.columns, with_all, reached)]
+            row.notes += zero(about, weights.weights, metric.name, weights.decision.name)
         result.rows.append(row)
     return result
 

@@ -157,6 +157,7 @@ class Dev:
     reranked: Annotated[float, described("The metric with the tuned weights, in percent.")]
     low: Annotated[float | None, described("A single weight is as good from here ...")] = None
     high: Annotated[float | None, described("... to here.")] = None
+    with_all: Annotated[float | None, described("With all columns, where some were left out.")] = None
     unproven: Annotated[Unproven | None, described("The tested weights, if no gain was significant.")] = None
     fold_weights: Annotated[tuple[FoldWeights, ...], described("Of each fold, tuned on the other folds.")] = ()
     metrics: Annotated[list[MetricResult], described("Figures on dev, for tables with both sets.")] = field(
@@ -177,7 +178,9 @@ class Dev:
         if held_out is not None:
             figures = held_out.first_pass, held_out.reranked
             return cls(source, number, *figures, unproven=weights.unproven, fold_weights=weights.fold_weights)
-        return cls(source, number, about.first_pass, about.value, about.low, about.high, weights.unproven)
+        return cls(
+            source, number, about.first_pass, about.value, about.low, about.high, about.with_all, weights.unproven
+        )
 
 
 class _Details:
@@ -364,7 +367,7 @@ def _weights(results: Results) -> str:
     line = f"lambda: {named_weights(results.weights, results.excluded)} ({results.origin})"
     if dev is None:
         return line
-    line += "".join(f"\n{note}" for note in notes([results.weights], results.columns))
+    line += "".join(f"\n{note}" for note in notes([results.weights], results.columns, dev.with_all, dev.reranked))
     if dev.fold_weights:
         folds = "; ".join(named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights)
         line, moved = f"{line}\nweights of each fold, tuned on the other folds: {folds}", ""

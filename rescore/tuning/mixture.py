@@ -12,7 +12,7 @@ import numpy as np
 from rescore.decision import Decision
 from rescore.decision.mixture import Floats, Mixture, applied, system_posteriors, system_texts
 from rescore.decision.rules import Decider, posteriors
-from rescore.metrics.base import Counts, Metric, text_statistics
+from rescore.metrics.base import Counts, Metric, text_statistics, text_value
 from rescore.metrics.significance import in_order
 from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
 from rescore.pace import paced
@@ -20,7 +20,7 @@ from rescore.styles import text
 from rescore.tuning.line import Indices
 from rescore.tuning.scale import MANY, tune_scale
 from rescore.tuning.search import gain_interval
-from rescore.tuning.weights import TuningOptions, Weights
+from rescore.tuning.weights import TunedFor, TuningOptions, Weights
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,7 @@ def tune_with_votes(
         fitted([_possible(applied(mixture, nbest)) for nbest in lists], replace(options, decide=decide), mixture)
         for mixture in (voting, alone)
     )
+    first_pass = text_value(metric, lists, Decision().texts(None, lists, {FIRST_PASS: 1.0}))
     low, high = gain_interval(metric, ours, theirs)
     clear = low + (high - low) / 4 if options.bagging else low + high  # the gain less one standard error, or the gain
     if clear <= 0 and len(voting.votes) > 1:
@@ -64,7 +65,8 @@ def tune_with_votes(
             *(f"{len(lists):,}", by_votes.value, best, by_one.value, best),
         )
     weights = by_votes if clear > 0 else by_one
-    return replace(weights, tuned=f"{len(lists)}@{content_hash(lists)}", options=options)
+    about = replace(weights.tuned_for or TunedFor(""), first_pass=first_pass)
+    return replace(weights, tuned=f"{len(lists)}@{content_hash(lists)}", options=options, tuned_for=about)
 
 
 def _possible(nbest: NbestList) -> NbestList:

@@ -89,6 +89,8 @@ class Fit:
     """A single weight is as good from here ..."""
     high: float | None = None
     """... to here."""
+    with_all: float | None = None
+    """The metric with weights of all columns, where some were left out."""
 
 
 class Tuner:
@@ -129,7 +131,7 @@ class Tuner:
         chosen = self.chosen = fit.chosen if self._own_scale else self._texts(weights.decision, weights.of)
         first_pass = self._value(self._texts(Decision(), {FIRST_PASS: 1.0}))
         about = TunedFor.by(self.metric, self._value(chosen), first_pass, len(self.lists))
-        return replace(weights, tuned_for=replace(about, low=fit.low, high=fit.high))
+        return replace(weights, tuned_for=replace(about, low=fit.low, high=fit.high, with_all=fit.with_all))
 
     def _fit(self) -> Fit:
         """The weights for the decision."""
@@ -154,11 +156,14 @@ class Tuner:
                     "%s hypotheses have no significant gain on %s (%.2f with, %.2f without): nothing is %s",
                     *(named, self.source, trial.value, best.value, named),
                 )
+        every = best
         if self.options.bagging:
             removable = {*columns_for(self.lists[0], names, ())}
             best = without_useless(best, removable, self._optimise)
         fit = self._as_fit(best, columns_for(self.lists[0], names, set(new_words) - excluded), excluded)
-        return self._for_decision(fit, best, frozenset(new_words)) if self._own_scale else fit
+        if self._own_scale:
+            return self._for_decision(fit, best, frozenset(new_words))
+        return fit if best is every else replace(fit, with_all=every.value)
 
     def _search(self, lists: Sequence[NbestList], names: Sequence[str]) -> Optimum:
         """The optimum over columns beside the first pass, on lists of the hypotheses that may win."""

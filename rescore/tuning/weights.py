@@ -46,6 +46,8 @@ class TunedFor:
     """A single weight is as good from here ..."""
     high: float | None = None
     """... to here."""
+    with_all: float | None = None
+    """The metric with weights of all columns, in percent, where columns without a significant gain were left out."""
     settings: dict[str, Any] = field(default_factory=dict)
     """The options of the metric that are set, such as `{"split_hyphens": true}`; a file by its path and digest."""
 
@@ -322,16 +324,23 @@ def bonus_phrases(weights: Mapping[str, float], digits: str, excluded: Collectio
     return [*phrases, *(f"nothing {origin}" for origin in Origin if origin not in RECOGNISED and origin in excluded)]
 
 
-def notes(every: Sequence[Mapping[str, float]], columns: Mapping[str, Column]) -> Iterator[str]:
+def notes(
+    every: Sequence[Mapping[str, float]],
+    columns: Mapping[str, Column],
+    with_all: float | None = None,
+    value: float | None = None,
+) -> Iterator[str]:
     """What weights of columns have that a person does not expect.
 
     Args:
-        every: the weights that decided, of each fold where there are folds.
+        every: the weights that decided, of each fold where there are folds. with_all, value: as in `TunedFor`.
     """
     models = [name for name, column in columns.items() if column.role is Role.LM]
     useless = [name for name in models if not any(weights.get(name) for weights in every)]
     if useless and any(weights[name] for weights in every for name in weights if name != FIRST_PASS):
-        yield f"{', '.join(useless)}: weight 0, no significant gain beside the other columns on the tuning lists"
+        figures = f" ({with_all:.2f} with weights of all columns, {value:.2f} without)" if with_all and value else ""
+        names = ", ".join(useless)
+        yield f"{names}: weight 0, no significant gain beside the other columns on the tuning lists{figures}"
     if any(weights.get(LISTED, 0.0) < 0 for weights in every):
         yield (
             "the bonus for a listed word is negative: words of --words in the tuning lists are wrong more often "

@@ -80,17 +80,17 @@ def test_times_and_recordings(rescore: Run, tmp_path: Path) -> None:
 
 def test_sources_and_models_of_columns(rescore: Run, tmp_path: Path) -> None:
     lists(tmp_path / "l.jsonl", hyp("a", -1), src="x", id="7")
-    assert "not written: sources" in rescore("convert", "l.jsonl", "--to", "moses", "-o", "m").stderr
+    assert "not written: sources" in rescore("convert", "l.jsonl", "--to", "moses", "-o", "-").stderr
 
 
-def test_references_and_sources_that_moses_lacks_come_from_the_lists(rescore: Run, tmp_path: Path) -> None:
+def test_references_and_sources_stand_beside_lists_of_moses(rescore: Run, tmp_path: Path) -> None:
     hyps = [{"text": "a b", "score": -0.5, "scores": {"sum": -1}}]
     lists = [{"id": str(number), "ref": "a b", "src": f"s {number}", "hyps": hyps} for number in (0, 1)]
     (tmp_path / "all.jsonl").write_text("\n".join(map(json.dumps, lists)), encoding="utf-8")
     told = rescore("convert", "all.jsonl", "-o", "m.moses").stderr
-    assert "not written: references, sources, column sum, so nobody sees that the first-pass scores are means" in told
-    assert told.endswith("; convert to all.jsonl, too, and give --ref and --src all.jsonl beside this file\n")
-    done = rescore("convert", "m.moses", "--ref", "all.jsonl", "--src", "all.jsonl", "-o", "again.jsonl")
+    assert "not written: column sum\n" in told and "its first-pass scores are means over tokens" in told
+    assert "m.moses.src: sources for --src, a line per list" in told
+    done = rescore("convert", "m.moses", "--ref", "m.moses.ref", "--src", "m.moses.src", "-o", "again.jsonl")
     again = formats.read([tmp_path / "again.jsonl"])
     assert done.returncode == 0 and [(nbest.source, nbest.references) for nbest in again] == [
         (one["src"], (one["ref"],)) for one in lists
