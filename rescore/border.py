@@ -114,7 +114,7 @@ def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
     for field, name in names.items():
         option = (options | further).get(field)
         if not option and field not in known:
-            near = did_you_mean(name, known | further.keys())
+            near = "; rescore.load has it" if name == "cache" else did_you_mean(name, known | further.keys())
             raise UserError(f"{name} is not an option{near}; rescore.RunConfig lists them")
         able = [other for other, one in ROADS.items() if {field, option and option.title} & {*one[0], *one[1]}]
         if road not in able:

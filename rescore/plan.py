@@ -308,7 +308,10 @@ class _Resolver:
         decision = decision_of(self._config, self._tuned or FIRST_PASS_ALONE)
         if decision.needs_scale and not self._tunes and self._lists:
             if not systems_of(self._lists[0].provenance):
-                raise UserError(f"--decide {decision.name} needs --dev or --folds to tune its scale, or --scale NUMBER")
+                name = f"--decide {decision.name}"
+                raise UserError(
+                    f"{name} needs a scale: --scale NUMBER, --weights of rescore tune {name}, or run --dev DEV"
+                )
             decision = replace(decision, scale=1.0)
         why = "--decide" if self._config.decide else "the weights were tuned for it" if self._tuned else "the default"
         scale = "" if decision.scale is None else f" with scale {decision.scale:g}"

@@ -55,6 +55,8 @@ def _figures(
         moved = _moved("dev.reranked", before.reranked, after.reranked, golden.metrics[0].higher_is_better, tolerance)
         same_lists = (before.utterances, before.first_pass) == (after.utterances, after.first_pass)
         yield moved if same_lists else replace(moved, verdict="changed", note="other dev lists")
+    elif golden.dev:
+        yield Finding("dev.reranked", f"{golden.dev.reranked:.2f}", "not tuned", "changed", "no dev lists")
 
 
 def _moved(name: str, golden: float, now: float, higher_is_better: bool, tolerance: float) -> Finding:

@@ -112,7 +112,7 @@ def tune_mixture(metric: Metric, lists: Sequence[NbestList], decide: Decision, l
     mixture = min(tried, key=lambda each: each[0])[1]  # the first of equals: the first of all has equal votes
     best = systems[int(np.argmin(whole))]
     if log.isEnabledFor(level):
-        if len(lists) < MANY:
+        if sum(sizes) < MANY:
             decider.rule.hold(decider.prepared, ())
         top = 100.0 if metric.higher_is_better else 0.0
         rates_of = [(name, alone_rate, rate(preferences((mixture.votes | {name: 0.0}).values()), mixture.no_word))

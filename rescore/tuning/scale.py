@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 SCALES = tuple(2.0 ** (exponent / 2) for exponent in range(-10, 15))
 """The posterior scales that are tried, in units of 1 / spread of the combined scores: from 1/32 to 128."""
-MANY = 2_000
-"""Lists from which on alignments for each scale take minutes, and give the same scale as those of one."""
+MANY = 10_000
+"""Hypotheses from which on alignments for each scale take minutes, and give the same scale as those of one."""
 
 
 def scale_grid(scores: Sequence[Floats]) -> list[float]:
@@ -45,15 +45,15 @@ def warn_at_end(scale: float, grid: Sequence[float], what: str) -> None:
 def tune_scale(name: str, metric: Metric, lists: Sequence[NbestList], weights: WeightsOf) -> tuple[Decision, Counts]:
     """The decision with the scale of `scale_grid` whose texts are best on lists with references.
 
-    Of equally good scales next to each other the middle one, in the longest run of them. On `MANY` lists, rover tries
-    all scales in the alignments of the middle one.
+    Of equally good scales next to each other the middle one, in the longest run of them. With `MANY` hypotheses
+    rover tries all scales in the alignments of the middle one.
 
     Returns:
         the decision, and the statistics (lists, k) of its texts.
     """
     decider = Decider(name, metric, lists, weights)
     grid = scale_grid(decider.scores)
-    if len(lists) >= MANY:
+    if sum(map(len, decider.scores)) >= MANY:
         decider.rule.hold(decider.prepared, posteriors(decider.scores, grid[len(grid) // 2]))
     tried = map(decider.texts, paced(grid, "tried %d of %d scales of the posteriors"))
     sums = [text_statistics(metric, lists, texts).sum(axis=0) for texts in tried]

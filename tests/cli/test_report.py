@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -220,6 +221,8 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert rescore("check", changed(dev=dev | {"reranked": 99.0}), "--golden", "golden.json").returncode == 1
     done = rescore("check", changed(dev=dev | {"reranked": 99.0, "utterances": 3}), "--golden", "golden.json")
     assert done.returncode == 0 and "other dev lists" in done.stdout
+    done = rescore("check", changed(dev=None), "--golden", "golden.json")
+    assert done.returncode == 0 and re.search(r"dev.reranked +[\d.]+ +not tuned +no dev lists +changed", done.stdout)
     old = json.loads(results.read_text())["signature"]
     done = rescore("check", changed(signature=old.replace("case:lc", "case:mixed")), "--golden", "golden.json")
     assert done.returncode == 1 and "FAILED: settings" in done.stdout

@@ -231,7 +231,7 @@ def test_decisions_at_the_command_line(rescore: Run, lists: Path, arpa: str, tmp
         assert rescore("rerank", "scored.jsonl", "--weights", "w.json", "--best", "two.trn").returncode == 0
         assert (tmp_path / "one.trn").read_text() == (tmp_path / "two.trn").read_text()
     done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr")
-    assert_one_line_error(done, "--decide mbr needs --dev or --folds")
+    assert_one_line_error(done, "--decide mbr needs a scale: --scale NUMBER, --weights of rescore tune --decide mbr")
     assert rescore(lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr", "--scale", "2").returncode == 0
     done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--scale", "2")
     assert_one_line_error(done, "--scale needs --decide mbr or rover")
