@@ -17,6 +17,8 @@ from rescore.metrics.base import Counts, Metric
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
+TOGETHER = 1_000
+"""Lists whose lines are compared together: so many fit into a processor's cache."""
 NARROW = 1e-12
 """Share of the range below which an interval is rounding: several lists may change at one point."""
 
@@ -42,9 +44,19 @@ def upper_envelopes(intercepts: Floats, slopes: Floats, low: float, high: float)
     Of lines that are the same, the first wins. Lines of which a part is not finite (padding, a score of -inf) never
     win, unless all of a row are such: then the first does. Changes of any one list come in ascending order.
 
-    All lists take their next change at once: from the winner, the change is the nearest crossing with a steeper line.
     Intercepts and slopes are (lists, hypotheses).
     """
+    starts = range(0, max(1, len(intercepts)), TOGETHER)
+    parts = [_envelopes(intercepts[at : at + TOGETHER], slopes[at : at + TOGETHER], low, high) for at in starts]
+    first, lists, points, before, after = (np.concatenate(each) for each in zip(*parts, strict=True))
+    lists = lists + np.repeat(starts, [len(part.lists) for part in parts])
+    order = np.argsort(points, kind="stable")
+    return Envelopes(first, lists[order], points[order], before[order], after[order])
+
+
+def _envelopes(intercepts: Floats, slopes: Floats, low: float, high: float) -> Envelopes:
+    """All lists take their next change at once: from the winner, the change is the nearest crossing with a steeper
+    line. Changes of all lists are in no order."""
     usable = np.isfinite(intercepts) & np.isfinite(slopes)
     # Transposed: (hypotheses, lists). Lists lie side by side, where NumPy finds their minima fastest.
     intercepts = np.ascontiguousarray(np.where(usable, intercepts, -np.inf).T)
@@ -69,9 +81,7 @@ def upper_envelopes(intercepts: Floats, slopes: Floats, low: float, high: float)
         nearest = np.maximum(nearest[more], position[rows])  # rounding must not lead back
         changes.append((rows, nearest, winner[rows], steepest))
         winner[rows], position[rows] = steepest, nearest
-    lists, points, before, after = (np.concatenate(parts) for parts in zip(*changes, strict=True))
-    order = np.argsort(points, kind="stable")
-    return Envelopes(first, lists[order], points[order], before[order], after[order])
+    return Envelopes(first, *(np.concatenate(parts) for parts in zip(*changes, strict=True)))
 
 
 class Interval(NamedTuple):
