@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -118,6 +119,12 @@ def run_main(*arguments: str | Path, input: str | bytes = "") -> Done:  # noqa: 
 def no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     """No messages of slow loops: which of them appear depends on the machine."""
     monkeypatch.setattr("rescore.pace.FIRST", float("inf"))
+
+
+@pytest.fixture(autouse=True)
+def all_messages() -> None:
+    """A command with --quiet ran before, perhaps, and left its level of messages."""
+    logging.getLogger("rescore").setLevel(logging.NOTSET)
 
 
 @pytest.fixture

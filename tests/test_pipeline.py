@@ -141,7 +141,7 @@ def test_decisions_that_contradict_each_other(decisions: dict[str, Any], message
 
 def test_a_decision_by_posteriors_needs_a_scale() -> None:
     """Lists of several systems are posteriors already; other lists are not."""
-    with pytest.raises(UserError, match="--decide mbr needs --dev"):
+    with pytest.raises(UserError, match="--decide mbr needs a scale"):
         pipeline.resolve(pipeline.RunConfig(decide="mbr"), many("test", 2))
 
 

@@ -22,9 +22,7 @@ def lists(tmp_path: Path) -> Path:
 
 def test_the_first_pass_is_the_order(rescore: Run, lists: Path, tmp_path: Path) -> None:
     done = rescore(lists, "--report", "r.json")
-    assert (
-        done.returncode == 0 and "6 lists have no scores; the order of the hypotheses is the first pass" in done.stderr
-    )
+    assert done.returncode == 0 and "6 lists have no scores; their order is the first pass" in done.stderr
     assert "weights: the first pass alone" in done.stdout
     report = read_report(tmp_path / "r.json")
     assert report["first_pass"] == report["reranked"] == pytest.approx(100 * 3 / 18)

@@ -60,10 +60,7 @@ def test_older_features(tmp_path: Path) -> None:
 def test_lost_means_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     scores = {"s2s": -0.5, "sum": -1.0}
     formats.write([NbestList("0", [Hypothesis("a", scores)])], str(tmp_path / "n.best"), "moses")
-    assert (
-        "column sum, so nobody sees that the first-pass scores are means: score the file with --lm-norm mean"
-        in caplog.text
-    )
+    assert "n.best: its first-pass scores are means over tokens; give --lm-norm mean with it" in caplog.text
 
 
 def test_the_ending_names_the_format(rescore: Run, tmp_path: Path) -> None:
