@@ -126,7 +126,8 @@ def check_holds(
     for nbest in lists:
         columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
         dropped = set() if "columns" in holds else columns & RESERVED
-        texts = [*(hypothesis.text for hypothesis in nbest.hypotheses), *nbest.references]
+        forms = [(hypothesis.text, written(hypothesis.text)) for hypothesis in nbest.hypotheses]
+        forms += [(text, line(text)) for text in nbest.references]
         absent = {
             "references": bool(nbest.references) and "reference" not in holds,
             "references after the first": len(nbest.references) > 1 and "reference" in holds,
@@ -140,7 +141,7 @@ def check_holds(
             "which hypotheses the toolkit did not give": any(
                 hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses
             ),
-            "toolkit marks in texts": any(strip_markup(written(text)) != line(text) for text in texts),
+            "toolkit marks in texts": any(strip_markup(form) != line(text) for text, form in forms),
         }
         lost |= {what: True for what, is_lost in absent.items() if is_lost}
         if dropped:
