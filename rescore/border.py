@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from rescore.config import MEASURES, ROADS, RunConfig
 from rescore.errors import UserError, did_you_mean
-from rescore.lms import LanguageModel, each, load
+from rescore.lms import ComputeOptions, LanguageModel, each, load
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
@@ -114,7 +114,8 @@ def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
     for field, name in names.items():
         option = (options | further).get(field)
         if not option and field not in known:
-            near = "; rescore.load has it" if name == "cache" else did_you_mean(name, known | further.keys())
+            of_load = name in {"cache", *(field.name for field in fields(ComputeOptions))}
+            near = "; rescore.load has it" if of_load else did_you_mean(name, known | further.keys())
             raise UserError(f"{name} is not an option{near}; rescore.RunConfig lists them")
         able = [other for other, one in ROADS.items() if {field, option and option.title} & {*one[0], *one[1]}]
         if road not in able:

@@ -312,7 +312,10 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
 
 def in_tie_order(nbest: NbestList) -> NbestList:
     """The list with its hypotheses in `tie_order`, so that the first of equals is the right choice."""
-    return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in tie_order(nbest)])
+    order = tie_order(nbest)
+    if order == sorted(order):
+        return nbest
+    return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
 
 
 def in_parts(items: Iterable[Item], most: int, size: Callable[[Item], int] = lambda item: 1) -> Iterator[list[Item]]:

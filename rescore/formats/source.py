@@ -118,16 +118,14 @@ LONGEST_LINE = 1 << 26
 LONGEST_FIRST_LINE = 1 << 22
 LARGEST_DOCUMENT = 1 << 28
 """Limits in characters, of packed files, too. Only damaged files, or files made to fill the memory, exceed them."""
+SLOW = 4.0
+"""Megabytes of a file from which on its reading may take seconds."""
 
 
 _JSON = re.compile(r"""\{\s*(?:["}]|$)|\[\s*(?:["\[{\]\d-]|$)""")
 """The beginning of JSON, unlike texts of sclite with alternatives such as `{uh / @}` or a `[noise]`."""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],"]', re.DOTALL)
 """A string or a mark of JSON; a quotation mark alone is a string that is cut."""
-
-
-SLOW = 4.0
-"""Megabytes of a file from which on its reading may take seconds."""
 
 
 class JsonPeek(NamedTuple):

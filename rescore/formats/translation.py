@@ -105,13 +105,13 @@ class _Moses:
 
         References (the first of each list) and sources are lines of files of their own: PATH.ref and PATH.src.
         """
-        beside: dict[str, list[str]] = {"src": [], "ref": []} if path != "-" else {}
-        holds = {"components", *(("reference", "source") if beside else ())}
+        sources, references = list[str](), list[str]()
+        holds = {"components"} if path == "-" else {"components", "reference", "source"}
         with opened(path) as file:
             for nbest in check_holds(lists, frozenset(holds), path, written=_escaped):
                 number = checked_number(nbest, path)
-                for ending, lines in beside.items():
-                    lines.append(nbest.source or "" if ending == "src" else next(iter(nbest.references), ""))
+                sources.append(nbest.source or "")
+                references.append(next(iter(nbest.references), ""))
                 for hypothesis in nbest.hypotheses:
                     features = [
                         f"{_feature(name, path)}= {score!r}"
@@ -121,14 +121,12 @@ class _Moses:
                     text = _escaped(hypothesis.text)
                     cells = (number, text, " ".join(features), repr(hypothesis.scores[FIRST_PASS]))
                     file.write(" ||| ".join(cells) + "\n")
-        for ending, lines in beside.items():
-            if any(lines):
+        for ending, what, texts in (("src", "sources", sources), ("ref", "references", references)):
+            if path != "-" and any(texts):
                 name = f"{path.removesuffix('.gz')}.{ending}"
                 with opened(name) as file:
-                    file.writelines(line(text) + "\n" for text in lines)
-                log.info(
-                    "%s: %s for --%s, a line per list", name, "sources" if ending == "src" else "references", ending
-                )
+                    file.writelines(line(text) + "\n" for text in texts)
+                log.info("%s: %s for --%s, a line per list", name, what, ending)
 
 
 _COMPONENT = Column.component("moses")

@@ -20,7 +20,7 @@ from rescore.styles import text
 from rescore.tuning.line import Indices
 from rescore.tuning.scale import MANY, tune_scale
 from rescore.tuning.search import gain_interval
-from rescore.tuning.weights import TunedFor, TuningOptions, Weights
+from rescore.tuning.weights import TuningOptions, Weights
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,8 @@ def tune_with_votes(
             *(f"{len(lists):,}", by_votes.value, best, by_one.value, best),
         )
     weights = by_votes if clear > 0 else by_one
-    about = replace(weights.tuned_for or TunedFor(""), first_pass=first_pass)
+    assert weights.tuned_for
+    about = replace(weights.tuned_for, first_pass=first_pass)
     return replace(weights, tuned=f"{len(lists)}@{content_hash(lists)}", options=options, tuned_for=about)
 
 

@@ -199,7 +199,8 @@ class Objective:
         highest = shares.max(axis=1, keepdims=True)
         if len(lost := np.flatnonzero(np.isneginf(highest))):
             shares[lost], highest[lost] = np.where(self.present[lost], 0.0, -np.inf), 0.0
-        shares -= highest
+        with np.errstate(over="ignore"):
+            shares -= highest
         np.exp(shares, out=shares)
         shares /= shares.sum(axis=1, keepdims=True)
         return shares

@@ -338,7 +338,8 @@ def notes(
     models = [name for name, column in columns.items() if column.role is Role.LM]
     useless = [name for name in models if not any(weights.get(name) for weights in every)]
     if useless and any(weights[name] for weights in every for name in weights if name != FIRST_PASS):
-        figures = f" ({with_all:.2f} with weights of all columns, {value:.2f} without)" if with_all and value else ""
+        known = with_all is not None and value is not None
+        figures = f" ({with_all:.2f} with weights of all columns, {value:.2f} without)" if known else ""
         names = ", ".join(useless)
         yield f"{names}: weight 0, no significant gain beside the other columns on the tuning lists{figures}"
     if any(weights.get(LISTED, 0.0) < 0 for weights in every):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -113,12 +114,12 @@ def test_convert_loses_only_what_it_says(name: str, tmp_path: Path, given_lists:
         return
     finally:
         logging.getLogger("rescore").removeHandler(told)
-    beside = {
+    beside: dict[str, Any] = {
         key: path
         for key, ending in (("references", "ref"), ("sources", "src"))
         if (path := target.with_name(f"{target.name}.{ending}")).exists()
     }
-    again = formats.read([target], format_name=name, **beside)  # type: ignore[arg-type]
+    again = formats.read([target], format_name=name, **beside)
     again.sort(key=lambda one: [nbest.id for nbest in given_lists].index(one.id))
     assert len(again) == len(given_lists)
     for before, after in zip(given_lists, again, strict=True):
