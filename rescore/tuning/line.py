@@ -17,8 +17,9 @@ from rescore.metrics.base import Counts, Metric
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
-TOGETHER = 1_000
-"""Lists whose lines are compared together: so many fit into a processor's cache."""
+Flags = npt.NDArray[np.bool_]
+TOGETHER = 20_000
+"""Hypotheses whose lines are compared together: so many fit into a processor's cache."""
 NARROW = 1e-12
 """Share of the range below which an interval is rounding: several lists may change at one point."""
 
@@ -46,8 +47,9 @@ def upper_envelopes(intercepts: Floats, slopes: Floats, low: float, high: float)
 
     Intercepts and slopes are (lists, hypotheses).
     """
-    starts = range(0, max(1, len(intercepts)), TOGETHER)
-    parts = [_envelopes(intercepts[at : at + TOGETHER], slopes[at : at + TOGETHER], low, high) for at in starts]
+    number = max(100, TOGETHER // intercepts.shape[1])
+    starts = range(0, max(1, len(intercepts)), number)
+    parts = [_envelopes(intercepts[at : at + number], slopes[at : at + number], low, high) for at in starts]
     first, lists, points, before, after = (np.concatenate(each) for each in zip(*parts, strict=True))
     lists = lists + np.repeat(starts, [len(part.lists) for part in parts])
     order = np.argsort(points, kind="stable")
@@ -61,27 +63,32 @@ def _envelopes(intercepts: Floats, slopes: Floats, low: float, high: float) -> E
     # Transposed: (hypotheses, lists). Lists lie side by side, where NumPy finds their minima fastest.
     intercepts = np.ascontiguousarray(np.where(usable, intercepts, -np.inf).T)
     slopes = np.ascontiguousarray(np.where(usable, slopes, 0.0).T)
-    at_low = intercepts + low * slopes
-    winner = np.where(at_low == at_low.max(axis=0), slopes, -np.inf).argmax(axis=0)  # of equals the steepest is ahead
-    first, position = winner.copy(), np.full(len(winner), low)
-    at_high = intercepts + high * slopes
+    at_low, at_high = intercepts + low * slopes, intercepts + high * slopes
+    winner = _steepest(at_low == at_low.max(axis=0), slopes)  # of equals the steepest is ahead
+    first, position, columns = winner.copy(), np.full(len(winner), low), np.arange(len(winner))
     # The maximum of lines is convex: a line that reaches it at both ends is the maximum between them.
-    rows = np.flatnonzero(at_high[winner, np.arange(len(winner))] < at_high.max(axis=0))
-    intercepts, slopes = intercepts[:, rows], slopes[:, rows]
+    rows = np.flatnonzero(at_high.ravel().take(winner * len(winner) + columns) < at_high.max(axis=0))
+    intercepts, slopes = intercepts.take(rows, axis=1), slopes.take(rows, axis=1)
     changes: list[tuple[Indices, Floats, Indices, Indices]] = []
     while len(rows) or not changes:  # rows: the lists whose winner may still change
-        rise = slopes - slopes[winner[rows], np.arange(len(rows))]
+        mine = winner[rows] * len(rows) + columns[: len(rows)]
+        rise = slopes - slopes.ravel().take(mine)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            crossings = (intercepts[winner[rows], np.arange(len(rows))] - intercepts) / rise
-        crossings[rise <= 0] = np.inf
+            crossings = (intercepts.ravel().take(mine) - intercepts) / rise
+        np.putmask(crossings, rise <= 0, np.inf)
         nearest = crossings.min(axis=0)
         more = np.flatnonzero(nearest < high)
-        steepest = np.where(crossings[:, more] == nearest[more], slopes[:, more], -np.inf).argmax(axis=0)
-        rows, intercepts, slopes = rows[more], intercepts[:, more], slopes[:, more]
+        intercepts, slopes, crossings = (each.take(more, axis=1) for each in (intercepts, slopes, crossings))
+        rows, after = rows[more], _steepest(crossings == nearest[more], slopes)
         nearest = np.maximum(nearest[more], position[rows])  # rounding must not lead back
-        changes.append((rows, nearest, winner[rows], steepest))
-        winner[rows], position[rows] = steepest, nearest
+        changes.append((rows, nearest, winner[rows], after))
+        winner[rows], position[rows] = after, nearest
     return Envelopes(first, *(np.concatenate(parts) for parts in zip(*changes, strict=True)))
+
+
+def _steepest(among: Flags, slopes: Floats) -> Indices:
+    """(lists,) the first of the steepest among some hypotheses (hypotheses, lists)."""
+    return np.where(among, slopes, -np.inf).argmax(axis=0)
 
 
 class Interval(NamedTuple):

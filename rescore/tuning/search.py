@@ -19,8 +19,8 @@ from rescore.tuning.line import Floats, best_interval
 from rescore.tuning.objective import Objective
 
 SEED = 12345
-SAMPLES = 20
-"""Bootstrap samples that an average is made of."""
+SAMPLES, FEWER, MANY = 20, 5, 10_000
+"""Bootstrap samples that an average is made of; of more than so `MANY` lists, whose best points differ less, `FEWER`."""
 TRIALS = 400
 """Bootstrap samples of a test of gain."""
 ERRORS = 2.0
@@ -139,11 +139,12 @@ def bagged(objective: Objective, optimum: Floats, alone: Floats) -> Floats:
 
     In each sample the search begins at `optimum`, and the first pass alone counts where nothing is better.
     """
-    random, samples = np.random.default_rng(SEED), iter(range(SAMPLES))
+    number = SAMPLES if len(objective.times) <= MANY else FEWER
+    random, samples = np.random.default_rng(SEED), iter(range(number))
     if objective.losses is not None or len(alone) > 2 or objective.free.any():
         from rescore.pace import paced  # here: the search for one weight is fast
 
-        samples = paced(range(SAMPLES), f"weights of {', '.join(objective.columns)}: %d of %d samples")
+        samples = paced(range(number), f"weights of {', '.join(objective.columns)}: %d of %d samples")
     points = [_best(objective.sample(random), optimum, alone) for _ in samples]
     return np.asarray(np.mean(points, axis=0), dtype=np.float64)
 
