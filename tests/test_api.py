@@ -21,8 +21,6 @@ from rescore import api, border, pipeline
 from rescore.decision import Decision
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.weights import Unproven
-from rescore.tuning.zero import why_zero
 from tests.conftest import ROOT, Run, read_report
 from tests.lms.test_ngram import ARPA
 
@@ -510,9 +508,3 @@ def test_arguments_of_a_model_are_named(name: str) -> None:
 def test_token_scores_take_plain_lists() -> None:
     scores = rescore.TokenScores(["a", "b"], [-1.0, -2.5])  # type: ignore[arg-type]
     assert scores.sum == -3.5 and scores.log_probs.tolist() == [-1.0, -2.5]
-
-
-@pytest.mark.parametrize(("weights", "said"), [({"tta": 0.2}, False), ({"tta": 0.2, "ngram": 0.1}, True)])
-def test_fewer_columns_are_proposed_where_there_are_several(weights: dict[str, float], said: bool) -> None:
-    reason = why_zero(Unproven(weights, 15.0, -0.2, 1.2), "WER", 15.5, "dev")
-    assert ("or give fewer columns: one of them alone may have a significant gain" in reason) is said

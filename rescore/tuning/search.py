@@ -89,9 +89,14 @@ def without_useless(best: Optimum, columns: Collection[str], again: Callable[[Ob
     Columns leave in turn: bonuses and other weights without bounds first, then the column without which the best
     weights of the others have the best value. A column stays if the best weights of all columns are significantly
     better than the best weights without it and without the columns that left before; so nothing significant is lost
-    step by step. `columns` may be left out; `again` searches over fewer columns.
+    step by step. Where all together do not gain, the best of those that gain alone stays: a useless model hides no
+    useful one. `columns` may be left out; `again` searches over fewer columns.
     """
     every, objective = best, best.objective
+    if not best.helps and len(objective.columns) > 2:
+        each = [again(objective.over([objective.columns[0], name])) for name in objective.columns[1:] if name in columns]
+        helpful = [single for single in each if single.helps]
+        return max(helpful, key=lambda single: objective.sign * single.value, default=best)
     free = {name for name, is_free in zip(objective.columns, objective.free, strict=True) if is_free}
     undecided = [name for name in objective.columns if name in columns]
     while undecided and len(best.objective.columns) > 2 and best.helps:

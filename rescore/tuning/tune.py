@@ -163,7 +163,7 @@ class Tuner:
         fit = self._as_fit(best, columns_for(self.lists[0], names, set(new_words) - excluded), excluded)
         if self._own_scale:
             return self._for_decision(fit, best, frozenset(new_words))
-        return fit if best is every else replace(fit, with_all=every.value)
+        return fit if best is every else replace(fit, with_all=every.objective.value(every.average))
 
     def _search(self, lists: Sequence[NbestList], names: Sequence[str]) -> Optimum:
         """The optimum over columns beside the first pass, on lists of the hypotheses that may win."""

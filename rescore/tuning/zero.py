@@ -22,10 +22,7 @@ def why_zero(unproven: Unproven | None, metric: str, first_pass: float, source: 
     gain = (unproven.low + unproven.high) / 2
     if gain <= 0:
         return f"the weight is 0, the LM does not help: {figures}; try another LM"
-    fewer = (
-        ", or give fewer columns: one of them alone may have a significant gain" if len(unproven.weights) > 1 else ""
-    )
     return (
         f"the weight is 0: {figures}; the gain of {gain:.2f} points may be chance, because its 95 % CI (two standard "
-        f"errors), {unproven.low:z.2f} to {unproven.high:.2f}, includes 0; tune on more lists{fewer}"
+        f"errors), {unproven.low:z.2f} to {unproven.high:.2f}, includes 0; tune on more lists"
     )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
-from rescore import decision
+from rescore import decision, pipeline
+from rescore.config import RunConfig
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
+from rescore.plan import resolve
 from rescore.tuning.weights import Weights
 from tests.tuning.plain import best_weights as tune
 
@@ -130,3 +134,23 @@ def test_scores_at_the_end_of_what_numbers_can_say(score: float) -> None:
     assert np.isfinite(found.bonuses[WORDS])
     weights = {FIRST_PASS: 1.0, **found.bonuses}
     assert value_at(metric, lists, weights) <= value_at(metric, lists, {FIRST_PASS: 1.0})
+
+
+def test_useless_columns_hide_no_useful_one() -> None:
+    chance, lists = random.Random(14), []
+    for index in range(40):
+        reference, hyps = [chance.choice("abcde") for _ in range(5)], []
+        for _ in range(5):
+            heard = [chance.choice("abcde") if chance.random() < 0.3 else word for word in reference]
+            errors = sum(word != right for word, right in zip(heard, reference, strict=True))
+            deviations = {"s2s": 1.5, "x": 3.0}
+            scores = {name: chance.gauss(-errors, deviation) for name, deviation in deviations.items()}
+            hyps.append(Hypothesis(" ".join(heard), scores | {name: chance.gauss(0, 3) for name in ("y", "z")}))
+        lists.append(NbestList(str(index), hyps, (" ".join(reference),)))
+    tuned = {
+        columns: pipeline.tune(lists, plan=resolve(RunConfig(columns=columns), dev=lists)).weights
+        for columns in (("x",), ("x", "y", "z"), ("y", "z"))
+    }
+    assert tuned["x",]["x"] > 0
+    assert tuned["x", "y", "z"] == tuned["x",] | {"y": 0.0, "z": 0.0}
+    assert tuned["y", "z"] == {"s2s": 1.0, "y": 0.0, "z": 0.0}
