@@ -89,15 +89,16 @@ def without_useless(best: Optimum, columns: Collection[str], again: Callable[[Ob
     Columns leave in turn: bonuses and other weights without bounds first, then the column without which the best
     weights of the others have the best value. A column stays if the best weights of all columns are significantly
     better than the best weights without it and without the columns that left before; so nothing significant is lost
-    step by step. Where all together do not gain, the best of those that gain alone stays: a useless model hides no
+    step by step. Where all together do not gain, the best of the models that gain alone stays: a useless one hides no
     useful one. `columns` may be left out; `again` searches over fewer columns.
     """
     every, objective = best, best.objective
+    free = {name for name, is_free in zip(objective.columns, objective.free, strict=True) if is_free}
     if not best.helps and len(objective.columns) > 2:
-        each = [again(objective.over([objective.columns[0], name])) for name in objective.columns[1:] if name in columns]
+        models = [name for name in objective.columns[1:] if name in columns and name not in free]
+        each = [again(objective.over([objective.columns[0], name])) for name in models]
         helpful = [single for single in each if single.helps]
         return max(helpful, key=lambda single: objective.sign * single.value, default=best)
-    free = {name for name, is_free in zip(objective.columns, objective.free, strict=True) if is_free}
     undecided = [name for name in objective.columns if name in columns]
     while undecided and len(best.objective.columns) > 2 and best.helps:
         first = [name for name in undecided if name in free] or undecided
