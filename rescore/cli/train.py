@@ -16,7 +16,7 @@ from rescore.errors import UserError
 from rescore.lms.base import Kind, kind_of
 from rescore.lms.folders import card_value
 from rescore.lms.options import TrainingOptions
-from rescore.lms.training.options import NeuralOptions
+from rescore.lms.training.options import SourceOptions
 from rescore.options import Declared, option
 from rescore.parts import CHANNEL_KINDS, KINDS, Registry
 
@@ -41,10 +41,10 @@ class TrainedKind(Declared):
 
 
 class TrainCommand(Command):
-    """A command with the options of the kind that --lm names; without --lm, with the options of all networks."""
+    """A command with the options of the kind that --lm names; without --lm, with those of most networks."""
 
     def offers(self, ctx: click.Context) -> Mapping[str, Offer]:
-        return {**super().offers(ctx), "options": Offer(ctx.meta.get(DECLARED, NeuralOptions))}
+        return {**super().offers(ctx), "options": Offer(ctx.meta.get(DECLARED, SourceOptions))}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         kinds, name = trained_kinds(), _named(args)

@@ -14,10 +14,10 @@ from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest
-from rescore.nbest import COUNTS, FIRST_PASS, NbestList
+from rescore.nbest import COUNTS, FIRST_PASS, NbestList, systems_of
 from rescore.parts import STYLES, TESTS
 from rescore.reports.details import details
-from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
+from rescore.reports.figures import FIRST, MIXTURE, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
 from rescore.reports.markup import as_frame, as_json, html, latex_note, mark_best, signature_lines
 from rescore.reports.results import Dev, zero
 from rescore.styles import marked_worse, p_value, text
@@ -77,15 +77,17 @@ class Comparison:
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics of the first pass on test, in percent, by name."""
     rows: list[Compared] = field(default_factory=list)
+    baseline: str = FIRST
+    """The first pass as the table names it; of several systems it is their mixture."""
 
     @property
     def about(self) -> str:
         """The sets, and what p-values compare, in one line."""
-        ablations = any(row.against != FIRST for row in self.rows)
+        ablations = any(row.against != self.baseline for row in self.rows)
         return (
             f"{self.source}: {counted(self.utterances, 'utterance')}, {counted(self.hypotheses, 'hypothesis')}; "
             f"weights tuned on {self.dev_source}; "
-            f"p against the first pass{', of rows without a model against all models' if ablations else ''}"
+            f"p against the {self.baseline}{', of rows without a model against all models' if ablations else ''}"
         )
 
     def _repr_html_(self) -> str:
@@ -149,8 +151,9 @@ def compare(
         dev_first_pass=dev_figures.value(dev_figures.first),
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
         others={each.name: text_value(each, lists, [text.text for text in first]) for each in also},
+        baseline=MIXTURE if lists and systems_of(lists[0].provenance) else FIRST,
     )
-    together, name = first, FIRST
+    together, name = first, result.baseline
     direction = 1 if metric.higher_is_better else -1
     for entry in entries:
         texts = entry.weights.decision.texts(metric, entry.lists, entry.weights.of)
@@ -161,9 +164,8 @@ def compare(
         row.gain = 100 * direction * (row.value / result.first_pass - 1) if result.first_pass else 0.0
         row.dev, row.speed = entry.dev, entry.speed
         row.others = {each.name: text_value(each, entry.lists, texts) for each in also}
-        if entry.ablation:
-            row.against = name
-        else:
+        row.against = name if entry.ablation else result.baseline
+        if not entry.ablation:
             together, name = chosen, entry.name
             weights = entry.weights
             about = Dev.of(weights)
@@ -196,7 +198,7 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
     dev, test = f"dev {comparison.metric}", comparison.metric
     none = dict.fromkeys((*comparison.others, "gain %", "p", "hyp/s"))
     oracle = {"name": ORACLE, "weight": "", dev: comparison.dev_oracle, test: comparison.oracle}
-    first = {"name": FIRST, "weight": "", dev: comparison.dev_first_pass, test: comparison.first_pass}
+    first = {"name": comparison.baseline, "weight": "", dev: comparison.dev_first_pass, test: comparison.first_pass}
     rows: list[dict[str, Any]] = [oracle | none, first | none | comparison.others]
     for row in comparison.rows:
         weights = [f"{weight:z.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
@@ -210,7 +212,7 @@ def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
     """The rows of the table; `marked`: a gain says that it is a significant loss."""
     records = _records(comparison)
     rows = [["", *list(records[0])[1:]]]
-    tested = {row.name for row in comparison.rows if row.against == FIRST and (row.p_value or 1) < SIGNIFICANT}
+    tested = {row.name for row in comparison.rows if row.against == comparison.baseline and (row.p_value or 1) < SIGNIFICANT}
     for record in records:
         name, weights, *figures, gain, p, speed = record.values()
         is_worse = is_better(comparison.first_pass, record[comparison.metric], comparison.higher_is_better)

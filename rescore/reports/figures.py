@@ -18,7 +18,7 @@ from rescore.signature import Signature, origins
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
 
-FIRST, ORACLE = "first pass", "oracle"
+FIRST, MIXTURE, ORACLE = "first pass", "mixture", "oracle"
 """The names of rows that tables have beside those of systems."""
 SIGNIFICANT = 0.05
 """The p-value below which a difference is called significant."""

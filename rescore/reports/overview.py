@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.parts import STYLES
-from rescore.reports.figures import FIRST, ORACLE, SIGNIFICANT, Row
+from rescore.reports.figures import ORACLE, SIGNIFICANT, Row
 from rescore.reports.markup import MARKS, latex_note, mark_best, signature_lines
 from rescore.reports.results import Results
 from rescore.styles import marked_worse, p_value
@@ -34,7 +34,8 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
     if layout != "espnet":
         tables = [STYLES[style](paper(results, style != "csv"))]
         if style != "csv":
-            legend = f"{MARKS[0]} p < {SIGNIFICANT:g} against the first pass, {MARKS[1]} p < {SIGNIFICANT / 5:g}"
+            of = " or the ".join(_baselines(results))
+            legend = f"{MARKS[0]} p < {SIGNIFICANT:g} against the {of}, {MARKS[1]} p < {SIGNIFICANT / 5:g}"
             tables.append(latex_note(legend) if style == "latex" else legend)
     else:
         metric_tables = espnet(results)
@@ -111,7 +112,7 @@ def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
             column, system = f"{run.dataset} {figures.metric}", str(run.system)
             higher[column] = figures.higher_is_better
             marks[system, column] = marked_worse(_mark(figures.p_value), figures.is_worse)
-            for method, choice in ((FIRST, "first_pass"), (ORACLE, "oracle"), (system, "reranked")):
+            for method, choice in ((figures.baseline, "first_pass"), (ORACLE, "oracle"), (system, "reranked")):
                 value = getattr(figures, choice)
                 known = table.setdefault((method, column), value)
                 if known != value:
@@ -121,15 +122,20 @@ def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
                     )
     rows = [["method", *higher]]
     methods = list(dict.fromkeys(str(run.system) for run in results))
-    for method in (FIRST, ORACLE, *methods):
+    top = [*_baselines(results), ORACLE]
+    for method in (*top, *methods):
         values = (table.get((method, column)) for column in higher)
         rows.append([method, *("" if value is None else f"{value:.2f}" for value in values)])
     for place, higher_is_better in enumerate(higher.values(), start=1):
-        mark_best(rows[3:], place, higher_is_better)
-    for row in rows[3:] if marked else ():
+        mark_best(rows[1 + len(top) :], place, higher_is_better)
+    for row in rows[1 + len(top) :] if marked else ():
         named_cells = zip(higher, row[1:], strict=True)
         row[1:] = [type(cell)(cell + marks.get((row[0], column), "")) for column, cell in named_cells]
     return rows
+
+
+def _baselines(results: Sequence[Results]) -> list[str]:
+    return list(dict.fromkeys(figures.baseline for run in results for figures in run.metrics))
 
 
 def _mark(p: float | None) -> str:

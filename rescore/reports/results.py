@@ -17,7 +17,7 @@ from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, systems_of
 from rescore.parts import resolve
-from rescore.reports.figures import FIRST, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
+from rescore.reports.figures import FIRST, MIXTURE, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
 from rescore.signature import Signature, origins
 from rescore.styles import p_phrase, text
 from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes
@@ -64,7 +64,7 @@ class MetricResult:
     @property
     def baseline(self) -> str:
         """The first pass as tables name it; of several systems it is their mixture."""
-        return "mixture" if self.best_system else "first pass"
+        return MIXTURE if self.best_system else FIRST
 
     def row(self, choice: str) -> Row:
         """One of `CHOICES`."""

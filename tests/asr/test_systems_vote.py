@@ -308,7 +308,9 @@ def test_the_best_system_stands_beside_the_votes(rescore: Run, tmp_path: Path) -
     done = rescore("run", "l.jsonl", "--decide", "rover", "--report", "r.json", "--html", "r.html")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1].startswith("mixture  ") and "\nweights: the mixture alone\n" in done.stdout
-    tables = done.stdout, rescore("report", "r.json").stdout, (tmp_path / "r.html").read_text("utf-8")
+    reports = [rescore("report", "r.json", "--layout", layout).stdout for layout in ("espnet", "paper")]
+    compared = rescore("compare", "l.jsonl", "--dev", "l.jsonl", "--lm", "tta-small").stdout
+    tables = done.stdout, *reports, (tmp_path / "r.html").read_text("utf-8"), compared.partition("weight is 0")[0]
     assert all("mixture" in table and "first pass" not in table for table in tables)
     assert "\nbest system, c" in done.stdout and "toolkit's own" not in done.stdout
     assert "WER unchanged against the mixture\nWER +100.00, p = 0.000" in done.stdout
