@@ -116,7 +116,7 @@ def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
         if not option and field not in known:
             of_load = name in {"cache", *(field.name for field in fields(ComputeOptions))}
             near = "; rescore.load has it" if of_load else did_you_mean(name, known | further.keys())
-            raise UserError(f"{name} is not an option{near}; rescore.RunConfig lists them")
+            raise UserError(f"{name} is not an option{near}; rescore.RunConfig lists all options")
         able = [other for other, one in ROADS.items() if {field, option and option.title} & {*one[0], *one[1]}]
         if road not in able:
             raise UserError(f"{road} takes no {name}" + (f"; give it to {' or '.join(able)}" if able else ""))

@@ -30,7 +30,7 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
         numbers, source = [recommended_weight(config.lms[0])], "recommended by the model card"
         tuned = "card"
     if len(numbers) != len(columns):
-        raise UserError(f"{len(columns)} --lm, but {len(numbers)} --weight; give one --weight per --lm")
+        raise UserError(f"{len(numbers)} --weight, but {len(columns)} models ({', '.join(columns)}); give one for each")
     return Weights.interpolation(dict(zip(columns, numbers, strict=True)), source, tuned, bonuses)
 
 

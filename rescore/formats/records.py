@@ -104,6 +104,8 @@ class Records:
             raise UserError(f"{place}: expected an object, found {json.dumps(value)[:40]}")
         key = first_of(value, self.text)
         if key is None:
+            if {"weights", "tuned"} <= value.keys():
+                raise UserError(f"{place}: these are weights, not lists; give lists, and the weights to --weights")
             shown = ", ".join(list(value)[:8])[:200] or "none"
             raise UserError(
                 f"{place}: no hypotheses in the keys {shown} ({self.title}); name your keys with "

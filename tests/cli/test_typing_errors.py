@@ -63,6 +63,7 @@ def test_a_folder_that_is_misspelled_is_named(tmp_path: Path, monkeypatch: pytes
             "2024-01-01 12:00:00 | INFO | fairseq_cli.generate | loading model(s) from model.pt\n",
             "a fairseq log that ends before its first S- or H- line",
         ),
+        ('{"weights": {"s2s": 1}, "origin": "given", "tuned": "given"}', "these are weights, not lists"),
         ("a line\nand another\n", "not an N-best list of a known format"),
     ],
 )  # fmt: skip

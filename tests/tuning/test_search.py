@@ -14,6 +14,8 @@ from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
 from rescore.plan import resolve
+from rescore.tuning.objective import Objective
+from rescore.tuning.search import optimise
 from rescore.tuning.weights import Weights
 from tests.tuning.plain import best_weights as tune
 
@@ -154,3 +156,12 @@ def test_useless_columns_hide_no_useful_one() -> None:
     assert tuned["x",]["x"] > 0
     assert tuned["x", "y", "z"] == tuned["x",] | {"y": 0.0, "z": 0.0}
     assert tuned["y", "z"] == {"s2s": 1.0, "y": 0.0, "z": 0.0}
+
+
+@pytest.mark.parametrize(("many", "samples"), [(40, 20), (39, 5)])
+def test_many_lists_have_fewer_samples(many: int, samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, sample = [], Objective.sample
+    monkeypatch.setattr(Objective, "sample", lambda self, random: drawn.append(1) or sample(self, random))
+    monkeypatch.setattr("rescore.tuning.search.MANY", many)
+    optimise(Objective.of(ErrorRate(), lists_of(1, 40), [FIRST_PASS, *COLUMNS]))
+    assert len(drawn) == samples
