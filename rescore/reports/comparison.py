@@ -212,7 +212,9 @@ def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
     """The rows of the table; `marked`: a gain says that it is a significant loss."""
     records = _records(comparison)
     rows = [["", *list(records[0])[1:]]]
-    tested = {row.name for row in comparison.rows if row.against == comparison.baseline and (row.p_value or 1) < SIGNIFICANT}
+    tested = {
+        row.name for row in comparison.rows if row.against == comparison.baseline and (row.p_value or 1) < SIGNIFICANT
+    }
     for record in records:
         name, weights, *figures, gain, p, speed = record.values()
         is_worse = is_better(comparison.first_pass, record[comparison.metric], comparison.higher_is_better)

@@ -47,7 +47,7 @@ def upper_envelopes(intercepts: Floats, slopes: Floats, low: float, high: float)
 
     Intercepts and slopes are (lists, hypotheses).
     """
-    number = max(100, TOGETHER // intercepts.shape[1])
+    number = max(100, TOGETHER // max(1, intercepts.shape[1]))
     starts = range(0, max(1, len(intercepts)), number)
     parts = [_envelopes(intercepts[at : at + number], slopes[at : at + number], low, high) for at in starts]
     first, lists, points, before, after = (np.concatenate(each) for each in zip(*parts, strict=True))
