@@ -20,7 +20,7 @@ from rescore.tuning.objective import Objective
 
 SEED = 12345
 SAMPLES, FEWER, MANY = 20, 5, 10_000
-"""Bootstrap samples that an average is made of: `FEWER` of more than `MANY` lists, since their best points differ less."""
+"""Bootstrap samples that an average is made of: of more than `MANY` lists `FEWER`, as their best points differ less."""
 TRIALS = 400
 """Bootstrap samples of a test of gain."""
 ERRORS = 2.0
