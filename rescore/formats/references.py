@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -95,17 +95,32 @@ def _check_left_out(files: Sequence[TextFile], ids: Sequence[str], what: str, wa
             log.warning("%s (first: %s); these utterances are not measured", message, absent[0])
 
 
+TextsOf = Callable[[NbestList], tuple[str, ...]]
+
+
+def _references(nbest: NbestList) -> tuple[str, ...]:
+    return nbest.references
+
+
 class TextFile:
     """A file of texts that is read once: references, or a 1-best output."""
 
-    def __init__(self, source: Source, format_name: str | None = None, output: bool = False) -> None:
-        """`output`: the file has 1-best texts: each line is a text, even if it looks like JSON."""
+    def __init__(
+        self, source: Source, format_name: str | None = None, output: bool = False, texts: TextsOf = _references
+    ) -> None:
+        """
+        Args:
+            output: the file has 1-best texts: each line is a text, even if it looks like JSON.
+            texts: what is read of a file of lists.
+        """
         if source.is_folder:
             raise UserError(f"{source.name}: is a folder; give the file with the texts, usually {source.path / 'text'}")
         self.path, self.format = source.name, format_name
-        self._of_lists = format_name is None and not output and bool(source.peek.root)
+        if format_name and not output and source.peek.first:
+            raise UserError(f"{self.path}: is JSON, not lines of text; leave out --ref-format")
+        self._of_lists = format_name is None and not output and (bool(source.peek.root) or _is_translated(source))
         self.lines = [] if self._of_lists else _all_lines(source, blank=output)
-        self.by_id = _of_records(source) if self._of_lists else None
+        self.by_id = _of_records(source, texts) if self._of_lists else None
         """The texts of a file that surely has ids: of lists and of trn."""
         if format_name in (None, "trn") and not self._of_lists:
             self.by_id = _trn_texts(self.lines, self.path)
@@ -197,13 +212,18 @@ class TextFile:
         return sorted(word for word in self.first if word in known) == sorted(ids)
 
 
-def _of_records(source: Source) -> dict[str, tuple[str, ...]]:
-    """The references of lists, or of a manifest without hypotheses."""
+def _is_translated(source: Source) -> bool:
+    """Whether the file has lists of a toolkit that translates, such as a log of fairseq: these may have references."""
+    return any(getattr(FORMATS[name], "translates", False) and FORMATS[name].sniff(source) for name in FORMATS.names)
+
+
+def _of_records(source: Source, texts: TextsOf) -> dict[str, tuple[str, ...]]:
+    """The texts of lists that have any, such as references, or those of a manifest without hypotheses."""
     keys = set(source.peek.keys)
     if {"audio_filepath", "text"} <= keys and not {"beams", "pred_text"} & keys:
         by_id = _of_manifest(source)
     else:
-        by_id = {nbest.id: nbest.references for nbest in lists_of(source) if nbest.references}
+        by_id = {nbest.id: own for nbest in lists_of(source) if (own := texts(nbest))}
     if not by_id:
         raise UserError(f"{source.name}: no references in it")
     return by_id
@@ -356,8 +376,13 @@ def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ..
     if output.by_id is not None:
         return output.by_id
     ids, names = set(references.ids), set(output.first)
-    if references.format == "kaldi" or ids & names:
+    named, numbered = bool(ids & names), bool(ids) and all(map(str.isdecimal, ids))
+    if numbered:  # as of fairseq: sentences may begin with a number, too
+        named = len(names) == len(output.first) and 2 * len(ids & names) > len(names)
+    if references.format == "kaldi" or named:
         return output.kaldi_texts()
+    if numbered and len(ids) == len(output.lines):
+        return {name: (line,) for name, line in zip(references.ids, output.lines, strict=True)}
     shared = names.intersection(references.first)
     if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
         if begin_with_ids(output.lines, references.lines):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rescore.errors import UserError
-from rescore.formats.references import TextFile, lists_of, with_references
+from rescore.formats.references import TextFile, with_references
 from rescore.formats.source import InputWarnings, Source
 from rescore.nbest import NbestList
 
@@ -21,19 +21,21 @@ def with_sources(lists: list[NbestList], path: Path, strict: bool, allow_missing
         UserError: a list has no source text, or the file has source texts of other lists.
     """
     warnings = InputWarnings(strict)
-    file = TextFile(Source(path, warnings), "plain" if path.suffix in (".csv", ".tsv") else None)
-    if file.format:
-        rows = list(
-            csv.DictReader(io.StringIO("\n".join(file.lines)), delimiter="," if path.suffix == ".csv" else "\t")
-        )
-        if not rows or not {"id", "src"} <= rows[0].keys():
-            raise UserError(f"{path}: the first line names no columns id and src; name them so")
-        file.format, file.by_id = None, {row["id"]: (row["src"],) for row in rows}
-    elif Source(path).peek.root:
-        file.by_id = {nbest.id: (nbest.source,) for nbest in lists_of(Source(path)) if nbest.source is not None}
     try:
+        file = TextFile(Source(path, warnings), "plain" if path.suffix in (".csv", ".tsv") else None, texts=_sources)
+        if file.format:
+            rows = list(
+                csv.DictReader(io.StringIO("\n".join(file.lines)), delimiter="," if path.suffix == ".csv" else "\t")
+            )
+            if not rows or not {"id", "src"} <= rows[0].keys():
+                raise UserError(f"{path}: the first line names no columns id and src; name them so")
+            file.format, file.by_id = None, {row["id"]: (row["src"],) for row in rows}
         texts = with_references(lists, [file], warnings, allow_missing)
     except UserError as error:
         raise UserError(str(error).replace("no reference", "no source text")) from None
     warnings.report()
     return [replace(nbest, source=text.references[0]) for nbest, text in zip(lists, texts, strict=True)]
+
+
+def _sources(nbest: NbestList) -> tuple[str, ...]:
+    return () if nbest.source is None else (nbest.source,)

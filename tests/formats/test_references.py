@@ -99,3 +99,29 @@ def test_plain_lines_of_a_part_of_numbered_lists(tmp_path: Path) -> None:
     assert read(ref, ["3", "19", "54"]) == ["the cat", "the dog", "54 percent"]
     ref.write_text("3 the cat\n19 the dog\n54 percent\n", encoding="utf-8")
     assert read(ref, ["3", "19", "54"]) == ["the cat", "the dog", "percent"]
+
+
+def test_lists_of_a_translator_are_references_and_sources(rescore: Run, tmp_path: Path) -> None:
+    """Ids are numbers, and an output in plain lines, of which some begin with such numbers, has the same order."""
+    lines = [
+        f"S-{number}\tein satz\nT-{number}\tone sentence {number}\nH-{number}\t-0.1\t{number % 2} sentence {number}\n"
+        for number in range(4)
+    ]
+    (tmp_path / "log").write_text("".join(lines))
+    assert rescore("convert", "log", "-o", "lists.jsonl").returncode == 0
+    for best in ("best.txt", "best", "best.trn"):
+        assert rescore("run", "log", "--best", best).returncode == 0
+        for references in ("log", "lists.jsonl"):
+            done = rescore("eval", best, "--ref", references, "--metric", "wer", "--report", "r.json")
+            assert done.returncode == 0, done.stderr
+            (figures,) = json.loads((tmp_path / "r.json").read_text())["systems"]
+            assert figures["value"] == pytest.approx(100 / 3), (best, references)
+    done = rescore("eval", "best.txt", "--ref", "lists.jsonl", "--ref-format", "plain")
+    assert_one_line_error(done, "lists.jsonl: is JSON, not lines of text; leave out --ref-format")
+    (tmp_path / "source").write_text('{"id": "0", "src": "ein satz", "hyps": [{"text": "a", "score": -1}]}\n')
+    (tmp_path / "no-source.jsonl").write_text('{"id": "0", "hyps": [{"text": "a", "score": -1}]}\n')
+    assert rescore("convert", "no-source.jsonl", "--src", "source", "-o", "with.jsonl").returncode == 0
+    assert json.loads((tmp_path / "with.jsonl").read_text())["src"] == "ein satz"
+    assert_one_line_error(
+        rescore("convert", "source", "--src", "no-source.jsonl", "-o", "x.jsonl"), "no source texts in it"
+    )
