@@ -140,7 +140,8 @@ def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
             continue
         texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
         if len(set(texts)) < len(texts):
-            log.warning("%slists have a text twice (first: %s); %s counts both", nbest.file, nbest.id, decide.name)
+            told = "%slists have a text twice, with different scores (first: utterance %s); %s adds their posteriors"
+            log.warning(told, nbest.file, nbest.id, decide.name)
             return True
     return False
 

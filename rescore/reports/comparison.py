@@ -201,7 +201,11 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
     first = {"name": comparison.baseline, "weight": "", dev: comparison.dev_first_pass, test: comparison.first_pass}
     rows: list[dict[str, Any]] = [oracle | none, first | none | comparison.others]
     for row in comparison.rows:
-        weights = [f"{weight:z.3f}" for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)]
+        models = {name: weight for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)}
+        named = {name: weight for name, weight in models.items() if weight} if len(models) > 1 else {}
+        weights = [f"{name} {weight:z.3f}" for name, weight in named.items()] or [
+            f"{weight:z.3f}" for weight in {*models.values()}
+        ]
         weights += bonus_phrases(row.weights, "+z.2f", row.excluded)
         figures = {"name": row.name, "weight": ", ".join(weights), dev: row.dev, test: row.value}
         rows.append(figures | row.others | {"gain %": row.gain, "p": row.p_value, "hyp/s": row.speed})

@@ -125,7 +125,8 @@ def cells(measured: MetricResult) -> list[list[str]]:
 def gain(measured: MetricResult) -> str:
     """By how much reranking changed the figure, and how sure that is: one line."""
     difference = measured.reranked - measured.first_pass
-    relative = f", {100 * difference / measured.first_pass:+z.1f} % relative" if measured.first_pass else ""
+    share = 100 * difference / measured.first_pass if measured.first_pass else 0.0
+    relative = f", {share:+z.{1 if abs(share) >= 0.05 else 2}f} % relative" if measured.first_pass else ""
     p = "" if measured.p_value is None else f", {p_phrase(measured.p_value)}"
     change = f"{difference:+z.2f}{relative}{p}" if difference or measured.p_value is not None else "unchanged"
     if best := measured.best_system:
@@ -364,7 +365,8 @@ def _weights(results: Results) -> str:
     if set(results.weights) == {FIRST_PASS} and not results.excluded:  # dev is of the scale, where a decision is tuned
         origin = "" if results.origin == FIRST else f" ({results.origin})"
         return f"weights: the {results.main.baseline if results.main else FIRST} alone{origin}{moved}"
-    line = f"lambda: {named_weights(results.weights, results.excluded)} ({results.origin})"
+    origin = "tuned on all lists, to use on others" if dev and dev.fold_weights else results.origin
+    line = f"lambda: {named_weights(results.weights, results.excluded)} ({origin})"
     if dev is None:
         return line
     line += "".join(f"\n{note}" for note in notes([results.weights], results.columns, dev.with_all, dev.reranked))

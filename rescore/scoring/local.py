@@ -76,7 +76,7 @@ class _Tally:
         if usual and per_word > FOREIGN * usual:
             told = f"a word has {per_word:.1f} tokens ({usual:.1f} in its training text), and {told}"
         elif 2 * self.unknown <= self.tokens:
-            if self.unknown:
+            if 100 * self.unknown > self.tokens:
                 log.info("%s%s: %s", self.file, lm.name, told)
             return
         advice = "check its language, script and case, and that its training text was large enough"
