@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rescore.config import RunConfig
-from rescore.errors import UserError, counted
+from rescore.errors import UserError
 from rescore.lms.cards import recommended_weight
 from rescore.nbest import FIRST_PASS, LISTED, TOKENS, WORDS, NbestList
 from rescore.tuning import Weights
@@ -30,9 +30,7 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
         numbers, source = [recommended_weight(config.lms[0])], "recommended by the model card"
         tuned = "card"
     if len(numbers) != len(columns):
-        raise UserError(
-            f"{len(numbers)} --weight, but {counted(len(columns), 'model')} ({', '.join(columns)}); give one for each"
-        )
+        raise UserError(f"{len(numbers)} --weight for {', '.join(columns)}; give one for each of these models")
     return Weights.interpolation(dict(zip(columns, numbers, strict=True)), source, tuned, bonuses)
 
 

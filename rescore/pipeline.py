@@ -140,8 +140,9 @@ def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
             continue
         texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
         if len(set(texts)) < len(texts):
-            told = "%slists have a text twice, with different scores (first: utterance %s); %s adds their posteriors"
-            log.warning(told, nbest.file, nbest.id, decide.name)
+            log.warning(
+                "%slists have a text twice (first: utterance %s); %s adds both", nbest.file, nbest.id, decide.name
+            )
             return True
     return False
 

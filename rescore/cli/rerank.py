@@ -9,6 +9,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import click
+
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import counted
@@ -76,9 +78,10 @@ def command(
     \b
     rescore rerank test.tta.jsonl --weights weights.json --best test.trn
 
-    JSON Lines are reranked as a stream, unless --report, --table, --details or --ref needs all lists at once.
+    JSON Lines are read as a stream, unless --report, --table, --details (which print the figures) or --ref is given.
     """
     from rescore import pipeline
+    from rescore.reports.results import render
 
     reporting.check()
     times = own.times()
@@ -91,6 +94,7 @@ def command(
         own.write_details(outcome.results.details)
         if own.output or own.best:
             own.write(outcome.ranked(), times)
+        click.echo(render(outcome.results), err="-" in (own.output, own.best, own.details, reporting.report))
         return
     texts = own.best is not None or own.output is None
     own.write(pipeline.rerank(inputs.iterate(own.nbest), loaded, config, texts), times)

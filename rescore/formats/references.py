@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
 from rescore.errors import UserError, counted
@@ -98,15 +99,15 @@ def _check_left_out(files: Sequence[TextFile], ids: Sequence[str], what: str, wa
 TextsOf = Callable[[NbestList], tuple[str, ...]]
 
 
-def _references(nbest: NbestList) -> tuple[str, ...]:
-    return nbest.references
-
-
 class TextFile:
     """A file of texts that is read once: references, or a 1-best output."""
 
     def __init__(
-        self, source: Source, format_name: str | None = None, output: bool = False, texts: TextsOf = _references
+        self,
+        source: Source,
+        format_name: str | None = None,
+        output: bool = False,
+        texts: TextsOf = attrgetter("references"),
     ) -> None:
         """
         Args:

@@ -22,7 +22,8 @@ def with_sources(lists: list[NbestList], path: Path, strict: bool, allow_missing
     """
     warnings = InputWarnings(strict)
     try:
-        file = TextFile(Source(path, warnings), "plain" if path.suffix in (".csv", ".tsv") else None, texts=_sources)
+        kind = "plain" if path.suffix in (".csv", ".tsv") else None
+        file = TextFile(Source(path, warnings), kind, texts=lambda nbest: (nbest.source,) if nbest.source else ())
         if file.format:
             rows = list(
                 csv.DictReader(io.StringIO("\n".join(file.lines)), delimiter="," if path.suffix == ".csv" else "\t")
@@ -35,7 +36,3 @@ def with_sources(lists: list[NbestList], path: Path, strict: bool, allow_missing
         raise UserError(str(error).replace("no reference", "no source text")) from None
     warnings.report()
     return [replace(nbest, source=text.references[0]) for nbest, text in zip(lists, texts, strict=True)]
-
-
-def _sources(nbest: NbestList) -> tuple[str, ...]:
-    return () if nbest.source is None else (nbest.source,)

@@ -270,6 +270,10 @@ class Results(_Details):
         """The number of lists and hypotheses, in words."""
         return f"{counted(self.utterances, 'utterance')}, {counted(self.hypotheses, 'hypothesis')}"
 
+    def __str__(self) -> str:
+        """What `rescore run` prints: the table, the weights, and why they are 0."""
+        return render(self)
+
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
         number = counted(self.utterances, "list")

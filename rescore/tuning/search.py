@@ -96,9 +96,8 @@ def without_useless(best: Optimum, columns: Collection[str], again: Callable[[Ob
     free = {name for name, is_free in zip(objective.columns, objective.free, strict=True) if is_free}
     if not best.helps and len(objective.columns) > 2:
         models = [name for name in objective.columns[1:] if name in columns and name not in free]
-        each = [again(objective.over([objective.columns[0], name])) for name in models]
-        helpful = [single for single in each if single.helps]
-        return max(helpful, key=lambda single: objective.sign * single.value, default=best)
+        each = (again(objective.over([objective.columns[0], name])) for name in models)
+        return max((own for own in each if own.helps), key=lambda own: objective.sign * own.value, default=best)
     undecided = [name for name in objective.columns if name in columns]
     while undecided and len(best.objective.columns) > 2 and best.helps:
         first = [name for name in undecided if name in free] or undecided

@@ -107,7 +107,7 @@ def test_steps_do_not_repeat_what_the_first_has_reported(rescore: Run, model: Pa
     assert again.returncode == 0 and again.stderr == ""
     for command in (["rerank", "scored.jsonl"], ["rerank", "scored.jsonl", "--report", "r.json"]):
         assert (
-            "scored.jsonl: lists have a text twice, with different scores (first: utterance u); mbr adds their posteriors"
+            "scored.jsonl: lists have a text twice (first: utterance u); mbr adds both"
             in rescore(*command, "--decide", "mbr", "--scale", "1").stderr
         )
     assert rescore("rerank", "scored.jsonl", "--strict").returncode == 2

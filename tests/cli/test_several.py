@@ -69,7 +69,7 @@ def test_given_weights(rescore: Run, lists: Path, arpa: str, models: dict[str, P
     assert report(tmp_path)["weights"] == pytest.approx({"s2s": 0.5, "unilm": 0.2, "unilm-bw": 0.3, "words": 1.5})
     assert "+1.5 a word" in done.stdout
     assert_one_line_error(rescore(*both), "several --lm need --dev lists")
-    assert_one_line_error(rescore(*both, "--weight", "0.2"), "1 --weight, but 2 models")
+    assert_one_line_error(rescore(*both, "--weight", "0.2"), "1 --weight for ")
     assert_one_line_error(rescore(*both, "--weight", "0.7", "--weight", "0.7"), "add up to 1.4")
     assert_one_line_error(rescore(*both, "--dev", lists, "--word-bonus", "2"), "NUMBER needs --weight")
     assert_one_line_error(rescore(lists, "--lm", arpa, "--weight", "0.2", "--word-bonus", "x"), "neither tune nor off")
