@@ -88,8 +88,7 @@ def _entries(
     every = _models(plan, config.lms)
     for part in every:
         began = time.perf_counter()
-        alone = replace(plan, models=tuple(part[1]))
-        lists, dev = ([*score(alone, scored, progress)] for scored in (lists, dev))
+        lists, dev = ([*score(replace(plan, models=tuple(part[1])), some, progress)] for some in (lists, dev))
         seconds = time.perf_counter() - began
         lm = part[1][0]
         number = sum(not math.isinf(score) for nbest in [*lists, *dev] for score in nbest.column(lm.name))

@@ -25,9 +25,8 @@ def with_sources(lists: list[NbestList], path: Path, strict: bool, allow_missing
         kind = "plain" if path.suffix in (".csv", ".tsv") else None
         file = TextFile(Source(path, warnings), kind, texts=lambda nbest: (nbest.source,) if nbest.source else ())
         if file.format:
-            rows = list(
-                csv.DictReader(io.StringIO("\n".join(file.lines)), delimiter="," if path.suffix == ".csv" else "\t")
-            )
+            text = io.StringIO("\n".join(file.lines))
+            rows = list(csv.DictReader(text, delimiter="," if path.suffix == ".csv" else "\t"))
             if not rows or not {"id", "src"} <= rows[0].keys():
                 raise UserError(f"{path}: the first line names no columns id and src; name them so")
             file.format, file.by_id = None, {row["id"]: (row["src"],) for row in rows}

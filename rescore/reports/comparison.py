@@ -14,7 +14,7 @@ from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest
-from rescore.nbest import COUNTS, FIRST_PASS, NbestList, systems_of
+from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList, systems_of
 from rescore.parts import STYLES, TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import FIRST, MIXTURE, ORACLE, SHORT, SIGNIFICANT, Figures, Row, sign
@@ -83,11 +83,12 @@ class Comparison:
     @property
     def about(self) -> str:
         """The sets, and what p-values compare, in one line."""
-        ablations = any(row.against != self.baseline for row in self.rows)
+        without = [row for row in self.rows if row.against != self.baseline]
+        bonus = " (with a word bonus, as all models)" if any(WORDS in row.weights for row in without) else ""
         return (
             f"{self.source}: {counted(self.utterances, 'utterance')}, {counted(self.hypotheses, 'hypothesis')}; "
             f"weights tuned on {self.dev_source}; "
-            f"p against the {self.baseline}{', of rows without a model against all models' if ablations else ''}"
+            f"p against the {self.baseline}{f', of rows without a model{bonus} against all models' if without else ''}"
         )
 
     def _repr_html_(self) -> str:

@@ -52,8 +52,9 @@ def with_dev(results: Sequence[Results]) -> Iterator[Results]:
     """The results, each after those on its dev lists, if it has them."""
     for run in results:
         if (dev := run.dev) and dev.metrics:
+            untested = [replace(figures, p_value=None) for figures in dev.metrics]  # weights know these lists
             names = (Path(part).name.partition(".")[0] for part in dev.source.split(", "))
-            yield replace(run, dataset=next(names), metrics=dev.metrics, utterances=dev.utterances, ref_words=None)
+            yield replace(run, dataset=next(names), metrics=untested, utterances=dev.utterances, ref_words=None)
         yield run
 
 
