@@ -19,6 +19,7 @@ import hypothesis
 import pytest
 
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine threads that wait by turning take minutes
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of processes that tests start: tests run beside each other
 import torch
 
 from rescore.cli.main import COMMANDS, cli, main

@@ -257,16 +257,6 @@ def run_demo(rescore: Run, lm: str, report: Path, dev: Path, test: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
-def test_the_demo_gives_the_golden_figures(rescore: Run, demo: Path) -> None:
-    data = ROOT / "data"
-    run_demo(rescore, "tta", demo / "r.json", data / "dev.json", data / "test.json")
-    report = read_report(demo / "r.json")
-    assert report["reranked"] < report["first_pass"] - 2 and report["p_value"] < 0.01
-    # A word is 0.08 points here; another machine's arithmetic may decide a near tie the other way.
-    done = rescore("check", demo / "r.json", "--golden", ROOT / "data" / "golden.json", "--tolerance", "0.2")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_a_perturbed_model_fails_the_gate(rescore: Run, demo: Path) -> None:
     """On lists with which the whole model passes."""
     lists = [some_lists(demo, name, 40) for name in ("dev", "test")]
