@@ -28,7 +28,7 @@ from rescore.formats.text import (
     undo_entities,
     undo_marks,
 )
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, TRANSLATOR, Column, Hypothesis, NbestList
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,10 @@ class TextFile:
         if format_name and not output and source.peek.first:
             raise UserError(f"{self.path}: is JSON, not lines of text; leave out --ref-format")
         self._of_lists = format_name is None and not output and (bool(source.peek.root) or _is_translated(source))
-        self.lines = [] if self._of_lists else _all_lines(source, blank=output)
+        self.lines = [] if self._of_lists else list(source.lines())
+        if not self._of_lists and not (self.lines if output else any(line.strip() for line in self.lines)):
+            raise UserError(f"{self.path}: is empty")
+        self.of_translations = self._of_lists and (_is_translated(source) or "src" in source.peek.keys)
         self.by_id = _of_records(source, texts) if self._of_lists else None
         """The texts of a file that surely has ids: of lists and of trn."""
         if format_name in (None, "trn") and not self._of_lists:
@@ -248,14 +251,6 @@ def _of_manifest(source: Source) -> dict[str, tuple[str, ...]]:
     return texts
 
 
-def _all_lines(source: Source, blank: bool) -> list[str]:
-    """`blank`: whether all lines may be empty, as in an output of empty texts."""
-    lines = list(source.lines())
-    if not lines or not (blank or any(line.strip() for line in lines)):
-        raise UserError(f"{source.name}: is empty")
-    return lines
-
-
 def _trn_texts(lines: Sequence[str], path: str) -> dict[str, tuple[str, ...]] | None:
     """Texts by id; `;;` begins a comment. None if a line does not end in an id in brackets, or without texts."""
     texts: dict[str, tuple[str, ...]] = {}
@@ -355,7 +350,8 @@ def read_best(source: Source, files: Sequence[TextFile], allow_missing: bool = F
     hypotheses = _with_ids(output, files[0]) or output.numbered_texts()
     _check_left_out(files, list(hypotheses), f"text in {output.path}", "an output", allow_missing)
     texts = read_references(files, list(hypotheses))
-    lists = [replace(nbest, references=texts[nbest.id]) for nbest in best_lists(hypotheses)]
+    known = {TRANSLATOR: Column.component(TRANSLATOR)} if files[0].of_translations else {}
+    lists = [replace(nbest, references=texts[nbest.id], provenance=known) for nbest in best_lists(hypotheses)]
     for nbest in lists if output.by_id is not None else ():
         text = cheapest(nbest.hypotheses[0].text, nbest.references, f"{output.path}: utterance {nbest.id}")
         nbest.hypotheses = [replace(nbest.hypotheses[0], text=text)]

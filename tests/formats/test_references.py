@@ -116,6 +116,7 @@ def test_lists_of_a_translator_are_references_and_sources(rescore: Run, tmp_path
             assert done.returncode == 0, done.stderr
             (figures,) = json.loads((tmp_path / "r.json").read_text())["systems"]
             assert figures["value"] == pytest.approx(100 / 3), (best, references)
+            assert rescore("eval", best, "--ref", references).stdout.split()[0] == "BLEU"
     done = rescore("eval", "best.txt", "--ref", "lists.jsonl", "--ref-format", "plain")
     assert_one_line_error(done, "lists.jsonl: is JSON, not lines of text; leave out --ref-format")
     (tmp_path / "source").write_text('{"id": "0", "src": "ein satz", "hyps": [{"text": "a", "score": -1}]}\n')
