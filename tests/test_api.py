@@ -48,6 +48,9 @@ def test_same_figures_as_the_command_line(run_in: Run, models: dict[str, Path], 
     formats.write(lists, str(tmp_path / "l.json"))
     done = run_in("tune", "l.json")
     assert json.loads(done.stdout)["weights"] == pytest.approx(weights.weights)
+    (tmp_path / "w.json").write_text(done.stdout)
+    done = run_in("rerank", "l.json", "--weights", "w.json", "--report", "r.json")
+    assert done.stdout.replace("l.json", "dev") == f"{results}\n".replace(str(ROOT / "data" / "test.json"), "dev")
     done = run_in("l.json", "--lm", lm, "--weight", str(weights.weights["unilm"]), "--report", "r.json")
     assert done.returncode == 0, done.stderr
     report = read_report(tmp_path / "r.json")

@@ -13,7 +13,7 @@ from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.details import details
 from rescore.reports.results import system_name
 from rescore.tuning import Weights
-from tests.conftest import ROOT, Run
+from tests.conftest import ROOT, Run, write_json
 
 DEV, TEST = ROOT / "data" / "dev.json", ROOT / "data" / "test.json"
 COLUMNS = ["id", "reference", "first_pass", "chosen", "first_pass_errors", "chosen_errors", "changed", "verdict", "s2s"]
@@ -86,7 +86,13 @@ def test_dev_and_test_stand_in_one_table(rescore: Run, scores: tuple[str, str], 
     assert "dev, first pass" not in rescore("report", "r.json").stdout
     shown = rescore("report", "r.json", "--dev", "--layout", "paper", "--style", "csv").stdout.splitlines()
     assert shown[0] == "method,dev WER,test WER" and shown[-1].startswith("tta-small,")
-    dev = json.loads((tmp_path / "r.json").read_text())["dev"]
+    report = json.loads((tmp_path / "r.json").read_text())
+    for figures in (report["metrics"][0], report["dev"]["metrics"][0]):
+        figures["p_value"] = 0.001
+    write_json(tmp_path / "sure.json", report)
+    marked = rescore("report", "sure.json", "--dev", "--layout", "paper").stdout.splitlines()[3].split()
+    assert [cell.endswith("‡") for cell in marked] == [False, False, True]  # weights know the dev lists
+    dev = report["dev"]
     assert shown[-1].split(",")[1] == f"{dev['reranked']:.2f}" and shown[1].split(",")[1] == f"{dev['first_pass']:.2f}"
 
 
