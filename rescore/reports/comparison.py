@@ -197,7 +197,7 @@ def render(comparison: Comparison, style: str) -> str:
 def _records(comparison: Comparison) -> list[dict[str, Any]]:
     """The unrounded table: None where a row has no figure."""
     dev, test = f"dev {comparison.metric}", comparison.metric
-    none = dict.fromkeys((*comparison.others, "gain %", "p", "hyp/s"))
+    none = dict.fromkeys((*comparison.others, "relative gain %", "p", "hyp/s"))
     oracle = {"name": ORACLE, "weight": "", dev: comparison.dev_oracle, test: comparison.oracle}
     first = {"name": comparison.baseline, "weight": "", dev: comparison.dev_first_pass, test: comparison.first_pass}
     rows: list[dict[str, Any]] = [oracle | none, first | none | comparison.others]
@@ -209,7 +209,7 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
         ]
         weights += bonus_phrases(row.weights, "+z.2f", row.excluded)
         figures = {"name": row.name, "weight": ", ".join(weights), dev: row.dev, test: row.value}
-        rows.append(figures | row.others | {"gain %": row.gain, "p": row.p_value, "hyp/s": row.speed})
+        rows.append(figures | row.others | {"relative gain %": row.gain, "p": row.p_value, "hyp/s": row.speed})
     return rows
 
 
