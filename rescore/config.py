@@ -140,8 +140,8 @@ class RunConfig(Declared):
 
     metrics: tuple[str, ...] = option(
         (),
-        "Metric to report. May be repeated; weights are tuned for the first --metric.  [default: bleu and chrf for "
-        "lists with a source text, else wer]",
+        "Metric to report; by default bleu and chrf for lists with a source text, else wer. May be repeated; weights "
+        "are tuned for the first --metric.",
         "--metric",
         group=MEASURES, choices=METRICS, common=True,
     )  # fmt: skip

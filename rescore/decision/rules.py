@@ -80,7 +80,7 @@ def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
 def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
     """The list with its hypotheses sorted by the combined score, by `ranking`."""
     order, hypotheses = ranking(nbest, combine(nbest, weights).tolist()), nbest.hypotheses
-    if len({each.scores.get(FIRST_PASS) for each in hypotheses}) < len(hypotheses):  # the first of equals is its best
+    if order != sorted(order):  # of equals the toolkit's first stays the first
         places = [place if each.rank is None else each.rank for place, each in enumerate(hypotheses)]
         hypotheses = [replace(each, rank=place) for each, place in zip(hypotheses, places, strict=True)]
     return replace(nbest, hypotheses=[hypotheses[place] for place in order])

@@ -386,8 +386,7 @@ def _weights(results: Results) -> str:
 
 def zero(dev: Dev | None, weights: Mapping[str, float], metric: str, decision: str) -> Iterator[str]:
     """Why all weights that were tuned are 0, if they are: one line."""
-    every = [weights, *(fold.weights for fold in dev.fold_weights)] if dev else []
-    tuned = [weight for weights in every for name, weight in weights.items() if name != FIRST_PASS]
+    tuned = [weight for name, weight in weights.items() if name != FIRST_PASS]
     if dev and tuned and not any(tuned):
         from rescore.tuning.zero import why_zero  # here: most runs have a weight
 

@@ -16,9 +16,8 @@ def why_zero(unproven: Unproven | None, metric: str, first_pass: float, source: 
         figures = f"no weight above 0 is better than {alone} on {source}"
         return f"the weight is 0, the LM does not help: {figures}; try another LM"
     before = first_pass if unproven.alone is None else unproven.alone
-    figures = (
-        f"{metric} on {source} is {before:.2f} for {alone}, {unproven.value:.2f} with {named_weights(unproven.weights)}"
-    )
+    tested = f"{unproven.value:.2f} with {named_weights(unproven.weights)} (mean of samples)"
+    figures = f"{metric} on {source} is {before:.2f} for {alone}, {tested}"
     gain = (unproven.low + unproven.high) / 2
     if gain <= 0:
         return f"the weight is 0, the LM does not help: {figures}; try another LM"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from rescore.metrics.counting import error_counts
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, Origin
+from rescore.reports.figures import Figures
 from rescore.tuning import scale
 from rescore.tuning.scale import scale_grid, tune_scale
 from tests.conftest import ROOT
@@ -236,8 +238,10 @@ def test_a_scale_is_needed() -> None:
         Decision("mbr").texts(ErrorRate(), [nbest(("a", -1.0))], WEIGHTS)
 
 
-def test_reranked_lists_keep_the_toolkits_order_of_equals(tmp_path: Path) -> None:
-    one = nbest(("first", -1.0), ("second", -1.0), ("third", -1.0))
+@pytest.mark.parametrize("last", [-1.0, -1.5])
+def test_reranked_lists_keep_the_toolkits_order_of_equals(last: float, tmp_path: Path) -> None:
+    """The first of equal scores is the first pass, and the first of equally many errors is the oracle."""
+    one = nbest(("first", -1.0), ("second", -1.0 if last == -1.0 else -1.2), ("third", last))
     for hypothesis, lm in zip(one.hypotheses, (-3.0, -2.0, -1.0), strict=True):
         hypothesis.scores["lm"] = lm
     weights = {"s2s": 0.5, "lm": 0.5}
@@ -245,6 +249,8 @@ def test_reranked_lists_keep_the_toolkits_order_of_equals(tmp_path: Path) -> Non
     (again,) = read([tmp_path / "o.jsonl"])
     assert [hypothesis.text for hypothesis in again.hypotheses] == ["third", "second", "first"]
     assert Decision().texts(None, [again], WEIGHTS) == ["first"] and rerank(again, weights) == again
+    figures = Figures(ErrorRate(), [replace(again, references=("word",))])
+    assert [text.text for text in figures.at(figures.oracle_places())] == ["first"]
 
 
 def test_of_equals_the_given_ones_come_first() -> None:
