@@ -47,8 +47,8 @@ def command(
     rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm tta -o t.md
 
     The weights of each row are tuned on --dev. A row has the metric, its gain in percent of the first pass (a loss is
-    negative), a p-value against the first pass, and the number of hypotheses scored per second. The p-value of a row
-    `without MODEL` is against all models: it says whether the model adds anything to the others.
+    negative), a p-value against the first pass, and (without --cache) the number of hypotheses scored per second. The
+    p-value of a row `without MODEL` is against all models: it says whether the model adds anything to the others.
     """
     from rescore import comparing, formats
     from rescore.files import shown
