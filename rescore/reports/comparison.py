@@ -84,11 +84,11 @@ class Comparison:
     def about(self) -> str:
         """The sets, and what p-values compare, in one line."""
         without = [row for row in self.rows if row.against != self.baseline]
-        also = "with a word bonus, as all models, " if any(WORDS in row.weights for row in without) else ""
+        also = ", and a word bonus as all models have" if any(WORDS in row.weights for row in without) else ""
         return (
             f"{self.source}: {counted(self.utterances, 'utterance')}, {counted(self.hypotheses, 'hypothesis')}; "
             f"weights tuned on {self.dev_source}; p against the {self.baseline}"
-            f"{f'; rows `without MODEL` are tuned {also}and have p against all models' if without else ''}"
+            f"{f'; rows `without MODEL` have p against all models{also}' if without else ''}"
         )
 
     def _repr_html_(self) -> str:

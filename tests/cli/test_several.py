@@ -135,7 +135,7 @@ def test_compare_translations(rescore: Run, lists: Path, arpa: str, models: dict
     # Each is compared with all together, all other rows with the first pass.
     assert [row["against"] for row in rows.values()] == ["first pass"] * 4 + ["tta + ngram, MBR"] * 2
     assert rows["MBR"]["signature"].count("decide:mbr") and "lm:" not in rows["MBR"]["signature"]
-    assert "of rows without a model against all models" in done.stdout
+    assert "p against the first pass; rows `without MODEL` have p against all models\n" in done.stdout
     assert (tmp_path / "t.csv").read_text().splitlines()[0] == ",weight,dev BLEU,BLEU,chrF,relative gain %,p,hyp/s"
     assert rescore("mt.json", "--dev", "mt.json", *lms, "--report", "r.json").returncode == 0
     assert [one["metric"] for one in read_report(tmp_path / "r.json")["metrics"]] == ["BLEU", "chrF"]
