@@ -21,6 +21,7 @@ from rescore.reports.results import decided
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
+from rescore.tuning.weights import suited
 
 
 def compare(
@@ -77,7 +78,7 @@ def _entries(
             # A row without a model has a word bonus if the row with all models has it: this model is the difference.
             bonus = config.word_bonus if missing is None else WORDS in plan.tuning.bonuses
             own = resolve(replace(config, lm_norm=plan.norm, columns=(), word_bonus=bonus), lists, dev, lambda: models)
-            tuned_before[key] = tune(dev, plan=replace(own, metrics=plan.metrics))
+            tuned_before[key] = suited(tune(dev, plan=replace(own, metrics=plan.metrics)), lists)
         weights = tuned_before[key]
         named = " + ".join(name for name, _ in parts) if missing is None else f"without {missing}"
         name = ", ".join(filter(None, [named, decided(plan.decision.name)]))

@@ -30,7 +30,7 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
         numbers, source = [recommended_weight(config.lms[0])], "recommended by the model card"
         tuned = "card"
     if len(numbers) != len(columns):
-        raise UserError(f"{len(numbers)} --weight for {', '.join(columns)}; give one for each of these models")
+        raise UserError(f"{len(numbers)} --weight for {', '.join(columns) or 'no model'}; give one for each --lm")
     return Weights.interpolation(dict(zip(columns, numbers, strict=True)), source, tuned, bonuses)
 
 

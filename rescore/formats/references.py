@@ -97,6 +97,7 @@ def _check_left_out(files: Sequence[TextFile], ids: Sequence[str], what: str, wa
 
 
 TextsOf = Callable[[NbestList], tuple[str, ...]]
+REFERENCES: TextsOf = attrgetter("references")
 
 
 class TextFile:
@@ -107,7 +108,7 @@ class TextFile:
         source: Source,
         format_name: str | None = None,
         output: bool = False,
-        texts: TextsOf = attrgetter("references"),
+        texts: TextsOf = REFERENCES,
     ) -> None:
         """
         Args:
@@ -117,16 +118,16 @@ class TextFile:
         if source.is_folder:
             raise UserError(f"{source.name}: is a folder; give the file with the texts, usually {source.path / 'text'}")
         self.path, self.format = source.name, format_name
-        if format_name and not output and source.peek.first:
+        if format_name and texts is REFERENCES and not output and source.peek.first:
             raise UserError(f"{self.path}: is JSON, not lines of text; leave out --ref-format")
-        self._of_lists = format_name is None and not output and (bool(source.peek.root) or _is_translated(source))
-        self.lines = [] if self._of_lists else list(source.lines())
-        if not self._of_lists and not (self.lines if output else any(line.strip() for line in self.lines)):
+        self.of_lists = format_name is None and not output and (bool(source.peek.root) or _is_translated(source))
+        self.lines = [] if self.of_lists else list(source.lines())
+        if not self.of_lists and not (self.lines if output else any(line.strip() for line in self.lines)):
             raise UserError(f"{self.path}: is empty")
-        self.of_translations = self._of_lists and (_is_translated(source) or "src" in source.peek.keys)
-        self.by_id = _of_records(source, texts) if self._of_lists else None
+        self.of_translations = self.of_lists and (_is_translated(source) or "src" in source.peek.keys)
+        self.by_id = _of_records(source, texts) if self.of_lists else None
         """The texts of a file that surely has ids: of lists and of trn."""
-        if format_name in (None, "trn") and not self._of_lists:
+        if format_name in (None, "trn") and not self.of_lists:
             self.by_id = _trn_texts(self.lines, self.path)
         if format_name == "trn" and not self.by_id:
             raise UserError(f"{self.path}: not trn: a line does not end in (id)")
@@ -170,7 +171,7 @@ class TextFile:
                 f"do not begin or end with ids such as {ids[0] if ids else '?'}; give Kaldi text, trn, or one line an "
                 "utterance"
             )
-        in_order = self._of_lists and len(values) == len(ids) and are_numbers(ids) and not set(ids) & set(self.ids)
+        in_order = self.of_lists and len(values) == len(ids) and are_numbers(ids) and not set(ids) & set(self.ids)
         if by_id is None or in_order:  # in_order: a manifest beside lists that are numbered
             by_id = dict(zip(ids, values, strict=True))
         if missing := [name for name in ids if name not in by_id]:
@@ -178,11 +179,11 @@ class TextFile:
                 f"{self.path}: no reference for utterance {missing[0]} ({len(missing)} of {len(ids)} missing; "
                 f"its first is {next(iter(by_id), 'none')})"
             )
-        return {name: by_id[name] if self._of_lists else self._readings(name, by_id[name][0], escaped) for name in ids}
+        return {name: by_id[name] if self.of_lists else self._readings(name, by_id[name][0], escaped) for name in ids}
 
     def _named(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
         """The texts of a file with certain ids. Case does not count in the ids of trn, as in sclite."""
-        if self._of_lists or self.by_id is None:
+        if self.of_lists or self.by_id is None:
             return self.by_id
         known, folded = set(ids), {name.lower(): name for name in ids}
         names = {name: name if name in known else folded.get(name.lower(), name) for name in self.by_id}
@@ -224,7 +225,7 @@ def _is_translated(source: Source) -> bool:
 def _of_records(source: Source, texts: TextsOf) -> dict[str, tuple[str, ...]]:
     """The texts of lists that have any, such as references, or those of a manifest without hypotheses."""
     keys = set(source.peek.keys)
-    if {"audio_filepath", "text"} <= keys and not {"beams", "pred_text"} & keys:
+    if texts is REFERENCES and {"audio_filepath", "text"} <= keys and not {"beams", "pred_text"} & keys:
         by_id = _of_manifest(source)
     else:
         by_id = {nbest.id: own for nbest in lists_of(source) if (own := texts(nbest))}
@@ -373,13 +374,11 @@ def _with_ids(output: TextFile, references: TextFile) -> dict[str, tuple[str, ..
     if output.by_id is not None:
         return output.by_id
     ids, names = set(references.ids), set(output.first)
-    named, numbered = bool(ids & names), bool(ids) and all(map(str.isdecimal, ids))
-    if numbered:  # as of fairseq: sentences may begin with a number, too
-        named = len(names) == len(output.first) and 2 * len(ids & names) > len(names)
-    if references.format == "kaldi" or named:
-        return output.kaldi_texts()
-    if numbered and len(ids) == len(output.lines):
+    numbered = references.of_lists and all(map(str.isdecimal, ids)) and len(ids) == len(output.lines)
+    if numbered and 2 * len(ids & names) <= len(ids):  # as of fairseq: some sentences begin with a number, too
         return {name: (line,) for name, line in zip(references.ids, output.lines, strict=True)}
+    if references.format == "kaldi" or ids & names:
+        return output.kaldi_texts()
     shared = names.intersection(references.first)
     if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
         if begin_with_ids(output.lines, references.lines):

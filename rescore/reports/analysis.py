@@ -214,7 +214,7 @@ def _next_step(outlook: Outlook, scored: bool) -> str:
         return "more lists to tune on, then another LM: the gain may be due to chance"
     if outlook.share < LOW_SHARE:
         return f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of the possible gain is left"
-    return "more hypotheses (such as --recombine 20), or --decide mbr: this LM does its part"
+    return "more hypotheses, such as by --recombine 20: this LM does its part"
 
 
 def by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]) -> list[Depth]:

@@ -175,7 +175,8 @@ class Dev:
         about = weights.tuned_for
         if about is None or about.utterances is None or about.first_pass is None or about.value is None:
             return None
-        source, number = weights.origin.removeprefix("tuned on "), about.utterances
+        source = "all lists" if weights.fold_weights and held_out is None else weights.origin.removeprefix("tuned on ")
+        number = about.utterances
         if held_out is not None:
             figures = held_out.first_pass, held_out.reranked
             return cls(source, number, *figures, unproven=weights.unproven, fold_weights=weights.fold_weights)

@@ -339,8 +339,8 @@ def notes(
     useless = [name for name in models if not any(weights.get(name) for weights in every)]
     if useless and any(weights[name] for weights in every for name in weights if name != FIRST_PASS):
         known = with_all is not None and value is not None
-        names, them = ", ".join(useless), "it" if len(useless) == 1 else "them"
-        figures = f" ({with_all:.2f} with {them}, {value:.2f} without {them})" if known else ""
+        names = ", ".join(useless)
+        figures = f" ({with_all:.2f} with all columns, {value:.2f} with those that stay)" if known else ""
         yield f"{names}: weight 0, no significant gain beside the other columns on the tuning lists{figures}"
     if any(weights.get(LISTED, 0.0) < 0 for weights in every):
         yield (

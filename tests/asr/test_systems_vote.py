@@ -318,3 +318,7 @@ def test_the_best_system_stands_beside_the_votes(rescore: Run, tmp_path: Path) -
     assert measured["best_system"]["name"] == "c" and measured["best_system"]["value"] == 0.0
     assert measured["own_oracle"] is None
     assert "oracle by depth" not in rescore("analyse", "l.jsonl").stdout
+    formats.write(combined({name.upper(): lists for name, lists in every.items()}), str(tmp_path / "other.jsonl"))
+    done = rescore("compare", "l.jsonl", "--dev", "other.jsonl", "--lm", "tta-small")
+    assert done.returncode == 2, done.stdout
+    assert "the weights are votes of A, B, C, but the systems of these lists are a, b, c" in done.stderr

@@ -54,9 +54,9 @@ def test_a_model_that_gains_nothing_beside_others_is_named() -> None:
     (line,) = notes([{"s2s": 0.5, "tta": 0.0, "ngram": 0.5}], columns)
     assert line.startswith("tta: weight 0, no significant gain beside the other columns")
     (line,) = notes([{"s2s": 0.5, "tta": 0.0, "ngram": 0.5}], columns, 12.91, 13.43)
-    assert line.endswith("on the tuning lists (12.91 with it, 13.43 without it)")
+    assert line.endswith("on the tuning lists (12.91 with all columns, 13.43 with those that stay)")
     (line,) = notes([{"s2s": 0.5, "tta": 0.0, "ngram": 0.5}], columns, 0.0, 0.5)
-    assert line.endswith("(0.00 with it, 0.50 without it)")
+    assert line.endswith("(0.00 with all columns, 0.50 with those that stay)")
     assert not [*notes([{"s2s": 1.0, "tta": 0.0, "ngram": 0.0}], columns)], "why_zero says this"
     assert not [*notes([{"s2s": 0.5, "tta": 0.0, "ngram": 0.5}, {"s2s": 0.5, "tta": 0.5, "ngram": 0.0}], columns)]
 

@@ -126,3 +126,26 @@ def test_lists_of_a_translator_are_references_and_sources(rescore: Run, tmp_path
     assert_one_line_error(
         rescore("convert", "source", "--src", "no-source.jsonl", "-o", "x.jsonl"), "no source texts in it"
     )
+
+
+def test_texts_beside_kaldi_text_with_numbers_do_not_go_by_order(rescore: Run, tmp_path: Path) -> None:
+    """Kaldi sorts numbers as strings."""
+    (tmp_path / "ref").write_text("".join(f"{number} word {number} here\n" for number in (0, 1, 10, 11, 2, 3)))
+    (tmp_path / "lists.jsonl").write_text(
+        "".join(f'{{"id": "{number}", "ref": "a", "hyps": [{{"text": "a", "score": 0}}]}}\n' for number in range(4))
+    )
+    (tmp_path / "plain.txt").write_text("".join(f"word {number} here\n" for number in (0, 1, 2, 3, 10, 11)))
+    assert_one_line_error(rescore("eval", "plain.txt", "--ref", "ref"), "its lines have no ids such as 0 of ref")
+    (tmp_path / "twice").write_text("0 a\n1 b\n2 c\n2 d\n")
+    assert_one_line_error(rescore("eval", "twice", "--ref", "lists.jsonl"), "utterance 2 is duplicated")
+
+
+def test_sources_of_lists_and_manifests(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "l.jsonl").write_text('{"id": "0", "hyps": [{"text": "a", "score": -1}]}\n')
+    (tmp_path / "empty.jsonl").write_text('{"id": "0", "src": "", "hyps": [{"text": "a", "score": -1}]}\n')
+    assert rescore("convert", "l.jsonl", "--src", "empty.jsonl", "-o", "o.jsonl").returncode == 0
+    assert json.loads((tmp_path / "o.jsonl").read_text())["src"] == ""
+    (tmp_path / "manifest.jsonl").write_text('{"audio_filepath": "0.wav", "text": "x y"}\n')
+    assert_one_line_error(rescore("convert", "l.jsonl", "--src", "manifest.jsonl", "-o", "x.jsonl"), "no hypotheses")
+    (tmp_path / "list.csv").write_text((tmp_path / "empty.jsonl").read_text())
+    assert_one_line_error(rescore("convert", "l.jsonl", "--src", "list.csv", "-o", "x.jsonl"), "no columns id and src")

@@ -172,7 +172,7 @@ def test_what_is_certain_is_called_so() -> None:
     lists = [nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0)) for index in range(40)]
     found = outlook(ErrorRate(), lists, HALF)
     assert found.certain == "yes" and found.interval == (pytest.approx(100 / 3), pytest.approx(100 / 3))
-    assert found.next == "more hypotheses (such as --recombine 20), or --decide mbr: this LM does its part"
+    assert found.next == "more hypotheses, such as by --recombine 20: this LM does its part"
     worse = [nbest(str(index), "a b c", "a b c", "a x c", lm=(0.0, 9.0)) for index in range(40)]
     found = outlook(ErrorRate(), worse, HALF)
     assert found.certain == "no" and found.gain < 0 and found.interval[1] < 0

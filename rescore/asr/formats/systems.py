@@ -135,12 +135,10 @@ def _matched(name: str, first: Sequence[NbestList], other: str, lists: Sequence[
     references = [nbest.references for nbest in first]
     if all(references) and references == [nbest.references for nbest in lists]:
         return [replace(nbest, id=name) for name, nbest in zip(mine, lists, strict=True)]
-    plain = are_numbers(mine) != are_numbers(theirs)
-    advice = "plain lines have no ids, write a Kaldi text (--best FILE, not FILE.txt)" if plain else "give them ids"
     raise UserError(
         f"{both}: their utterances do not match ({counted(len(mine), 'utterance')} such as {mine[0]}, and "
         f"{len(theirs):,} such as {theirs[0]}): no common ids or audio files, and not the same references in the same "
-        f"order; {advice}"
+        "order; give them the same ids (plain lines have none: rescore --best FILE writes ids, FILE.txt does not)"
     )
 
 
