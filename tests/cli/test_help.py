@@ -98,7 +98,7 @@ def test_a_line_a_minute(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCapt
             bar.update(number)
     assert [record.getMessage() for record in caplog.records] == [
         "score tta: 3,000 of 10,000 hyp, 33 a second, 3 minutes to go",  # the clock starts with the first scores
-        "score tta: 9,990 of 10,000 hyp, 74 a second, 1 minute to go",  # on average from there on
+        "score tta: 9,990 of 10,000 hyp, 74 a second, 1 second to go",  # on average from there on
     ]
 
 
