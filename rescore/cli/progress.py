@@ -69,6 +69,7 @@ class LogProgress:
             rate = (self._done - self._done_before) / (now - self._began)  # on average: hypotheses differ in length
             self._reported, left = now, ""
             if self._total and rate:
-                seconds = max(1, round((self._total - self._done) / rate))
-                left = f", {counted(*((seconds, 'second') if seconds < 60 else (round(seconds / 60), 'minute')))} to go"
+                seconds = (self._total - self._done) / rate
+                size, unit = (60, "minute") if seconds >= 60 else (1, "second")
+                left = f", {counted(max(1, round(seconds / size)), unit)} to go"
             log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)
