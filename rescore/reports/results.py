@@ -391,4 +391,5 @@ def zero(dev: Dev | None, weights: Mapping[str, float], metric: str, decision: s
     if dev and tuned and not any(tuned):
         from rescore.tuning.zero import why_zero  # here: most runs have a weight
 
-        yield why_zero(dev.unproven, metric, dev.first_pass, dev.source, decision)
+        source = "all lists" if dev.fold_weights else dev.source
+        yield why_zero(dev.unproven, metric, dev.first_pass, source, decision)

@@ -298,3 +298,11 @@ def test_models_of_one_kind_are_called_after_their_folders(rescore: Run, tmp_pat
     assert rescore("score", "l.jsonl", *lms, "-o", "s.jsonl").returncode == 0
     scores = formats.read([tmp_path / "s.jsonl"])[0].hypotheses[0].scores
     assert list(scores) == ["s2s", "tta", "ngram", "ngram.talks", "ngram.2"]
+
+
+def test_the_reason_of_a_weight_of_zero_with_folds(rescore: Run, tmp_path: Path) -> None:
+    """The figures in it are those of all lists, not those of the folds in the table."""
+    write_lines(tmp_path / "l.jsonl", noise(60, 1))
+    done = rescore("run", "l.jsonl", "--folds", "5")
+    assert done.returncode == 0 and "WER on all lists is " in done.stdout, done.stdout
+    assert "lambda: tta 0 (tuned on all lists, to use on others)" in done.stdout
