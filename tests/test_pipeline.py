@@ -130,7 +130,7 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
         ({"word_bonus": True}, "--word-bonus tune needs"),
         ({"token_bonus": 0.5, "dev": "d"}, "NUMBER needs --weight"),
         ({"lms": ("tta", "unilm")}, "one --weight per --lm"),
-        ({"lms": ("tta",), "weights": (0.5, 0.5)}, "2 --weight for "),
+        ({"lms": ("tta",), "weights": (0.5, 0.5)}, "2 --weight for tta; give one for each --lm"),
         ({"lms": ("tta",), "weights": (1.5,)}, "--weight 1.5: expected a number from 0 to 1"),
     ],
 )

@@ -14,9 +14,9 @@ from rescore.parts import FORMATS, resolve
 if TYPE_CHECKING:
     from rescore.formats.best import BestWriter, write_best
     from rescore.formats.outputs import read_output
-    from rescore.formats.reading import Format, fairseq_logs, from_json, iterate, read, sniff
+    from rescore.formats.reading import Format, fairseq_logs, from_json, iterate, read
     from rescore.formats.references import References, read_references
-    from rescore.formats.source import ReadOptions
+    from rescore.formats.source import ReadOptions, sniff
     from rescore.formats.writing import BEST_ENDINGS, check_output, opened, write, written_formats
 
 __all__ = ["BEST_ENDINGS", "FORMATS", "BestWriter", "Format", "ReadOptions", "References", "check_output"]
@@ -25,9 +25,9 @@ __all__ += ["write", "write_best", "written_formats"]
 _LATER = {
     "best": ("BestWriter", "write_best"),
     "outputs": ("read_output",),
-    "reading": ("Format", "fairseq_logs", "from_json", "iterate", "read", "sniff"),
+    "reading": ("Format", "fairseq_logs", "from_json", "iterate", "read"),
     "references": ("References", "read_references"),
-    "source": ("ReadOptions",),
+    "source": ("ReadOptions", "sniff"),
     "writing": ("BEST_ENDINGS", "check_output", "opened", "write", "written_formats"),
 }
 """What is imported when it is used: most runs read native lists and write nothing."""

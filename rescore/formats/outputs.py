@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError
-from rescore.formats.reading import named_table, read, sniff
+from rescore.formats.reading import named_table, read
 from rescore.formats.references import References, open_references, read_best
-from rescore.formats.source import InputWarnings, ReadOptions, Source
+from rescore.formats.source import InputWarnings, ReadOptions, Source, sniff
 from rescore.formats.sources import with_sources
 from rescore.formats.unknown import is_lattice, unknown
 from rescore.nbest import NbestList

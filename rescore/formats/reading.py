@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rescore.errors import UserError
 from rescore.files import shown
-from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source
+from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source, sniff
 from rescore.nbest import (
     FIRST_PASS,
     FORMER_FIRST_PASS,
@@ -155,13 +155,10 @@ def expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Sour
     """Folders of JSON Lines or of fairseq's logs as these files, by name; other paths as they are."""
     for path in paths:
         if not isinstance(path, Source) and Path(path).is_dir() and sniff(Source(path)) is None:
-            yield from _parts(Path(path)) or [Path(path)]
+            folder = Path(path)
+            yield from sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]) or fairseq_logs(folder) or [folder]
         else:
             yield path
-
-
-def _parts(folder: Path) -> list[Path]:
-    return sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]) or fairseq_logs(folder)
 
 
 def fairseq_logs(folder: Path) -> list[Path]:
@@ -172,11 +169,6 @@ def fairseq_logs(folder: Path) -> list[Path]:
 
 def _names(paths: Sequence[str | Path | Source]) -> list[str]:
     return [path.name if isinstance(path, Source) else str(path) for path in paths]
-
-
-def sniff(source: Source) -> str | None:
-    """The name of a path's format; None if no format fits."""
-    return next((name for name in FORMATS.names if FORMATS[name].sniff(source)), None)
 
 
 def named_table(source: Source, options: ReadOptions | None) -> str | None:

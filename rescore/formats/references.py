@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from pathlib import Path
 
 from rescore.errors import UserError, counted
 from rescore.formats.records import records_of
-from rescore.formats.source import InputWarnings, ReadOptions, Source
+from rescore.formats.source import InputWarnings, ReadOptions, Source, sniff
 from rescore.formats.text import (
     add_once,
     are_numbers,
@@ -96,36 +95,30 @@ def _check_left_out(files: Sequence[TextFile], ids: Sequence[str], what: str, wa
             log.warning("%s (first: %s); these utterances are not measured", message, absent[0])
 
 
-TextsOf = Callable[[NbestList], tuple[str, ...]]
-REFERENCES: TextsOf = attrgetter("references")
-
-
 class TextFile:
     """A file of texts that is read once: references, or a 1-best output."""
 
     def __init__(
-        self,
-        source: Source,
-        format_name: str | None = None,
-        output: bool = False,
-        texts: TextsOf = REFERENCES,
+        self, source: Source, format_name: str | None = None, output: bool = False, sources: bool = False
     ) -> None:
         """
         Args:
             output: the file has 1-best texts: each line is a text, even if it looks like JSON.
-            texts: what is read of a file of lists.
+            sources: the file has source texts: of lists these are read, not the references.
         """
         if source.is_folder:
             raise UserError(f"{source.name}: is a folder; give the file with the texts, usually {source.path / 'text'}")
         self.path, self.format = source.name, format_name
-        if format_name and texts is REFERENCES and not output and source.peek.first:
+        if format_name and not (output or sources) and source.peek.first:
             raise UserError(f"{self.path}: is JSON, not lines of text; leave out --ref-format")
-        self.of_lists = format_name is None and not output and (bool(source.peek.root) or _is_translated(source))
+        kind = sniff(source) if format_name is None and not output else None
+        translated = kind is not None and getattr(FORMATS[kind], "translates", False)  # such as a log of fairseq
+        self.of_lists = format_name is None and not output and (bool(source.peek.root) or translated)
         self.lines = [] if self.of_lists else list(source.lines())
         if not self.of_lists and not (self.lines if output else any(line.strip() for line in self.lines)):
             raise UserError(f"{self.path}: is empty")
-        self.of_translations = self.of_lists and (_is_translated(source) or "src" in source.peek.keys)
-        self.by_id = _of_records(source, texts) if self.of_lists else None
+        self.of_translations = self.of_lists and (translated or "src" in source.peek.keys)
+        self.by_id = _of_records(source, kind or "native", sources) if self.of_lists else None
         """The texts of a file that surely has ids: of lists and of trn."""
         if format_name in (None, "trn") and not self.of_lists:
             self.by_id = _trn_texts(self.lines, self.path)
@@ -217,27 +210,20 @@ class TextFile:
         return sorted(word for word in self.first if word in known) == sorted(ids)
 
 
-def _is_translated(source: Source) -> bool:
-    """Whether the file has lists of a toolkit that translates, such as a log of fairseq: these may have references."""
-    return any(getattr(FORMATS[name], "translates", False) and FORMATS[name].sniff(source) for name in FORMATS.names)
-
-
-def _of_records(source: Source, texts: TextsOf) -> dict[str, tuple[str, ...]]:
-    """The texts of lists that have any, such as references, or those of a manifest without hypotheses."""
+def _of_records(source: Source, kind: str, sources: bool) -> dict[str, tuple[str, ...]]:
+    """The references or source texts of lists of a format, or the references of a manifest without hypotheses."""
     keys = set(source.peek.keys)
-    if texts is REFERENCES and {"audio_filepath", "text"} <= keys and not {"beams", "pred_text"} & keys:
+    if not sources and {"audio_filepath", "text"} <= keys and not {"beams", "pred_text"} & keys:
         by_id = _of_manifest(source)
     else:
-        by_id = {nbest.id: own for nbest in lists_of(source) if (own := texts(nbest))}
+        lists = FORMATS[kind].read(source, ReadOptions(size=1))  # some formats need a size to read hypotheses
+        if sources:
+            by_id = {nbest.id: (nbest.source,) for nbest in lists if nbest.source is not None}
+        else:
+            by_id = {nbest.id: nbest.references for nbest in lists if nbest.references}
     if not by_id:
         raise UserError(f"{source.name}: no references in it")
     return by_id
-
-
-def lists_of(source: Source) -> Iterator[NbestList]:
-    """The lists of a file for their references or sources: some formats need options to read hypotheses."""
-    reader = next((FORMATS[name] for name in FORMATS.names if FORMATS[name].sniff(source)), FORMATS["native"])
-    return iter(reader.read(source, ReadOptions(size=1)))
 
 
 def _of_manifest(source: Source) -> dict[str, tuple[str, ...]]:

@@ -24,6 +24,7 @@ from typing import IO, Any, NamedTuple, TypeVar, cast
 from rescore.errors import UserError, counted
 from rescore.files import absent, shown
 from rescore.options import OptionValues
+from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
@@ -321,3 +322,8 @@ class Source:
             self.warnings.add(unit, UTF8, place)
             text = _ESCAPED.sub("\ufffd", text)
         return text
+
+
+def sniff(source: Source) -> str | None:
+    """The name of a path's format; None if no format fits."""
+    return next((name for name in FORMATS.names if FORMATS[name].sniff(source)), None)

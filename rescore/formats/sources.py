@@ -23,9 +23,7 @@ def with_sources(lists: list[NbestList], path: Path, strict: bool, allow_missing
     warnings = InputWarnings(strict)
     try:
         kind = "plain" if path.suffix in (".csv", ".tsv") else None
-        file = TextFile(
-            Source(path, warnings), kind, texts=lambda nbest: () if nbest.source is None else (nbest.source,)
-        )
+        file = TextFile(Source(path, warnings), kind, sources=True)
         if file.format:
             text = io.StringIO("\n".join(file.lines))
             rows = list(csv.DictReader(text, delimiter="," if path.suffix == ".csv" else "\t"))

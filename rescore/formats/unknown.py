@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rescore.formats.source import Source
+from rescore.formats.source import Source, sniff
 from rescore.formats.text import begin_with_ids
 from rescore.parts import FORMATS
 
@@ -24,11 +24,11 @@ def unknown(source: Source) -> str:
     """The message about a path of no known format: the nearest format, and the missing parts."""
     if source.is_folder:
         folders = [Source(path) for path in sorted(source.path.iterdir()) if path.is_dir()]
-        if sets := [one.path.name for one in folders if any(FORMATS[name].sniff(one) for name in FORMATS.names)]:
+        if sets := [one.path.name for one in folders if sniff(one)]:
             return f"a folder of several sets; it holds {', '.join(sets)[:200]}: give {source.path / sets[0]}"
         for file in source.files()[:1]:
             place, files = file.path.name, source.path / f"*{file.path.suffix}"
-            if name := next((name for name in FORMATS.names if FORMATS[name].sniff(file)), None):
+            if name := sniff(file):
                 return f"a folder of files with N-best lists ({name}); give the files: {files}"
             if file.path.suffix == ".fst" or is_lattice(file):
                 return f"a folder of OpenFst lattices ({place}), which are not read; {LISTS}"

@@ -84,12 +84,13 @@ class Comparison:
     def about(self) -> str:
         """The sets, and what p-values compare, in one line."""
         without = [row for row in self.rows if row.against != self.baseline]
-        also = ", and a word bonus as all models have" if any(WORDS in row.weights for row in without) else ""
-        return (
+        about = (
             f"{self.source}: {counted(self.utterances, 'utterance')}, {counted(self.hypotheses, 'hypothesis')}; "
             f"weights tuned on {self.dev_source}; p against the {self.baseline}"
-            f"{f'; rows `without MODEL` have p against all models{also}' if without else ''}"
         )
+        if without:
+            about += "; rows `without MODEL` have p against all models"
+        return about + (", and a word bonus as all models have" if any(WORDS in row.weights for row in without) else "")
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -203,10 +204,9 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [oracle | none, first | none | comparison.others]
     for row in comparison.rows:
         models = {name: weight for name, weight in row.weights.items() if name not in (FIRST_PASS, *COUNTS)}
-        named = {name: weight for name, weight in models.items() if weight} if len(models) > 1 else {}
-        weights = [f"{name} {weight:z.3f}" for name, weight in named.items()] or [
-            f"{weight:z.3f}" for weight in {*models.values()}
-        ]
+        weights = [f"{weight:z.3f}" for weight in models.values()]
+        if len(models) > 1:
+            weights = [f"{name} {weight:z.3f}" for name, weight in models.items() if weight] or ["0.000"]
         weights += bonus_phrases(row.weights, "+z.2f", row.excluded)
         figures = {"name": row.name, "weight": ", ".join(weights), dev: row.dev, test: row.value}
         rows.append(figures | row.others | {"relative gain %": row.gain, "p": row.p_value, "hyp/s": row.speed})

@@ -387,9 +387,7 @@ def _weights(results: Results) -> str:
 
 def zero(dev: Dev | None, weights: Mapping[str, float], metric: str, decision: str) -> Iterator[str]:
     """Why all weights that were tuned are 0, if they are: one line."""
-    tuned = [weight for name, weight in weights.items() if name != FIRST_PASS]
-    if dev and tuned and not any(tuned):
+    if dev and {weight for name, weight in weights.items() if name != FIRST_PASS} == {0.0}:
         from rescore.tuning.zero import why_zero  # here: most runs have a weight
 
-        source = "all lists" if dev.fold_weights else dev.source
-        yield why_zero(dev.unproven, metric, dev.first_pass, source, decision)
+        yield why_zero(dev.unproven, metric, dev.first_pass, "all lists" if dev.fold_weights else dev.source, decision)

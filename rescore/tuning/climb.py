@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rescore.tuning.line import Floats, best_interval
-from rescore.tuning.objective import MAX_SQUARED, Flags, Objective, side_by_side
+from rescore.tuning.line import Flags, Floats, best_interval
+from rescore.tuning.objective import MAX_SQUARED, Objective, side_by_side
 
 SHARPNESS = (4.0, 16.0)
 """Scales of the posteriors under which the gradient of the best score is taken, in units of 1 / standard deviation."""

@@ -65,16 +65,15 @@ def _envelopes(intercepts: Floats, slopes: Floats, low: float, high: float) -> E
     slopes = np.ascontiguousarray(np.where(usable, slopes, 0.0).T)
     at_low, at_high = intercepts + low * slopes, intercepts + high * slopes
     winner = _steepest(at_low == at_low.max(axis=0), slopes)  # of equals the steepest is ahead
-    first, position, columns = winner.copy(), np.full(len(winner), low), np.arange(len(winner))
+    first, position = winner.copy(), np.full(len(winner), low)
     # The maximum of lines is convex: a line that reaches it at both ends is the maximum between them.
-    rows = np.flatnonzero(at_high.ravel().take(winner * len(winner) + columns) < at_high.max(axis=0))
+    rows = np.flatnonzero(_of(at_high, winner) < at_high.max(axis=0))
     intercepts, slopes = intercepts.take(rows, axis=1), slopes.take(rows, axis=1)
     changes: list[tuple[Indices, Floats, Indices, Indices]] = []
     while len(rows) or not changes:  # rows: the lists whose winner may still change
-        mine = winner[rows] * len(rows) + columns[: len(rows)]
-        rise = slopes - slopes.ravel().take(mine)
+        rise = slopes - _of(slopes, winner[rows])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            crossings = (intercepts.ravel().take(mine) - intercepts) / rise
+            crossings = (_of(intercepts, winner[rows]) - intercepts) / rise
         np.putmask(crossings, rise <= 0, np.inf)
         nearest = crossings.min(axis=0)
         more = np.flatnonzero(nearest < high)
@@ -84,6 +83,11 @@ def _envelopes(intercepts: Floats, slopes: Floats, low: float, high: float) -> E
         changes.append((rows, nearest, winner[rows], after))
         winner[rows], position[rows] = after, nearest
     return Envelopes(first, *(np.concatenate(parts) for parts in zip(*changes, strict=True)))
+
+
+def _of(values: Floats, which: Indices) -> Floats:
+    """(lists,) the value of one hypothesis of each list, of values (hypotheses, lists); `take` is NumPy's fastest."""
+    return values.ravel().take(which * len(which) + np.arange(len(which)))
 
 
 def _steepest(among: Flags, slopes: Floats) -> Indices:

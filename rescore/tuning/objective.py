@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.nbest import COUNTS, NbestList, in_tie_order
-from rescore.tuning.line import Envelopes, Floats, Indices, swept, taken, upper_envelopes
+from rescore.tuning.line import Envelopes, Flags, Floats, Indices, swept, taken, upper_envelopes
 
-Flags = npt.NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
 MAX_SQUARED = 1e150
 """Largest number whose square is a float."""

@@ -20,7 +20,7 @@ from rescore.reports.analysis import analyse, outlook
 from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
 from rescore.reports.page import page
-from rescore.reports.results import Dev, MetricResult, render, worse
+from rescore.reports.results import Dev, MetricResult, gain, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune
 from rescore.tuning.weights import FoldWeights, Unproven
 from tests.conftest import Run, assert_one_line_error
@@ -174,6 +174,11 @@ def test_a_metric_that_is_worse_gets_one_line() -> None:
         assert not list(worse(figures(*fine)))
 
 
+def test_a_small_change_keeps_its_sign() -> None:
+    assert gain(figures("WER", 43.06, 43.05, 0.9)) == "WER -0.01, -0.02 % relative, p = 0.9000"
+    assert gain(figures("WER", 20.0, 21.0, 0.9)) == "WER +1.00, +5.0 % relative, p = 0.9000"
+
+
 def test_outputs_for_other_references_are_not_compared(rescore: Run, tmp_path: Path) -> None:
     first = noise(4, 1)
     other = [entry | {"ref": "q r"} for entry in first]
@@ -301,7 +306,7 @@ def test_models_of_one_kind_are_called_after_their_folders(rescore: Run, tmp_pat
 
 
 def test_the_reason_of_a_weight_of_zero_with_folds(rescore: Run, tmp_path: Path) -> None:
-    """The figures in it are those of all lists, not those of the folds in the table."""
+    """Its figures are of all lists; the table has the figures of the folds."""
     write_lines(tmp_path / "l.jsonl", noise(60, 1))
     done = rescore("run", "l.jsonl", "--folds", "5")
     assert done.returncode == 0 and "WER on all lists is " in done.stdout, done.stdout

@@ -69,7 +69,10 @@ def test_given_weights(rescore: Run, lists: Path, arpa: str, models: dict[str, P
     assert report(tmp_path)["weights"] == pytest.approx({"s2s": 0.5, "unilm": 0.2, "unilm-bw": 0.3, "words": 1.5})
     assert "+1.5 a word" in done.stdout
     assert_one_line_error(rescore(*both), "several --lm need --dev lists")
-    assert_one_line_error(rescore(*both, "--weight", "0.2"), "1 --weight for ")
+    assert_one_line_error(rescore(lists, "--weight", "0.2"), "1 --weight for no model; give one for each --lm")
+    assert_one_line_error(
+        rescore(*both, "--weight", "0.2"), f"1 --weight for {', '.join(both[2::2])}; give one for each --lm"
+    )
     assert_one_line_error(rescore(*both, "--weight", "0.7", "--weight", "0.7"), "add up to 1.4")
     assert_one_line_error(rescore(*both, "--dev", lists, "--word-bonus", "2"), "NUMBER needs --weight")
     assert_one_line_error(rescore(lists, "--lm", arpa, "--weight", "0.2", "--word-bonus", "x"), "neither tune nor off")

@@ -165,7 +165,11 @@ def test_all_in_other_commands(folder: Path, rescore: Run, translations: Path) -
     assert compared.returncode == 0 and rows == ["| oracle", "| first pass", "| lexical:all", ""], compared.stdout
     weighed = rescore(translations, "--lm", name, *(part for _ in READINGS for part in ("--weight", "0.1")))
     assert weighed.returncode == 0, weighed.stderr
-    assert_one_line_error(rescore(translations, "--lm", name, "--weight", "0.1"), "1 --weight for ")
+    assert_one_line_error(
+        rescore(translations, "--lm", name, "--weight", "0.1"),
+        f"1 --weight for lexical:{folder}, ",
+        "; give one for each --lm",
+    )
     assert_one_line_error(rescore(translations, "--lm", f"lexical:all:channel:{folder}"), "leave out channel")
     assert_one_line_error(rescore(translations, "--lm", "ngram:all:lm.arpa", "--weight", "0.1"), "lm.arpa")
 

@@ -55,3 +55,13 @@ def test_scales_of_dev_and_test(rescore: Run, tmp_path: Path) -> None:
     assert "differ by 10 in the dev lists but by 1 in the test lists" in told
     (tmp_path / "test.jsonl").write_text(line % ("v", -4, -8), encoding="utf-8")
     assert "differ by" not in rescore("test.jsonl", "--dev", "dev.jsonl", "--lm", "ngram:lm.arpa").stderr
+
+
+def test_few_unknown_tokens_are_not_told(rescore: Run, tmp_path: Path) -> None:
+    """One in a hundred at most."""
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    for unknown in (3, 6):
+        text = " ".join(["the"] * (300 - unknown) + ["unheard"] * unknown)
+        (tmp_path / "l.jsonl").write_text(json.dumps({"id": "u", "hyps": [{"text": text, "score": 0}]}) + "\n")
+        told = rescore("score", "l.jsonl", "--lm", "ngram:lm.arpa").stderr
+        assert ("tokens are unknown to the model" in told) is (unknown == 6), told

@@ -20,9 +20,8 @@ from rapidfuzz.distance import Levenshtein
 from rescore import formats
 from rescore.asr.formats.contents import CtmWord, Times, ctm_words, cue_words, cues, kind_of
 from rescore.errors import UserError
-from rescore.formats.reading import sniff
 from rescore.formats.references import STM, cheapest, readings
-from rescore.formats.source import InputWarnings, Source
+from rescore.formats.source import InputWarnings, Source, sniff
 from rescore.formats.text import split_id, split_trn, stem_of
 from rescore.formats.times import Span, spread
 from rescore.metrics.normalise import Normaliser
