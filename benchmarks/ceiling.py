@@ -1,4 +1,6 @@
-"""The matrix-product ceiling of this machine: how long a network's products take with nothing around them."""
+"""The matrix-product ceiling of this machine: how long a network's products take with
+nothing around them.
+"""
 
 from __future__ import annotations
 
@@ -15,24 +17,43 @@ ROWS = 1024
 REPEATS = 10
 
 
-def tta_seconds(lm: LanguageModel, config: NetworkConfig, texts: Sequence[str]) -> float:
-    """What the products of a T-TA's definition would take for texts by themselves, in float32 on this machine."""
+def tta_seconds(
+    lm: LanguageModel, config: NetworkConfig, texts: Sequence[str]
+) -> float:
+    """What the products of a T-TA's definition would take for texts by themselves, in
+    float32 on this machine.
+    """
     tokens = [len(found.tokens) for found in lm.score(without_context(texts))]
-    return bare_seconds(config, sum(tokens) + 2 * len(tokens), sum(tokens), torch.device("cpu"), torch.float32)
+    return bare_seconds(
+        config,
+        sum(tokens) + 2 * len(tokens),
+        sum(tokens),
+        torch.device("cpu"),
+        torch.float32,
+    )
 
 
 def bare_seconds(
-    config: NetworkConfig, positions: int, predictions: int, device: torch.device, dtype: torch.dtype
+    config: NetworkConfig,
+    positions: int,
+    predictions: int,
+    device: torch.device,
+    dtype: torch.dtype,
 ) -> float:
-    """MetricResult now, in this process, at `ROWS` rows a product; the median of several each.
+    """MetricResult now, in this process, at `ROWS` rows a product; the median of
+    several each.
 
     Args:
-        positions: how many go through the layers. predictions: how many through the vocabulary.
+        positions: how many go through the layers. predictions: how many through the
+            vocabulary.
     """
     d, wide = config.d_model, config.d_ff
 
     def product(inner: int, outer: int) -> float:
-        one, other = (torch.randn(rows, inner, device=device, dtype=dtype) for rows in (ROWS, outer))
+        one, other = (
+            torch.randn(rows, inner, device=device, dtype=dtype)
+            for rows in (ROWS, outer)
+        )
         return _median(lambda: one @ other.T, device)
 
     size = min(CPU_SLICE if device.type == "cpu" else GPU_SLICE, config.vocab_size)

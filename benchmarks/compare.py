@@ -1,10 +1,12 @@
-"""This package against other tools and against itself, on the same hypotheses with the same weights, in one run.
+"""This package against other tools and against itself, on the same hypotheses with the
+same weights, in one run.
 
     make bench                       # the demo lists
     make bench LISTS=test.json       # your own
 
-Networks have the paper's size and random weights (benchmarks/models.py). All comparisons are ratios of hypotheses a
-second, tokenising included; what is compared runs in turn, and the fastest of several runs counts.
+Networks have the paper's size and random weights (benchmarks/models.py). All
+comparisons are ratios of hypotheses a second, tokenising included; what is compared
+runs in turn, and the fastest of several runs counts.
 """
 
 from __future__ import annotations
@@ -41,10 +43,23 @@ BATCHES = (1, 8, 32, 100)
 @click.command()
 @click.argument("nbest", nargs=-1, required=True)
 @click.option("--hypotheses", default=500, show_default=True)
-@click.option("--repeats", default=3, show_default=True, help="Runs of each; of minicons' masked model one.")
-@click.option("--size", type=click.Choice(["base", "small"]), default="base", show_default=True)
-@click.option("--ngram", help="An n-gram model that KenLM reads.  [default: a small one, made here]")
-@click.option("--sentences", help="Text for the n-gram model, a sentence a line.  [default: data/sentences.txt]")
+@click.option(
+    "--repeats",
+    default=3,
+    show_default=True,
+    help="Runs of each; of minicons' masked model one.",
+)
+@click.option(
+    "--size", type=click.Choice(["base", "small"]), default="base", show_default=True
+)
+@click.option(
+    "--ngram",
+    help="An n-gram model that KenLM reads.  [default: a small one, made here]",
+)
+@click.option(
+    "--sentences",
+    help="Text for the n-gram model, a sentence a line.  [default: data/sentences.txt]",
+)
 @click.option("--only-ngram", is_flag=True, help="Leave out the networks.")
 @click.option("-o", "--output", help="Write the figures as JSON.")
 def main(
@@ -61,38 +76,82 @@ def main(
     texts = speed.sample(rescore.read(list(nbest)), hypotheses)
     rows: list[dict[str, Any]] = []
 
-    def row(what: str, ours: float, theirs: float, unit: str = "hyp/s", **more: float | str) -> None:
+    def row(
+        what: str, ours: float, theirs: float, unit: str = "hyp/s", **more: float | str
+    ) -> None:
         """Rates, or times where the unit is one of time."""
         ratio = theirs / ours if unit == "ms" else ours / theirs
-        rows.append({"what": what, "ours": ours, "theirs": theirs, "unit": unit, "ratio": ratio, **more})
-        click.echo(f"{what}: {ours:,.1f} against {theirs:,.1f} {unit}, {ratio:.2f} times {more or ''}", err=True)
+        rows.append(
+            {
+                "what": what,
+                "ours": ours,
+                "theirs": theirs,
+                "unit": unit,
+                "ratio": ratio,
+                **more,
+            }
+        )
+        click.echo(
+            f"{what}: {ours:,.1f} against {theirs:,.1f} {unit}, {ratio:.2f} times"
+            f" {more or ''}",
+            err=True,
+        )
 
     with tempfile.TemporaryDirectory() as folder:
         if not only_ngram:
-            made = {kind: models.make(kind, size, Path(folder) / kind) for kind in ("tta", "bilm", "unilm")}
+            made = {
+                kind: models.make(kind, size, Path(folder) / kind)
+                for kind in ("tta", "bilm", "unilm")
+            }
             _networks(row, made, texts, repeats)
             _at_twenty_words(row, made, texts)
-            _behind_a_prompt(row, models.causal(size, Path(folder) / "causal"), texts, repeats)
+            _behind_a_prompt(
+                row, models.causal(size, Path(folder) / "causal"), texts, repeats
+            )
         if shutil.which("query"):
             model = Path(ngram) if ngram else _small_ngram(Path(folder))
-            _ngram(row, model, Path(folder), Path(sentences) if sentences else None, repeats)
+            _ngram(
+                row,
+                model,
+                Path(folder),
+                Path(sentences) if sentences else None,
+                repeats,
+            )
         else:
-            click.echo("no query on PATH, so no n-grams; `make kenlm` builds it", err=True)
+            click.echo(
+                "no query on PATH, so no n-grams; `make kenlm` builds it", err=True
+            )
     about = f"{speed.described(texts)}; {size}; {speed.machine()}"
     if output:
-        Path(output).write_text(json.dumps({"about": about, "rows": rows}, indent=2) + "\n", encoding="utf-8")
+        Path(output).write_text(
+            json.dumps({"about": about, "rows": rows}, indent=2) + "\n",
+            encoding="utf-8",
+        )
     cells = [["", "ours", "theirs", "unit", "ratio", "scores differ by"]]
     for one in rows:
         differ = f"{one['differ']:.1e}" if "differ" in one else ""
-        figures = [f"{one['ours']:,.1f}", f"{one['theirs']:,.1f}", one["unit"], f"{one['ratio']:.2f}", differ]
+        figures = [
+            f"{one['ours']:,.1f}",
+            f"{one['theirs']:,.1f}",
+            one["unit"],
+            f"{one['ratio']:.2f}",
+            differ,
+        ]
         cells.append([one["what"], *figures])
     click.echo(f"{about}\n\n{markdown(cells)}")
 
 
-def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str], repeats: int) -> None:
-    tta, bilm, unilm = (rescore.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm", "unilm"))
+def _networks(
+    row: Callable[..., None], made: dict[str, Path], texts: list[str], repeats: int
+) -> None:
+    tta, bilm, unilm = (
+        rescore.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm", "unilm")
+    )
     measured = speed.measure(tta, texts, repeats)
-    bare = min(ceiling.tta_seconds(tta, NetworkConfig.load(made["tta"] / "config.json"), texts) for _ in range(repeats))
+    bare = min(
+        ceiling.tta_seconds(tta, NetworkConfig.load(made["tta"] / "config.json"), texts)
+        for _ in range(repeats)
+    )
     row("T-TA, against its bare matrix products", measured.rate, len(texts) / bare)
     for precision in ("bf16", "int8"):
         rough = rescore.load(f"tta:{made['tta']}", precision=precision)
@@ -106,14 +165,24 @@ def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str],
 
     masked = minicons("MaskedLMScorer", made["bilm"])
 
-    def their_masked(some: Sequence[str]) -> list[float]:  # a sentence at a time: larger batches are slower
-        return _sums(masked.token_score(batch, PLL_metric="original") for batch in _cut(some, 1))
+    # a sentence at a time: larger batches are slower
+    def their_masked(some: Sequence[str]) -> list[float]:
+        return _sums(
+            masked.token_score(batch, PLL_metric="original") for batch in _cut(some, 1)
+        )
 
     theirs, wanted = _once(their_masked, texts)
     row("T-TA, against minicons' masked LM", measured.rate, theirs)
     ours = max(_rates([bilm.score], texts, 1))
-    row("biLM, against minicons' masked LM", ours, theirs, differ=_difference(bilm.score(texts), wanted))
-    plain, _ = _once(lambda some: [_plain_masked(bilm, text) for text in some], texts[:100])
+    row(
+        "biLM, against minicons' masked LM",
+        ours,
+        theirs,
+        differ=_difference(bilm.score(texts), wanted),
+    )
+    plain, _ = _once(
+        lambda some: [_plain_masked(bilm, text) for text in some], texts[:100]
+    )
     row("biLM, against one batch of masked copies a sentence", ours, plain)
 
     causal = minicons("IncrementalLMScorer", made["unilm"])
@@ -121,7 +190,10 @@ def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str],
     for batch in BATCHES:
 
         def their_causal(some: Sequence[str], batch: int = batch) -> list[float]:
-            return _sums(causal.token_score(one, bos_token=True, eos_token=True) for one in _cut(some, batch))
+            return _sums(
+                causal.token_score(one, bos_token=True, eos_token=True)
+                for one in _cut(some, batch)
+            )
 
         rate = max(_rates([their_causal], texts, repeats))
         if rate > best:
@@ -133,30 +205,72 @@ def _networks(row: Callable[..., None], made: dict[str, Path], texts: list[str],
         best,
         differ=_difference(unilm.score(texts), their_best),
     )
-    best = max(_rates([lambda some, size=size: _plain_causal(causal, some, size) for size in BATCHES], texts, repeats))
+    best = max(
+        _rates(
+            [
+                lambda some, size=size: _plain_causal(causal, some, size)
+                for size in BATCHES
+            ],
+            texts,
+            repeats,
+        )
+    )
     row("uniLM, against transformers in padded batches", ours, best)
 
 
-def _at_twenty_words(row: Callable[..., None], made: dict[str, Path], texts: list[str]) -> None:
-    """As the papers measured it: a sentence of 20 words; a T-TA's pass against one batch of n masked copies."""
+def _at_twenty_words(
+    row: Callable[..., None], made: dict[str, Path], texts: list[str]
+) -> None:
+    """As the papers measured it: a sentence of 20 words; a T-TA's pass against one
+    batch of n masked copies.
+    """
     tta, bilm = (rescore.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm"))
     words = " ".join(texts).split()
-    sentences = [" ".join(words[start : start + 20]) for start in range(0, min(len(words), 1200) - 20, 20)]
-    times: dict[str, list[float]] = {"alone": [], "together": [], "masked": [], "masked, all logits": []}
+    sentences = [
+        " ".join(words[start : start + 20])
+        for start in range(0, min(len(words), 1200) - 20, 20)
+    ]
+    times: dict[str, list[float]] = {
+        "alone": [],
+        "together": [],
+        "masked": [],
+        "masked, all logits": [],
+    }
     tta.score(sentences[:5])
     for text in sentences:
         times["alone"].append(_seconds(lambda text=text: tta.score([text])))
         times["masked"].append(_seconds(lambda text=text: _plain_masked(bilm, text)))
-        times["masked, all logits"].append(_seconds(lambda text=text: _plain_masked(bilm, text, everywhere=True)))
+        times["masked, all logits"].append(
+            _seconds(lambda text=text: _plain_masked(bilm, text, everywhere=True))
+        )
     for _ in range(3):
-        times["together"].append(_seconds(lambda: tta.score(sentences)) / len(sentences))
+        times["together"].append(
+            _seconds(lambda: tta.score(sentences)) / len(sentences)
+        )
     found = {name: 1000 * statistics.median(values) for name, values in times.items()}
-    row("20 words: T-TA in batches, against a biLM's masked copies", found["together"], found["masked"], "ms")
-    row("20 words: T-TA one at a time, against a biLM's masked copies", found["alone"], found["masked"], "ms")
-    row("20 words: the same, logits at every position", found["alone"], found["masked, all logits"], "ms")
+    row(
+        "20 words: T-TA in batches, against a biLM's masked copies",
+        found["together"],
+        found["masked"],
+        "ms",
+    )
+    row(
+        "20 words: T-TA one at a time, against a biLM's masked copies",
+        found["alone"],
+        found["masked"],
+        "ms",
+    )
+    row(
+        "20 words: the same, logits at every position",
+        found["alone"],
+        found["masked, all logits"],
+        "ms",
+    )
 
 
-def _behind_a_prompt(row: Callable[..., None], folder: Path, texts: list[str], repeats: int) -> None:
+def _behind_a_prompt(
+    row: Callable[..., None], folder: Path, texts: list[str], repeats: int
+) -> None:
     """A causal model of transformers behind a prompt of 200 tokens."""
     import transformers
 
@@ -166,7 +280,8 @@ def _behind_a_prompt(row: Callable[..., None], folder: Path, texts: list[str], r
     prompt = f"{tokenizer.decode(ids[:200])} "
     lm = rescore.load(f"hf-causal:{folder}", prompt=f"{prompt}{{text}}")
     some = [text for text in texts if len(text.split()) < 100][:100]
-    slow = some[:20]  # the prompt takes most of the time, whichever hypothesis stands behind it
+    # the prompt takes most of the time, whichever hypothesis stands behind it
+    slow = some[:20]
 
     @torch.inference_mode()
     def alone(these: Sequence[str]) -> list[float]:
@@ -175,19 +290,35 @@ def _behind_a_prompt(row: Callable[..., None], folder: Path, texts: list[str], r
     theirs, wanted = _once(alone, slow)
     ours = max(_rates([lm.score], some, repeats))
     differ = _difference(lm.score(slow), wanted)
-    row("hf-causal behind 200 tokens, against one sequence a hypothesis", ours, theirs, differ=differ)
+    row(
+        "hf-causal behind 200 tokens, against one sequence a hypothesis",
+        ours,
+        theirs,
+        differ=differ,
+    )
 
 
 def _behind(model: Any, tokenizer: Any, prompt: str, text: str) -> float:
     """log p of a text behind a prompt, as transformers gives it."""
     shown = len(tokenizer(prompt, add_special_tokens=False)["input_ids"])
-    ids = [tokenizer.bos_token_id, *tokenizer(prompt + text, add_special_tokens=False)["input_ids"]]
+    ids = [
+        tokenizer.bos_token_id,
+        *tokenizer(prompt + text, add_special_tokens=False)["input_ids"],
+    ]
     log_probs = model(input_ids=torch.tensor([ids])).logits[0, :-1].log_softmax(-1)
     return log_probs.gather(-1, torch.tensor(ids[1:])[:, None])[shown:].sum().item()
 
 
-def _ngram(row: Callable[..., None], model: Path, folder: Path, sentences: Path | None, repeats: int) -> None:
-    """The same sentences: `rescore`'s scorer in this process, KenLM's `query` in a process of its own."""
+def _ngram(
+    row: Callable[..., None],
+    model: Path,
+    folder: Path,
+    sentences: Path | None,
+    repeats: int,
+) -> None:
+    """The same sentences: `rescore`'s scorer in this process, KenLM's `query` in a
+    process of its own.
+    """
     lm = rescore.load(f"ngram:{model}")
     text = sentences or models.ROOT / "data" / "sentences.txt"
     many = text.read_text(encoding="utf-8").splitlines()
@@ -208,9 +339,23 @@ def _ngram(row: Callable[..., None], model: Path, folder: Path, sentences: Path 
         times = []
         for _ in range(repeats):
             with open(text) as source, open(folder / "out", "w") as sink:
-                query = partial(subprocess.run, ["query", *options, model], stdin=source, stdout=sink, check=True)
-                times.append((_cpu_seconds(ours), _cpu_seconds(partial(query, stderr=subprocess.DEVNULL))))
-        row(f"n-gram, {what}", *(len(many) / min(column) for column in zip(*times, strict=True)))
+                query = partial(
+                    subprocess.run,
+                    ["query", *options, model],
+                    stdin=source,
+                    stdout=sink,
+                    check=True,
+                )
+                times.append(
+                    (
+                        _cpu_seconds(ours),
+                        _cpu_seconds(partial(query, stderr=subprocess.DEVNULL)),
+                    )
+                )
+        row(
+            f"n-gram, {what}",
+            *(len(many) / min(column) for column in zip(*times, strict=True)),
+        )
 
 
 def _cpu_seconds(run: Callable[[], object]) -> float:
@@ -222,9 +367,21 @@ def _cpu_seconds(run: Callable[[], object]) -> float:
 
 def _small_ngram(folder: Path) -> Path:
     corpus = models.ROOT / "data" / "sentences.txt"
-    options = ["-o", "3", "--discount_fallback", "--text", str(corpus), "--arpa", str(folder / "lm.arpa")]
+    options = [
+        "-o",
+        "3",
+        "--discount_fallback",
+        "--text",
+        str(corpus),
+        "--arpa",
+        str(folder / "lm.arpa"),
+    ]
     subprocess.run(["lmplz", *options], check=True, capture_output=True)
-    subprocess.run(["build_binary", folder / "lm.arpa", folder / "lm.binary"], check=True, capture_output=True)
+    subprocess.run(
+        ["build_binary", folder / "lm.arpa", folder / "lm.binary"],
+        check=True,
+        capture_output=True,
+    )
     return folder / "lm.binary"
 
 
@@ -233,7 +390,8 @@ def minicons(kind: str, folder: Path) -> Any:
     from minicons import scorer
 
     model, tokenizer = models.twin(folder)
-    tokenizer.batch_encode_plus = tokenizer.__call__  # which transformers 5 no longer has
+    # which transformers 5 no longer has
+    tokenizer.batch_encode_plus = tokenizer.__call__
     return getattr(scorer, kind)(model, "cpu", tokenizer=tokenizer)
 
 
@@ -247,7 +405,11 @@ def _plain_masked(bilm: Any, text: str, everywhere: bool = False) -> float:
     copies[number, number + 1] = network.mask
     hidden = network.network(copies, torch.full((len(ids),), copies.shape[1]))
     embeddings = network.network.token_embedding.weight
-    logits = (hidden @ embeddings.T)[number, number + 1] if everywhere else hidden[number, number + 1] @ embeddings.T
+    logits = (
+        (hidden @ embeddings.T)[number, number + 1]
+        if everywhere
+        else hidden[number, number + 1] @ embeddings.T
+    )
     return logits.log_softmax(-1)[number, ids].sum().item()
 
 
@@ -256,8 +418,12 @@ def _plain_causal(scorer: Any, texts: Sequence[str], size: int) -> None:
     """What a script would do: pad a batch, take the log-softmax, pick the targets."""
     for some in _cut(texts, size):
         framed = [f"[BOS] {text} [EOS]" for text in some]
-        batch = scorer.tokenizer(framed, padding=True, return_tensors="pt", add_special_tokens=False)
-        logits = scorer.model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+        batch = scorer.tokenizer(
+            framed, padding=True, return_tensors="pt", add_special_tokens=False
+        )
+        logits = scorer.model(
+            input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
+        ).logits
         logits[:, :-1].log_softmax(-1).gather(-1, batch["input_ids"][:, 1:, None])
 
 
@@ -265,11 +431,16 @@ def _rates(scorers: Sequence[Score], texts: list[str], repeats: int) -> list[flo
     """Texts a second of each, run in turn; the fastest of the repeats."""
     for score in scorers:
         score(texts[:20])
-    seconds = [[_seconds(lambda score=score: score(texts)) for score in scorers] for _ in range(repeats)]
+    seconds = [
+        [_seconds(lambda score=score: score(texts)) for score in scorers]
+        for _ in range(repeats)
+    ]
     return [len(texts) / min(column) for column in zip(*seconds, strict=True)]
 
 
-def _once(score: Callable[[Sequence[str]], list[float]], texts: list[str]) -> tuple[float, list[float]]:
+def _once(
+    score: Callable[[Sequence[str]], list[float]], texts: list[str]
+) -> tuple[float, list[float]]:
     score(texts[:10])
     began = time.perf_counter()
     found = score(texts)
@@ -287,12 +458,17 @@ def _cut(texts: Sequence[str], size: int) -> list[list[str]]:
 
 
 def _sums(batches: Any) -> list[float]:
-    return [sum(value for _, value in sentence) for batch in batches for sentence in batch]
+    return [
+        sum(value for _, value in sentence) for batch in batches for sentence in batch
+    ]
 
 
 def _difference(one: Sequence[Any], other: Sequence[Any]) -> float:
     """The largest of any sentence's score."""
-    pairs = zip(*([getattr(found, "sum", found) for found in side] for side in (one, other)), strict=True)
+    pairs = zip(
+        *([getattr(found, "sum", found) for found in side] for side in (one, other)),
+        strict=True,
+    )
     return max(abs(a - b) for a, b in pairs)
 
 

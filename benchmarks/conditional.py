@@ -1,11 +1,13 @@
-"""What reads a source, of one size and one text: trains a row of docs/results/translation.md and measures it.
+"""What reads a source, of one size and one text: trains a row of
+docs/results/translation.md and measures it.
 
-    python benchmarks/conditional.py --pairs train.de train.en --lists dev.generate.txt --out conditional ROW...
+    python benchmarks/conditional.py --pairs train.de train.en \
+        --lists dev.generate.txt --out conditional ROW...
     python benchmarks/conditional.py --out conditional
 
-All networks have the size below, one vocabulary of both languages, and the same number of updates; lists are every
-third one. A network that is there is measured anew, not trained anew. Without a ROW the table of those that are there
-is printed.
+All networks have the size below, one vocabulary of both languages, and the same number
+of updates; lists are every third one. A network that is there is measured anew, not
+trained anew. Without a ROW the table of those that are there is printed.
 """
 
 from __future__ import annotations
@@ -52,7 +54,17 @@ ROWS = {
     "bilm": Row("bilm", "bilm"),
     "bilm:channel": Row("bilm", "bilm", "channel:"),
 }
-HEAD = ["", "loss", "PPL a word", "BLEU alone", "BLEU", "chrF", "p", "hyp/s", "parameters"]
+HEAD = [
+    "",
+    "loss",
+    "PPL a word",
+    "BLEU alone",
+    "BLEU",
+    "chrF",
+    "p",
+    "hyp/s",
+    "parameters",
+]
 
 
 class Experiment:
@@ -70,30 +82,71 @@ class Experiment:
             formats.write(formats.read(lists)[::3], str(self.lists))
         SIZE.save(self.config)
         if not self.tokenizer.exists():
-            made = ["--out", self.tokenizer.parent, "--steps", "0", "--config", self.config]
-            run("train", "--lm", "tta", "--pairs", *pairs, "--normalize", "folded", *made)
+            made = [
+                "--out",
+                self.tokenizer.parent,
+                "--steps",
+                "0",
+                "--config",
+                self.config,
+            ]
+            run(
+                "train",
+                "--lm",
+                "tta",
+                "--pairs",
+                *pairs,
+                "--normalize",
+                "folded",
+                *made,
+            )
 
     def make(self, name: str, pairs: list[str], updates: int) -> None:
         row = ROWS[name]
         folder = self.out / row.network
         if not (folder / "README.md").exists():
             text = ["--pairs", *pairs] if row.pairs else ["--text", pairs[1]]
-            recipe = [*RECIPE, "--config", self.config, "--steps", str(updates)] if row.kind != "lexical" else []
+            recipe = (
+                [*RECIPE, "--config", self.config, "--steps", str(updates)]
+                if row.kind != "lexical"
+                else []
+            )
             into = ["--tokenizer", self.tokenizer, "--out", folder]
             run("train", "--lm", row.kind, *text, *into, *recipe)
         lm = f"{row.kind}:{row.reading}{folder}"
-        ranked = [self.lists, "--lm", lm, "--cache", self.out / "cache", "--metric", "bleu", "--metric", "chrf"]
+        ranked = [
+            self.lists,
+            "--lm",
+            lm,
+            "--cache",
+            self.out / "cache",
+            "--metric",
+            "bleu",
+            "--metric",
+            "chrf",
+        ]
         run(*ranked, "--folds", "5", "--report", self._file(name, "bleu"))
         run(*ranked, "--weight", "1", "--report", self._file(name, "alone"))
-        self._file(name, "text").write_text(json.dumps(self._measured(lm)) + "\n", encoding="utf-8")
+        self._file(name, "text").write_text(
+            json.dumps(self._measured(lm)) + "\n", encoding="utf-8"
+        )
 
     def _measured(self, spec: str) -> dict[str, float]:
-        """Of the references given their sources, or of `channel` the other way, and hypotheses per processor second."""
+        """Of the references given their sources, or of `channel` the other way, and
+        hypotheses per processor second.
+        """
         model, lists = load(spec), formats.read([str(self.lists)])
         pairs = [Question(one.references[0], one.source) for one in lists]
-        texts = [one.source or "" if "channel" in spec.split(":") else one.references[0] for one in lists]
+        texts = [
+            one.source or "" if "channel" in spec.split(":") else one.references[0]
+            for one in lists
+        ]
         found = text_score(model, texts, model.score(pairs)).by_word.corpus
-        some = [question for one in lists[:: math.ceil(len(lists) / TIMED)] for question in _questions(one)]
+        some = [
+            question
+            for one in lists[:: math.ceil(len(lists) / TIMED)]
+            for question in _questions(one)
+        ]
         began = time.process_time()
         model.score(some)
         return {"by_word": found, "rate": len(some) / (time.process_time() - began)}
@@ -105,10 +158,17 @@ class Experiment:
         """A row of the table, if it was measured."""
         if not self._file(name, "text").exists():
             return None
-        text, ranked, alone = (json.loads(self._file(name, what).read_text()) for what in ("text", "bleu", "alone"))
+        text, ranked, alone = (
+            json.loads(self._file(name, what).read_text())
+            for what in ("text", "bleu", "alone")
+        )
         bleu, chrf = ranked["metrics"]
         p = bleu["p_value"]
-        cells = ["", f"{text['by_word']:,.0f}", f"{alone['metrics'][0]['reranked']:.2f}"]
+        cells = [
+            "",
+            f"{text['by_word']:,.0f}",
+            f"{alone['metrics'][0]['reranked']:.2f}",
+        ]
         cells += [
             f"{bleu['reranked']:.2f}",
             f"{chrf['reranked']:.2f}",
@@ -125,10 +185,20 @@ def _questions(nbest: NbestList) -> list[Question]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="in quotation marks: " + "; ".join(ROWS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "rows", nargs="*", metavar="ROW", help="in quotation marks: " + "; ".join(ROWS)
+    )
     parser.add_argument("--pairs", nargs=2, metavar=("SOURCE", "TARGET"))
-    parser.add_argument("--updates", type=int, default=1_000, metavar="N", help="of at most 2,048 tokens")
+    parser.add_argument(
+        "--updates",
+        type=int,
+        default=1_000,
+        metavar="N",
+        help="of at most 2,048 tokens",
+    )
     parser.add_argument("--lists", action="append")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()

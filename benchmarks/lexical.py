@@ -1,7 +1,9 @@
-"""`lexical` against eflomal: how fast both judge pairs of sentences, and whether they agree.
+"""`lexical` against eflomal: how fast both judge pairs of sentences, and whether they
+agree.
 
-python benchmarks/lexical.py SOURCE TARGET [--train 20000] [--test 2000] needs `pip install eflomal`. Both are trained
-on the same words of the same pairs; then both judge further pairs: eflomal by sampling, with what it learned as priors.
+python benchmarks/lexical.py SOURCE TARGET [--train 20000] [--test 2000] needs `pip
+install eflomal`. Both are trained on the same words of the same pairs; then both judge
+further pairs: eflomal by sampling, with what it learned as priors.
 """
 
 from __future__ import annotations
@@ -25,10 +27,18 @@ AlignedWords = set[tuple[int, int, int]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
-    parser.add_argument("--train", type=int, default=20_000, metavar="PAIRS", help="spread over the files")
+    parser.add_argument(
+        "--train",
+        type=int,
+        default=20_000,
+        metavar="PAIRS",
+        help="spread over the files",
+    )
     parser.add_argument("--test", type=int, default=2_000, metavar="PAIRS")
     options = parser.parse_args()
     pairs = read(options.source, options.target, options.train + options.test)
@@ -38,7 +48,10 @@ def main() -> None:
         ours, our_links = by_rescore(Path(folder), known, new)
         theirs, their_links = by_eflomal(Path(folder), known, new)
     shared = len(our_links & their_links)
-    print(f"links: {2 * shared / (len(our_links) + len(their_links)):.3f} F1 of ours and eflomal's")
+    print(
+        f"links: {2 * shared / (len(our_links) + len(their_links)):.3f} F1 of ours and"
+        " eflomal's"
+    )
     print(f"scores a word: {np.corrcoef(ours, theirs)[0, 1]:.3f} Pearson")
 
 
@@ -48,7 +61,9 @@ def cpu() -> float:
 
 
 def read(source: Path, target: Path, number: int) -> list[Pair]:
-    """So many pairs with words on both sides, spread over the files, as words with blanks between them."""
+    """So many pairs with words on both sides, spread over the files, as words with
+    blanks between them.
+    """
     sides = [path.read_text(encoding="utf-8").split("\n") for path in (source, target)]
     tokenizer = word_tokenizer("folded")
     cut = [[" ".join(words) for words in tokenizer.words(side)] for side in sides]
@@ -57,10 +72,16 @@ def read(source: Path, target: Path, number: int) -> list[Pair]:
     return [(pairs[index][0], pairs[index][1]) for index in order]
 
 
-def by_rescore(folder: Path, known: Sequence[Pair], new: Sequence[Pair]) -> tuple[list[float], AlignedWords]:
-    """Mean log-probabilities of target words, and for each the likeliest source word."""
+def by_rescore(
+    folder: Path, known: Sequence[Pair], new: Sequence[Pair]
+) -> tuple[list[float], AlignedWords]:
+    """Mean log-probabilities of target words, and for each the likeliest source
+    word.
+    """
     for side, name in enumerate(("source", "target")):
-        (folder / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
+        (folder / name).write_text(
+            "".join(f"{pair[side]}\n" for pair in known), encoding="utf-8"
+        )
     began = cpu()
     train((folder / "source", folder / "target"), folder / "lm", pieces=0)
     trained = cpu() - began
@@ -69,18 +90,27 @@ def by_rescore(folder: Path, known: Sequence[Pair], new: Sequence[Pair]) -> tupl
     began = cpu()
     found = lm.score([Question(target, source) for source, target in new])
     print(f"{'rescore, words':24} {trained:12.1f} {len(new) / (cpu() - began):9.0f}")
-    return [float(np.mean(one.log_probs)) for one in found], links(LexicalModel.load(folder / "lm"), new)
+    return [float(np.mean(one.log_probs)) for one in found], links(
+        LexicalModel.load(folder / "lm"), new
+    )
 
 
 def links(model: LexicalModel, pairs: Sequence[Pair]) -> AlignedWords:
     unknown: dict[str, int] = {}
-    given, predicted = (model.numbered(model.cut([pair[side] for pair in pairs]), unknown) for side in (0, 1))
+    given, predicted = (
+        model.numbered(model.cut([pair[side] for pair in pairs]), unknown)
+        for side in (0, 1)
+    )
     texts = texts_of_words(predicted)
     every = Links(given.with_null(), predicted, np.arange(len(texts)), texts)
-    t = model.tables["direct"].probabilities(every.given_words, every.predicted_words, model.config.smoothing)
+    t = model.tables["direct"].probabilities(
+        every.given_words, every.predicted_words, model.config.smoothing
+    )
     joint = model.config.alignment["direct"].prior(every) * t
     found = set()
-    for word, (begin, length) in enumerate(zip(every.first, every.lengths, strict=True)):
+    for word, (begin, length) in enumerate(
+        zip(every.first, every.lengths, strict=True)
+    ):
         place = int(joint[begin : begin + length].argmax())
         if place:
             text = int(texts[word])
@@ -88,21 +118,36 @@ def links(model: LexicalModel, pairs: Sequence[Pair]) -> AlignedWords:
     return found
 
 
-def by_eflomal(folder: Path, known: Sequence[Pair], new: Sequence[Pair]) -> tuple[list[float], AlignedWords]:
+def by_eflomal(
+    folder: Path, known: Sequence[Pair], new: Sequence[Pair]
+) -> tuple[list[float], AlignedWords]:
     """The same by its full model (words, jumps, fertilities); its scores are costs."""
     from eflomal import Aligner, calculate_priors, write_priors
 
-    aligner, paths = Aligner(), {name: str(folder / name) for name in ("forward", "back", "scores", "priors")}
+    aligner, paths = (
+        Aligner(),
+        {name: str(folder / name) for name in ("forward", "back", "scores", "priors")},
+    )
     began = cpu()
     sources, targets = ([pair[side] for pair in known] for side in (0, 1))
     aligner.align(sources, targets, paths["forward"], paths["back"])
-    with open(paths["forward"]) as forward, open(paths["back"]) as back, open(paths["priors"], "w") as priors:
+    with (
+        open(paths["forward"]) as forward,
+        open(paths["back"]) as back,
+        open(paths["priors"], "w") as priors,
+    ):
         write_priors(priors, *calculate_priors(sources, targets, forward, back))
     trained = cpu() - began
     began = cpu()
     sources, targets = ([pair[side] for pair in new] for side in (0, 1))
     with open(paths["priors"]) as priors:
-        aligner.align(sources, targets, paths["forward"], scores_filename_fwd=paths["scores"], priors_input=priors)
+        aligner.align(
+            sources,
+            targets,
+            paths["forward"],
+            scores_filename_fwd=paths["scores"],
+            priors_input=priors,
+        )
     print(f"{'eflomal':24} {trained:12.1f} {len(new) / (cpu() - began):9.0f}")
     found = set()
     for text, line in enumerate(Path(paths["forward"]).read_text().splitlines()):

@@ -1,7 +1,9 @@
-"""Minimum Bayes risk against the package mbrs: the same choices, and times side by side.
+"""Minimum Bayes risk against the package mbrs: the same choices, and times side by
+side.
 
-python benchmarks/mbr.py LISTS [--sizes 10,100,1000] [--lists 5] needs `pip install mbrs`. Lists longer than those of
-the file are made from them: hypotheses whose halves come from different ones.
+python benchmarks/mbr.py LISTS [--sizes 10,100,1000] [--lists 5] needs `pip install
+mbrs`. Lists longer than those of the file are made from them: hypotheses whose halves
+come from different ones.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from rescore.nbest import Hypothesis, NbestList
 
 
 def enlarged(texts: Sequence[str], size: int, chance: random.Random) -> list[str]:
-    """`size` different hypotheses: those there are, then combinations of two, with words left out."""
+    """`size` different hypotheses: those there are, then combinations of two, with
+    words left out.
+    """
     found = dict.fromkeys(texts[:size])
     while len(found) < size:
         one, other = (chance.choice(texts).split() for _ in range(2))
@@ -44,7 +48,9 @@ def main() -> None:
     from mbrs.metrics import MetricBLEU, MetricChrF
 
     workers = torch.get_num_threads()
-    bleu = MetricBLEU(MetricBLEU.Config(tokenize="none", force=True, num_workers=workers))
+    bleu = MetricBLEU(
+        MetricBLEU.Config(tokenize="none", force=True, num_workers=workers)
+    )
     chrf = MetricChrF(MetricChrF.Config(num_workers=workers))
     fast = MetricChrF(MetricChrF.Config(num_workers=workers, fastchrf=True))
     exact = MinimumBayesRisk()
@@ -54,7 +60,10 @@ def main() -> None:
         ("chrF (fastchrf)", Chrf(), exact, DecoderMBR, fast),
     ]
     lists = formats.read([options.file])
-    print(f"{'utility':28} {'N':>5} {'rescore':>10} {'mbrs':>10} {'ratio':>7}  same choices")
+    print(
+        f"{'utility':28} {'N':>5} {'rescore':>10} {'mbrs':>10} {'ratio':>7}  same"
+        " choices"
+    )
     warm = enlarged(["a b c", "a b d e", "f g a b"], 4, random.Random(0))
     for _, metric, rule, decoder, theirs in rows:
         ours(metric, rule, [warm], [np.zeros(4)])
@@ -65,7 +74,10 @@ def main() -> None:
             enlarged([hypothesis.text for hypothesis in nbest.hypotheses], size, chance)
             for nbest in lists[:: max(1, len(lists) // options.lists)][: options.lists]
         ]
-        scores = [np.sort(np.random.default_rng(0).normal(size=size) * 2)[::-1] for _ in sample]
+        scores = [
+            np.sort(np.random.default_rng(0).normal(size=size) * 2)[::-1]
+            for _ in sample
+        ]
         for name, metric, rule, decoder, theirs in rows:
             if size > 100 and name == "chrF":
                 continue  # minutes a list
@@ -75,23 +87,31 @@ def main() -> None:
             same = sum(one == two for one, two in zip(mine, other, strict=True))
             milliseconds = [1000 * seconds / len(sample) for seconds in (own, their)]
             print(
-                f"{name:28} {size:5} {milliseconds[0]:7.1f} ms {milliseconds[1]:7.1f} ms {their / own:7.1f}  "
-                f"{same} of {len(sample)}",
+                f"{name:28} {size:5} {milliseconds[0]:7.1f} ms {milliseconds[1]:7.1f}"
+                f" ms {their / own:7.1f}  {same} of {len(sample)}",
                 flush=True,
             )
 
 
-def ours(metric: Metric, rule: Any, sample: Sequence[list[str]], scores: Sequence[Values]) -> list[str]:
+def ours(
+    metric: Metric, rule: Any, sample: Sequence[list[str]], scores: Sequence[Values]
+) -> list[str]:
     lists = [NbestList("x", [Hypothesis(text) for text in texts]) for texts in sample]
     prepared = rule.prepare(lists, metric)
     posteriors = [np.exp(score) / np.exp(score).sum() for score in scores]
-    return [rule.choose(*all_) for all_ in zip(lists, posteriors, prepared, strict=True)]
+    return [
+        rule.choose(*all_) for all_ in zip(lists, posteriors, prepared, strict=True)
+    ]
 
 
-def peers(decoder: Any, metric: Any, sample: Sequence[list[str]], scores: Sequence[Values]) -> list[str]:
+def peers(
+    decoder: Any, metric: Any, sample: Sequence[list[str]], scores: Sequence[Values]
+) -> list[str]:
     made = decoder(decoder.Config(), metric)
     return [
-        made.decode(texts, texts, reference_lprobs=torch.tensor(score.copy())).sentence[0]
+        made.decode(texts, texts, reference_lprobs=torch.tensor(score.copy())).sentence[
+            0
+        ]
         for texts, score in zip(sample, scores, strict=True)
     ]
 

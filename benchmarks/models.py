@@ -1,6 +1,8 @@
-"""Models of the paper's size with random weights, ours and their twins in Hugging Face's layout: equal in every score.
+"""Models of the paper's size with random weights, ours and their twins in Hugging
+Face's layout: equal in every score.
 
-Speed does not depend on what the weights are. The vocabulary is that of the shipped tokenizer, filled up.
+Speed does not depend on what the weights are. The vocabulary is that of the shipped
+tokenizer, filled up.
 """
 
 from __future__ import annotations
@@ -26,21 +28,29 @@ def make(kind: str, size: str, folder: Path) -> Path:
     """A folder with a random network of a named size (rescore/lms/config.py)."""
     folder.mkdir(parents=True, exist_ok=True)
     config = replace(NAMED[size](), kind=kind)
-    tokenizer = json.loads((ROOT / "models" / "tta" / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer = json.loads(
+        (ROOT / "models" / "tta" / "tokenizer.json").read_text(encoding="utf-8")
+    )
     vocabulary = tokenizer["model"]["vocab"]
     for index in range(len(vocabulary), config.vocab_size):
         vocabulary[f"[unused{index}]"] = index
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8")
+    (folder / "tokenizer.json").write_text(
+        json.dumps(tokenizer, ensure_ascii=False), encoding="utf-8"
+    )
     torch.manual_seed(0)
-    checkpoint.save(folder, checkpoint.build(config), Tokenizer.load(folder / "tokenizer.json"))
+    checkpoint.save(
+        folder, checkpoint.build(config), Tokenizer.load(folder / "tokenizer.json")
+    )
     return folder
 
 
 def twin(folder: Path) -> tuple[Any, Any]:
-    """The same network and tokenizer as objects of transformers: a BERT without what ours does not have.
+    """The same network and tokenizer as objects of transformers: a BERT without what
+    ours does not have.
 
-    That is the LayerNorm and the segments of its embeddings, and the transform before its softmax; a biLM is then a
-    BertForMaskedLM, a uniLM a BertLMHeadModel, and a T-TA has none.
+    That is the LayerNorm and the segments of its embeddings, and the transform before
+    its softmax; a biLM is then a BertForMaskedLM, a uniLM a BertLMHeadModel, and a T-TA
+    has none.
     """
     import transformers
 
@@ -58,7 +68,9 @@ def twin(folder: Path) -> tuple[Any, Any]:
         is_decoder=causal,
         tie_word_embeddings=False,
     )
-    model = (transformers.BertLMHeadModel if causal else transformers.BertForMaskedLM)(config).eval()
+    model = (transformers.BertLMHeadModel if causal else transformers.BertForMaskedLM)(
+        config
+    ).eval()
     model.bert.embeddings.LayerNorm = nn.Identity()
     model.cls.predictions.transform = nn.Identity()
     with torch.no_grad():
@@ -66,7 +78,9 @@ def twin(folder: Path) -> tuple[Any, Any]:
     tokens = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     if not causal:
         frame = [(token, tokens.token_to_id(token)) for token in (BOS, EOS)]
-        tokens.post_processor = tokenizers.processors.TemplateProcessing(f"{BOS} $A {EOS}", special_tokens=frame)
+        tokens.post_processor = tokenizers.processors.TemplateProcessing(
+            f"{BOS} $A {EOS}", special_tokens=frame
+        )
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokens,
         pad_token=PAD,
@@ -107,7 +121,9 @@ def _copy_weights(network: Transformer, model: Any) -> None:
     scale = network.scale
     embeddings = model.bert.embeddings
     embeddings.word_embeddings.weight.copy_(network.token_embedding.weight * scale)
-    embeddings.position_embeddings.weight.copy_(network.position_embedding.weight * scale)
+    embeddings.position_embeddings.weight.copy_(
+        network.position_embedding.weight * scale
+    )
     embeddings.token_type_embeddings.weight.zero_()
     model.cls.predictions.decoder.weight.copy_(network.token_embedding.weight)
     model.cls.predictions.decoder.bias.zero_()

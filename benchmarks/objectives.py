@@ -1,11 +1,14 @@
-"""One text, one size, every objective: trains a row of the table in docs/results/networks.md, and measures it.
+"""One text, one size, every objective: trains a row of the table in
+docs/results/networks.md, and measures it.
 
-    python benchmarks/objectives.py --text novels.txt --lists dev_other --ref dev_other/text --out objectives ROW...
+    python benchmarks/objectives.py --text novels.txt --lists dev_other \
+        --ref dev_other/text --out objectives ROW...
     python benchmarks/objectives.py --out objectives
 
-The text is cut after so many tokens of the shipped tokenizer, and seen once; lists are every third one. A network that
-is there is measured anew, not trained anew. Without a ROW the table of those that are there is printed. Rare words are
-those that stand in the text, but ten times at most.
+The text is cut after so many tokens of the shipped tokenizer, and seen once; lists are
+every third one. A network that is there is measured anew, not trained anew. Without a
+ROW the table of those that are there is printed. Rare words are those that stand in the
+text, but ten times at most.
 """
 
 from __future__ import annotations
@@ -33,7 +36,16 @@ from rescore.reports.markup import markdown
 ROOT = Path(__file__).parents[1]
 TOKENIZER = ROOT / "models" / "tta" / "tokenizer.json"
 BATCH = 2048
-RECIPE = ["--config", "small", "--batch-tokens", str(BATCH), "--learning-rate", "3e-3", "--decay", "0.3"]
+RECIPE = [
+    "--config",
+    "small",
+    "--batch-tokens",
+    str(BATCH),
+    "--learning-rate",
+    "3e-3",
+    "--decay",
+    "0.3",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,9 @@ ROWS = {
 
 HEAD = ["", "loss", "PPL a word", "rare words", "WER", "parameters"]
 RARE = 10
-"""Words that stand so often in the text, or less often, are rare; those that it does not have are left out."""
+"""Words that stand so often in the text, or less often, are rare; those that it does
+not have are left out.
+"""
 
 
 class Experiment:
@@ -67,26 +81,52 @@ class Experiment:
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self.text, self.lists, self.references = out / "text.txt", out / "lists.jsonl", out / "references.txt"
+        self.text, self.lists, self.references = (
+            out / "text.txt",
+            out / "lists.jsonl",
+            out / "references.txt",
+        )
         out.mkdir(parents=True, exist_ok=True)
 
-    def prepare(self, text: Path, tokens: int, lists: list[str], references: str) -> None:
+    def prepare(
+        self, text: Path, tokens: int, lists: list[str], references: str
+    ) -> None:
         """Cut the text, and take every third list."""
         if not self.text.exists():
             self.text.write_text("".join(beginning(text, tokens)), encoding="utf-8")
         if not self.lists.exists():
             third = formats.read(lists, references=references)[::3]
             formats.write(third, str(self.lists))
-            self.references.write_text("".join(f"{one.references[0]}\n" for one in third), encoding="utf-8")
+            self.references.write_text(
+                "".join(f"{one.references[0]}\n" for one in third), encoding="utf-8"
+            )
 
     def make(self, name: str) -> None:
         row = ROWS[name]
         folder = self.out / self._folder(name)
         if not (folder / "README.md").exists():
-            run("train", "--lm", row.kind, "--text", self.text, "--out", folder, *self._recipe(row))
+            run(
+                "train",
+                "--lm",
+                row.kind,
+                "--text",
+                self.text,
+                "--out",
+                folder,
+                *self._recipe(row),
+            )
         lm = f"{row.kind}:{row.options}{folder}"
         tokens = ("--tokens", self._file(name, "tokens"))
-        run("score", "--text", self.references, "--lm", lm, *tokens, "-o", self._file(name, "text"))
+        run(
+            "score",
+            "--text",
+            self.references,
+            "--lm",
+            lm,
+            *tokens,
+            "-o",
+            self._file(name, "text"),
+        )
         run(self.lists, "--lm", lm, "--folds", "5", "--report", self._file(name, "wer"))
 
     def _file(self, name: str, what: str) -> Path:
@@ -105,13 +145,19 @@ class Experiment:
     def _of_words(self, name: str) -> list[str]:
         """Perplexity per word, of all words and of rare words."""
         (text,) = json.loads(self._file(name, "text").read_text())
-        return [f"{text['by_word']['corpus']:,.0f}", f"{self._of_rare_words(name):,.0f}"]
+        return [
+            f"{text['by_word']['corpus']:,.0f}",
+            f"{self._of_rare_words(name):,.0f}",
+        ]
 
     def _of_rare_words(self, name: str) -> float:
         counts = Counter(self.text.read_text(encoding="utf-8").split())
         with open(self._file(name, "tokens"), encoding="utf-8") as lines:
             found = [
-                log_prob for line in lines for word, log_prob in words(json.loads(line)) if 0 < counts[word] <= RARE
+                log_prob
+                for line in lines
+                for word, log_prob in words(json.loads(line))
+                if 0 < counts[word] <= RARE
             ]
         return math.exp(-math.fsum(found) / len(found))
 
@@ -121,7 +167,14 @@ class Experiment:
     def _recipe(self, row: Row) -> list[str]:
         if row.kind == "ngram":
             return list(row.train)
-        return [*RECIPE, "--tokenizer", str(TOKENIZER), "--steps", str(self._epoch(TOKENIZER)), *row.train]
+        return [
+            *RECIPE,
+            "--tokenizer",
+            str(TOKENIZER),
+            "--steps",
+            str(self._epoch(TOKENIZER)),
+            *row.train,
+        ]
 
     def _epoch(self, path: Path) -> int:
         """How many batches the text is."""
@@ -148,9 +201,15 @@ def beginning(path: Path, tokens: int) -> Iterator[str]:
 
 
 def words(scored: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    """The words of a line of `--tokens`, in lower case, with their log-probabilities."""
+    """The words of a line of `--tokens`, in lower case, with their
+    log-probabilities.
+    """
     scores = zip(scored["tokens"], scored["log_probs"], strict=True)
-    pieces = [(piece.lower(), log_prob) for piece, log_prob in scores if piece not in (BOS, EOS, "<s>", "</s>")]
+    pieces = [
+        (piece.lower(), log_prob)
+        for piece, log_prob in scores
+        if piece not in (BOS, EOS, "<s>", "</s>")
+    ]
     for word in scored["text"].lower().split():
         have, log_prob = "", 0.0
         while len(have) < len(word):
@@ -162,38 +221,61 @@ def words(scored: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def loss_and_parameters(folder: Path) -> tuple[str, str]:
-    """The validation loss of a network and the number of its parameters; empty for what is none."""
+    """The validation loss of a network and the number of its parameters; empty for what
+    is none.
+    """
     state = folder / "training.safetensors"
     if not state.exists():
         return "", ""
     with safe_open(state, "np") as file:
         loss = json.loads(file.metadata()["progress"])["validation_loss"]
-        shapes = [file.get_slice(key).get_shape() for key in file.keys() if key.startswith("model.")]  # noqa: SIM118 (no mapping)
+        shapes = [
+            file.get_slice(key).get_shape()
+            for key in file.keys()  # noqa: SIM118 (no mapping)
+            if key.startswith("model.")
+        ]
     return f"{loss:.3f}", f"{sum(map(math.prod, shapes)):,}"
 
 
 def check_rows(
-    parser: argparse.ArgumentParser, options: argparse.Namespace, known: Iterable[str], *needed: str
+    parser: argparse.ArgumentParser,
+    options: argparse.Namespace,
+    known: Iterable[str],
+    *needed: str,
 ) -> None:
-    """End with a message if a ROW is none of those known, or an option that rows need is absent."""
+    """End with a message if a ROW is none of those known, or an option that rows need
+    is absent.
+    """
     for name in options.rows:
         if name not in known:
             parser.error(f"ROW {name!r}: is none of {'; '.join(known)}")
-    if options.rows and (missing := [name for name in needed if not getattr(options, name)]):
+    if options.rows and (
+        missing := [name for name in needed if not getattr(options, name)]
+    ):
         parser.error(f"a ROW needs --{missing[0]}")
 
 
 def run(*arguments: object) -> None:
     command = ["rescore", *map(str, arguments)]
     print(shlex.join(command), file=sys.stderr, flush=True)
-    subprocess.run([sys.executable, "-m", *command], check=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    subprocess.run(
+        [sys.executable, "-m", *command],
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", metavar="ROW", help="in quotation marks: " + "; ".join(ROWS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "rows", nargs="*", metavar="ROW", help="in quotation marks: " + "; ".join(ROWS)
+    )
     parser.add_argument("--text", type=Path)
-    parser.add_argument("--tokens", type=int, default=1_000_000, metavar="N", help="of the text")
+    parser.add_argument(
+        "--tokens", type=int, default=1_000_000, metavar="N", help="of the text"
+    )
     parser.add_argument("--lists", action="append")
     parser.add_argument("--ref")
     parser.add_argument("--out", type=Path, required=True)

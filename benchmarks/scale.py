@@ -1,8 +1,10 @@
-"""How scoring by Ray scales on this machine: hypotheses a second, and whether the scores are the same bits.
+"""How scoring by Ray scales on this machine: hypotheses a second, and whether the
+scores are the same bits.
 
     python benchmarks/scale.py LISTS [--lm tta] [--workers 1,2,3,4]
 
-Workers have one core each. Starting them and loading models is not counted; it is reported by itself.
+Workers have one core each. Starting them and loading models is not counted; it is
+reported by itself.
 """
 
 from __future__ import annotations
@@ -30,11 +32,18 @@ def main() -> None:
     arguments = parser.parse_args()
     lists = formats.read([arguments.lists])
     batches = [
-        without_context(dict.fromkeys(one.text for placed in part for one in placed.nbest.hypotheses))
+        without_context(
+            dict.fromkeys(
+                one.text for placed in part for one in placed.nbest.hypotheses
+            )
+        )
         for part in list(windows(in_place([], lists)))[: arguments.windows]
     ]
     number = sum(map(len, batches))
-    print(f"{number:,} different hypotheses in {len(batches)} windows of {arguments.lists}, {arguments.lm}")
+    print(
+        f"{number:,} different hypotheses in {len(batches)} windows of"
+        f" {arguments.lists}, {arguments.lm}"
+    )
     lm = load(arguments.lm)
     lm.score(batches[0][:200])
     rates = {}
@@ -43,21 +52,36 @@ def main() -> None:
         torch.set_num_threads(threads)
         began = time.perf_counter()
         found = [[one.sum for one in lm.score(batch)] for batch in batches]
-        rates[f"this process, {threads} thread{'s' * (threads > 1)}"] = number / (time.perf_counter() - began)
+        rates[f"this process, {threads} thread{'s' * (threads > 1)}"] = number / (
+            time.perf_counter() - began
+        )
         expected = expected or found
         print(f"equal with {threads} threads: {found == expected}", flush=True)
     import ray
 
     for workers in map(int, arguments.workers.split(",")):
-        ray.init(num_cpus=workers, log_to_driver=False, logging_level="error", include_dashboard=False)
+        ray.init(
+            num_cpus=workers,
+            log_to_driver=False,
+            logging_level="error",
+            include_dashboard=False,
+        )
         began = time.perf_counter()
         cluster = Cluster([arguments.lm], DEFAULT, None, workers=workers)
         warm: Iterator[list[Question]] = iter([batches[0][:50]] * 4 * workers)
         list(cluster.models[0].stream(warm))
-        print(f"{workers} workers ready in {time.perf_counter() - began:.1f} s", flush=True)
+        print(
+            f"{workers} workers ready in {time.perf_counter() - began:.1f} s",
+            flush=True,
+        )
         began = time.perf_counter()
-        scores = [[one.sum for one in batch or []] for batch in cluster.models[0].stream(batches)]
-        rates[f"{workers} worker{'s' * (workers > 1)} of one core"] = number / (time.perf_counter() - began)
+        scores = [
+            [one.sum for one in batch or []]
+            for batch in cluster.models[0].stream(batches)
+        ]
+        rates[f"{workers} worker{'s' * (workers > 1)} of one core"] = number / (
+            time.perf_counter() - began
+        )
         print(f"equal: {scores == expected}", flush=True)
         cluster.close()
         ray.shutdown()

@@ -1,8 +1,10 @@
-"""How long `rescore serve` takes to answer, against calling `rescore.Rescorer` directly, and whether its memory grows.
+"""How long `rescore serve` takes to answer, against calling `rescore.Rescorer`
+directly, and whether its memory grows.
 
 python benchmarks/serve.py LISTS --lm tta [--requests 10000]
 
-The service runs as a process of its own on this machine. Each answer is compared with the direct one.
+The service runs as a process of its own on this machine. Each answer is compared with
+the direct one.
 """
 
 from __future__ import annotations
@@ -38,23 +40,48 @@ def main() -> None:
     parser.add_argument("--weight", type=float, default=0.3)
     parser.add_argument("--requests", type=int, default=10_000)
     options = parser.parse_args()
-    lists = [nbest for nbest in rescore.read(options.lists) if len(nbest.hypotheses) >= HYPOTHESES][:CLIENTS]
+    lists = [
+        nbest
+        for nbest in rescore.read(options.lists)
+        if len(nbest.hypotheses) >= HYPOTHESES
+    ][:CLIENTS]
     for nbest in lists:
         del nbest.hypotheses[HYPOTHESES:]
     began = time.perf_counter()
     rescorer = rescore.Rescorer(options.lm, options.weight)
     rescorer.choose(lists[0])
-    print(f"cold start, imports and model: {time.perf_counter() - began:.1f} s; {len(lists)} lists of {HYPOTHESES}")
+    print(
+        f"cold start, imports and model: {time.perf_counter() - began:.1f} s;"
+        f" {len(lists)} lists of {HYPOTHESES}"
+    )
     texts = [choice.text for choice in rescorer.choose_all(lists)]
     weights = Path(f"/tmp/serve-{os.getpid()}.json")
     rescore.save_weights(rescorer.weights, weights)
-    command = [sys.executable, "-m", "rescore", "serve", "--lm", options.lm, "--weights", str(weights), "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "rescore",
+        "serve",
+        "--lm",
+        options.lm,
+        "--weights",
+        str(weights),
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             port = int(process.stderr.readline().rpartition(":")[2])
             bodies = [json.dumps(as_json(nbest)).encode() for nbest in lists]
-            asyncio.run(measure(rescorer, lists, Service(port, process.pid, bodies, texts), options.requests))
+            asyncio.run(
+                measure(
+                    rescorer,
+                    lists,
+                    Service(port, process.pid, bodies, texts),
+                    options.requests,
+                )
+            )
         finally:
             process.terminate()
             weights.unlink()
@@ -63,7 +90,9 @@ def main() -> None:
 class Service:
     """The running service, what it is asked, and what it has to answer."""
 
-    def __init__(self, port: int, pid: int, bodies: Sequence[bytes], texts: Sequence[str]) -> None:
+    def __init__(
+        self, port: int, pid: int, bodies: Sequence[bytes], texts: Sequence[str]
+    ) -> None:
         self.port, self.pid, self.bodies, self.texts = port, pid, bodies, texts
 
     async def connect(self) -> Connection:
@@ -88,12 +117,15 @@ class Service:
 class Connection:
     """One connection that is kept."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._reader, self._writer = reader, writer
 
     async def ask(self, body: bytes) -> Any:
-        head = f"POST /rescore HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        self._writer.write(head + body)
+        head = "POST /rescore HTTP/1.1\r\nHost: a\r\n"
+        head += f"Content-Length: {len(body)}\r\n\r\n"
+        self._writer.write(head.encode() + body)
         head = await self._reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200"), head
         length = int(head.lower().partition(b"content-length:")[2].split()[0])
@@ -101,7 +133,10 @@ class Connection:
 
 
 async def measure(
-    rescorer: rescore.Rescorer, lists: Sequence[rescore.NbestList], service: Service, requests: int
+    rescorer: rescore.Rescorer,
+    lists: Sequence[rescore.NbestList],
+    service: Service,
+    requests: int,
 ) -> None:
     connections = [await service.connect() for _ in range(CLIENTS)]
     for place in range(len(lists)):
@@ -109,9 +144,12 @@ async def measure(
     alone: list[float] = []
     direct: list[float] = []
     with_words: list[float] = []
-    for place, nbest in enumerate(lists):  # in turns, so that the load of the machine is the same
+    # in turns, so that the load of the machine is the same
+    for place, nbest in enumerate(lists):
         direct.append(seconds(lambda nbest=nbest: rescorer.choose(nbest)))  # type: ignore[misc]
-        with_words.append(seconds(lambda nbest=nbest: rescorer.confidences(rescorer.choose(nbest))))  # type: ignore[misc]
+        with_words.append(
+            seconds(lambda nbest=nbest: rescorer.confidences(rescorer.choose(nbest)))
+        )  # type: ignore[misc]
         alone.append(await service.ask(connections[0], place))
     together: list[float] = []
     rounds: list[float] = []
@@ -119,7 +157,9 @@ async def measure(
     at_once: list[float] = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        together += await asyncio.gather(*(service.ask(one, place) for place, one in enumerate(connections)))
+        together += await asyncio.gather(
+            *(service.ask(one, place) for place, one in enumerate(connections))
+        )
         rounds.append(time.perf_counter() - began)
         many = [lists[place % len(lists)] for place in range(CLIENTS)]
         in_turn.append(seconds(lambda: [rescorer.choose(nbest) for nbest in many]))  # noqa: B023
@@ -132,10 +172,15 @@ async def measure(
     rows += [(f"service, {CLIENTS} clients at once", together)]
     for name, values in rows:
         p50, p99 = np.percentile(values, [50, 99]) * 1000
-        print(f"{name:35} p50 {p50:8.1f} ms  p99 {p99:8.1f} ms  ({p50 / np.median(direct) / 1000:5.2f} of direct)")
+        print(
+            f"{name:35} p50 {p50:8.1f} ms  p99 {p99:8.1f} ms "
+            f" ({p50 / np.median(direct) / 1000:5.2f} of direct)"
+        )
     for name, values in (
-        ("service, all at once", rounds), ("Rescorer, one by one", in_turn), ("Rescorer.choose_all", at_once)
-    ):  # fmt: skip
+        ("service, all at once", rounds),
+        ("Rescorer, one by one", in_turn),
+        ("Rescorer.choose_all", at_once),
+    ):
         print(f"{CLIENTS} lists, {name:25} {np.median(values):6.2f} s")
     await memory(service, requests)
 
@@ -160,7 +205,11 @@ async def memory(service: Service, requests: int) -> None:
 
         await asyncio.gather(*map(client, range(CONNECTIONS)))
         done = (report + 1) * each * CONNECTIONS
-        print(f"{done:9,} requests {service.resident:7.1f} MB  {time.perf_counter() - began:6.0f} s", flush=True)
+        print(
+            f"{done:9,} requests {service.resident:7.1f} MB "
+            f" {time.perf_counter() - began:6.0f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

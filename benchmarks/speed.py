@@ -28,7 +28,9 @@ class Speed:
 
 
 def measure(lm: LanguageModel, texts: Sequence[str], repeats: int) -> Speed:
-    """Score texts together; the fastest of several runs counts, after a run over some of the texts to warm up."""
+    """Score texts together; the fastest of several runs counts, after a run over some
+    of the texts to warm up.
+    """
     lm.score(without_context(texts[:100]))
     runs: list[float] = []
     for _ in range(repeats):
@@ -41,7 +43,9 @@ def measure(lm: LanguageModel, texts: Sequence[str], repeats: int) -> Speed:
 def sample(lists: Sequence[NbestList], number: int) -> list[str]:
     """At most `number` hypotheses of whole lists, evenly spread."""
     step = max(1, sum(len(nbest.hypotheses) for nbest in lists) // number)
-    return [hypothesis.text for nbest in lists[::step] for hypothesis in nbest.hypotheses][:number]
+    return [
+        hypothesis.text for nbest in lists[::step] for hypothesis in nbest.hypotheses
+    ][:number]
 
 
 def described(texts: Sequence[str]) -> str:
@@ -54,4 +58,7 @@ def machine() -> str:
     """A description of the machine."""
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    return f"{counted(torch.get_num_threads(), 'thread')} of a CPU with {torch.backends.cpu.get_cpu_capability()}"
+    return (
+        f"{counted(torch.get_num_threads(), 'thread')} of a CPU with"
+        f" {torch.backends.cpu.get_cpu_capability()}"
+    )

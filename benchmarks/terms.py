@@ -2,13 +2,15 @@
 
     python benchmarks/terms.py train --out models/terms
     python benchmarks/terms.py prepare --out work
-    python benchmarks/terms.py plain work/report/rev-kaldi.txt --words terms.oracle.txt --out work/plain.txt
+    python benchmarks/terms.py plain work/report/rev-kaldi.txt \
+        --words terms.oracle.txt --out work/plain.txt
     python benchmarks/terms.py case --out case.json
     pip install jellyfish phonemizer espeakng-loader
     python benchmarks/terms.py keys --out keys.json
 
-Data: Earnings-21 (`lists.jsonl`), of whose recordings, sorted, the first, third, fifth, ... are for training and the
-others for reports; LibriSpeech dev-clean and HyPoradise's training sets. `--data` names their folder.
+Data: Earnings-21 (`lists.jsonl`), of whose recordings, sorted, the first, third, fifth,
+... are for training and the others for reports; LibriSpeech dev-clean and HyPoradise's
+training sets. `--data` names their folder.
 """
 
 from __future__ import annotations
@@ -34,10 +36,27 @@ from rescore.lms import shipped_models
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics.listed import WordList
 
-SYSTEMS = ("rev-espnet", "rev-kaldi", "speechmatics", "amazon", "google", "microsoft", "kaldi-librispeech")
+SYSTEMS = (
+    "rev-espnet",
+    "rev-kaldi",
+    "speechmatics",
+    "amazon",
+    "google",
+    "microsoft",
+    "kaldi-librispeech",
+)
 """In the order of the hypotheses of lists.jsonl."""
-MONOTONE = {"share": -1, "channel": 1, "channel_mean": 1, "letters": 1, "term_elsewhere": 1, "near_elsewhere": 1}
-"""The direction in which a feature may change the odds; others may change them either way."""
+MONOTONE = {
+    "share": -1,
+    "channel": 1,
+    "channel_mean": 1,
+    "letters": 1,
+    "term_elsewhere": 1,
+    "near_elsewhere": 1,
+}
+"""The direction in which a feature may change the odds; others may change them
+either way.
+"""
 ALIKE = 0.15
 """Share of sounds that may differ in plain phonetic replacement."""
 RATES = (0.01, 0.05, 0.2)
@@ -61,7 +80,11 @@ def librispeech(data: Path, name: str) -> Iterator[tuple[str, str, str]]:
     folder = data / "librispeech" / name
     references = dict(_text(folder / "text"))
     for path in sorted(folder.glob("**/1best_recog/text")):
-        yield from ((name, references[name], text) for name, text in _text(path) if name in references)
+        yield from (
+            (name, references[name], text)
+            for name, text in _text(path)
+            if name in references
+        )
 
 
 def _text(path: Path) -> Iterator[tuple[str, str]]:
@@ -86,23 +109,40 @@ def keys(text: str) -> list[str]:
 
 
 def misheard(sentences: Iterable[Sentence]) -> Counter[tuple[str, str]]:
-    """The sounds of words, and of spans of up to four that were heard as others, with what was heard."""
+    """The sounds of words, and of spans of up to four that were heard as others, with
+    what was heard.
+    """
     pairs: Counter[tuple[str, str]] = Counter()
     for _, reference, hypothesis in sentences:
         meant, heard = keys(reference), keys(hypothesis)
         for op in Levenshtein.opcodes(meant, heard):
-            ours, theirs = meant[op.src_start : op.src_end], heard[op.dest_start : op.dest_end]
-            spans = zip(ours, theirs, strict=True) if op.tag == "equal" else [(" ".join(ours), " ".join(theirs))]
+            ours, theirs = (
+                meant[op.src_start : op.src_end],
+                heard[op.dest_start : op.dest_end],
+            )
+            spans = (
+                zip(ours, theirs, strict=True)
+                if op.tag == "equal"
+                else [(" ".join(ours), " ".join(theirs))]
+            )
             for left, right in spans:
                 pair = sounds(left), sounds(right)
-                alike = all(pair) and max(map(len, pair)) <= 24 and Levenshtein.normalized_distance(*pair) <= 0.5
+                alike = (
+                    all(pair)
+                    and max(map(len, pair)) <= 24
+                    and Levenshtein.normalized_distance(*pair) <= 0.5
+                )
                 if alike and len(ours) <= 4 and (op.tag == "equal" or len(theirs) <= 5):
                     pairs[pair] += 1
     return pairs
 
 
-def labelled(finder: Finder, terms: list[Term], sentences: list[Sentence]) -> tuple[np.ndarray, np.ndarray]:
-    """(spans, features) and (spans,) whether the correction is right: it restores a term or leaves fewer errors."""
+def labelled(
+    finder: Finder, terms: list[Term], sentences: list[Sentence]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(spans, features) and (spans,) whether the correction is right: it restores a
+    term or leaves fewer errors.
+    """
     tables, labels = [np.zeros((0, len(FEATURES)))], []
     for _, group in groupby(sentences, key=lambda sentence: sentence[0]):
         recording, rows = Recording(), []
@@ -118,15 +158,21 @@ def labelled(finder: Finder, terms: list[Term], sentences: list[Sentence]) -> tu
     return np.concatenate(tables), np.array(labels)
 
 
-def _right(finder: Finder, terms: list[Term], reference: str, heard: Heard) -> Iterator[bool]:
+def _right(
+    finder: Finder, terms: list[Term], reference: str, heard: Heard
+) -> Iterator[bool]:
     meant, written = keys(reference), [word.key for word in heard.words]
-    missing = Counter(number for _, _, number in finder.index.occurrences(split(reference)))
+    missing = Counter(
+        number for _, _, number in finder.index.occurrences(split(reference))
+    )
     missing -= Counter(number for _, _, number in heard.present)
     errors = Levenshtein.distance(meant, written)
     for span in heard.spans:
         words = list(terms[span.term].words)
         words[-1] += "s" if span.possessive else ""
-        gain = errors - Levenshtein.distance(meant, [*written[: span.first], *words, *written[span.last :]])
+        gain = errors - Levenshtein.distance(
+            meant, [*written[: span.first], *words, *written[span.last :]]
+        )
         yield gain > 0 or (gain == 0 and missing[span.term] > 0)
 
 
@@ -137,33 +183,69 @@ def train(data: Path, out: Path) -> None:
     lexicon = Lexicon.load(shipped_models() / "tta/lexicon.txt.xz")
     calls = earnings(data, train=True)
     spoken: dict[str, list[Sentence]] = {
-        name: [(nbest["recording"], nbest["ref"], nbest["hyps"][place]["text"]) for nbest in calls]
+        name: [
+            (nbest["recording"], nbest["ref"], nbest["hyps"][place]["text"])
+            for nbest in calls
+        ]
         for place, name in enumerate(SYSTEMS)
     }
-    read = [(name.rpartition("-")[0], *texts) for name, *texts in librispeech(data, "dev_clean")]
+    read = [
+        (name.rpartition("-")[0], *texts)
+        for name, *texts in librispeech(data, "dev_clean")
+    ]
     dictated = list(hyporadise(data))
-    source = "Earnings-21 (11 recordings, 7 recognisers), LibriSpeech dev-clean, HyPoradise (training sets)"
-    channel = learn(misheard([*read, *dictated, *(sentence for rows in spoken.values() for sentence in rows)]), source)
+    source = (
+        "Earnings-21 (11 recordings, 7 recognisers), LibriSpeech dev-clean, HyPoradise"
+        " (training sets)"
+    )
+    channel = learn(
+        misheard(
+            [
+                *read,
+                *dictated,
+                *(sentence for rows in spoken.values() for sentence in rows),
+            ]
+        ),
+        source,
+    )
     channel.save(out)
     channel = Channel.load(out)
     sets = []
-    for path, names in (("oracle", SYSTEMS), ("distractor", ("rev-kaldi", "speechmatics", "kaldi-librispeech"))):
+    for path, names in (
+        ("oracle", SYSTEMS),
+        ("distractor", ("rev-kaldi", "speechmatics", "kaldi-librispeech")),
+    ):
         terms = read_terms(WordList.load(data / f"earnings21/terms.{path}.txt"))
         sets += [(terms, spoken[name]) for name in names]
     for rows in (read, dictated):
-        rare = {word for _, text, _ in rows for word in keys(text) if -lexicon.log_prob(word) > RARE and len(word) > 3}
+        rare = {
+            word
+            for _, text, _ in rows
+            for word in keys(text)
+            if -lexicon.log_prob(word) > RARE and len(word) > 3
+        }
         sets.append(([Term(word) for word in sorted(rare)], rows))
     tables, labels = [], []
     for terms, rows in sets:
         table, right = labelled(Finder(terms, lexicon, channel), terms, rows)
         tables.append(table)
         labels.append(right)
-        print(f"{len(terms)} terms, {len(rows)} texts: {len(table)} spans, {right.sum()} right", flush=True)
+        print(
+            f"{len(terms)} terms, {len(rows)} texts: {len(table)} spans, {right.sum()}"
+            " right",
+            flush=True,
+        )
     x, y = np.concatenate(tables), np.concatenate(labels)
     trees = HistGradientBoostingClassifier(
-        max_iter=120, learning_rate=0.08, max_leaf_nodes=12, min_samples_leaf=30, l2_regularization=5.0,
-        monotonic_cst=[MONOTONE.get(name, 0) for name in FEATURES], early_stopping=False, random_state=0,
-    ).fit(x, y)  # fmt: skip
+        max_iter=120,
+        learning_rate=0.08,
+        max_leaf_nodes=12,
+        min_samples_leaf=30,
+        l2_regularization=5.0,
+        monotonic_cst=[MONOTONE.get(name, 0) for name in FEATURES],
+        early_stopping=False,
+        random_state=0,
+    ).fit(x, y)
     model = {
         "features": FEATURES,
         "baseline": float(np.ravel(trees._baseline_prediction)[0]),
@@ -171,14 +253,24 @@ def train(data: Path, out: Path) -> None:
         "threshold": 0.62,
         "source": source,
     }
-    (out / "terms.json").write_text(json.dumps(model, separators=(",", ":")) + "\n", encoding="utf-8")
+    (out / "terms.json").write_text(
+        json.dumps(model, separators=(",", ":")) + "\n", encoding="utf-8"
+    )
 
 
 def _nodes(nodes: np.ndarray) -> list[list[float]]:
     return [
-        [0, 0, 0, 0, round(float(node["value"]), 5)]
-        if node["is_leaf"]
-        else [int(node["feature_idx"]), float(node["num_threshold"]), int(node["left"]), int(node["right"]), 0]
+        (
+            [0, 0, 0, 0, round(float(node["value"]), 5)]
+            if node["is_leaf"]
+            else [
+                int(node["feature_idx"]),
+                float(node["num_threshold"]),
+                int(node["left"]),
+                int(node["right"]),
+                0,
+            ]
+        )
         for node in nodes
     ]
 
@@ -189,25 +281,45 @@ def prepare(data: Path, out: Path) -> None:
         lists = earnings(data, half == "tune")
         out.joinpath(half).mkdir(parents=True, exist_ok=True)
         for place, name in enumerate(SYSTEMS):
-            _write(out / half / f"{name}.txt", ((nbest["id"], nbest["hyps"][place]["text"]) for nbest in lists))
-            single = (json.dumps(nbest | {"hyps": nbest["hyps"][place : place + 1]}) for nbest in lists)
-            (out / half / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in single), encoding="utf-8")
+            _write(
+                out / half / f"{name}.txt",
+                ((nbest["id"], nbest["hyps"][place]["text"]) for nbest in lists),
+            )
+            single = (
+                json.dumps(nbest | {"hyps": nbest["hyps"][place : place + 1]})
+                for nbest in lists
+            )
+            (out / half / f"{name}.jsonl").write_text(
+                "".join(f"{line}\n" for line in single), encoding="utf-8"
+            )
         _write(out / half / "ref.txt", ((nbest["id"], nbest["ref"]) for nbest in lists))
 
 
 def plain(texts: Path, words: Path, out: Path) -> None:
-    """Plain phonetic replacement in a Kaldi text: the spans with the nearest sounds become terms, without a model."""
+    """Plain phonetic replacement in a Kaldi text: the spans with the nearest sounds
+    become terms, without a model.
+    """
     terms = read_terms(WordList.load(words))
     index = TermIndex(terms)
     rows = []
     for name, text in _text(texts):
         heard, new = split(text), [word.text for word in split(text)]
-        taken = {place for first, last, _ in index.occurrences(heard) for place in range(first, last)}
+        taken = {
+            place
+            for first, last, _ in index.occurrences(heard)
+            for place in range(first, last)
+        }
         spans = list(index.spans(text, heard, lambda *span: ALIKE))
-        for span in sorted(spans, key=lambda span: (span.distance / len(span.sound), span.first - span.last)):
+        for span in sorted(
+            spans,
+            key=lambda span: (span.distance / len(span.sound), span.first - span.last),
+        ):
             if taken.isdisjoint(places := range(span.first, span.last)):
                 taken.update(places)
-                new[span.first : span.last] = [terms[span.term].text, *[""] * (len(places) - 1)]
+                new[span.first : span.last] = [
+                    terms[span.term].text,
+                    *[""] * (len(places) - 1),
+                ]
         rows.append((name, " ".join(filter(None, new))))
     _write(out, rows)
 
@@ -215,8 +327,8 @@ def plain(texts: Path, words: Path, out: Path) -> None:
 def keys_compared(data: Path, out: Path) -> None:
     """How well keys of sounds find misheard terms of Earnings-21's training half.
 
-    A key finds a term if at most 1, 5 or 20 % of correctly recognised spans are as near to a term as the misheard
-    words are.
+    A key finds a term if at most 1, 5 or 20 % of correctly recognised spans are as near
+    to a term as the misheard words are.
     """
     terms = read_terms(WordList.load(data / "earnings21/terms.oracle.txt"))
     listed, known = TermIndex(terms), {term.words for term in terms}
@@ -226,25 +338,47 @@ def keys_compared(data: Path, out: Path) -> None:
         for name in ("rev-kaldi", "speechmatics", "kaldi-librispeech"):
             heard = keys(nbest["hyps"][SYSTEMS.index(name)]["text"])
             for op in Levenshtein.opcodes(meant, heard):
-                ours, theirs = meant[op.src_start : op.src_end], heard[op.dest_start : op.dest_end]
+                ours, theirs = (
+                    meant[op.src_start : op.src_end],
+                    heard[op.dest_start : op.dest_end],
+                )
                 if op.tag == "replace" and tuple(ours) in known and len(theirs) <= 5:
                     misheard_terms.add((" ".join(theirs), " ".join(ours)))
                 elif op.tag == "equal":
-                    rows = [ours[at : at + size] for size in (1, 2, 3) for at in range(len(ours) - size + 1)]
-                    others |= {" ".join(row) for row in rows if not any(listed.occurrences(split(" ".join(row))))}
+                    rows = [
+                        ours[at : at + size]
+                        for size in (1, 2, 3)
+                        for at in range(len(ours) - size + 1)
+                    ]
+                    others |= {
+                        " ".join(row)
+                        for row in rows
+                        if not any(listed.occurrences(split(" ".join(row))))
+                    }
     pairs = sorted(misheard_terms)
     spans = random.Random(0).sample(sorted(others), 5_000)
     texts = [" ".join(term.words) for term in terms]
     found = {}
     for name, key in _keys().items():
         of = dict(
-            zip(every := sorted({*spans, *texts, *(text for pair in pairs for text in pair)}), key(every), strict=True)
+            zip(
+                every := sorted(
+                    {*spans, *texts, *(text for pair in pairs for text in pair)}
+                ),
+                key(every),
+                strict=True,
+            )
         )
         distances = cdist(
-            [of[text] for text in spans], [of[text] for text in texts], scorer=Levenshtein.normalized_distance
+            [of[text] for text in spans],
+            [of[text] for text in texts],
+            scorer=Levenshtein.normalized_distance,
         )
         limits = np.quantile(distances.min(axis=1), RATES)
-        near = [Levenshtein.normalized_distance(of[heard], of[term]) for heard, term in pairs]
+        near = [
+            Levenshtein.normalized_distance(of[heard], of[term])
+            for heard, term in pairs
+        ]
         found[name] = {
             f"{rate:.0%}": round(100 * float(np.mean(np.array(near) < limit)), 1)
             for rate, limit in zip(RATES, limits, strict=True)
@@ -255,24 +389,35 @@ def keys_compared(data: Path, out: Path) -> None:
 
 
 def case_alone(data: Path, out: Path) -> None:
-    """How often a correction of case alone is right: it gives the case of the reference. The list is the oracle list,
-    written as most references write each term."""
+    """How often a correction of case alone is right: it gives the case of the
+    reference. The list is the oracle list, written as most references write each term.
+    """
     names = [earnings(data, train) for train in (True, False)]
     lists = [nbest for half in names for nbest in half]
-    terms = [line.strip() for line in (data / "earnings21/terms.oracle.txt").read_text().splitlines() if line.strip()]
+    terms = [
+        line.strip()
+        for line in (data / "earnings21/terms.oracle.txt").read_text().splitlines()
+        if line.strip()
+    ]
     index = TermIndex([Term(term) for term in terms])
     ways: dict[int, Counter[str]] = {}
     for nbest in lists:
         words = split(nbest["ref"])
         for first, last, number in index.occurrences(words):
-            ways.setdefault(number, Counter())[nbest["ref"][words[first].start : words[last - 1].end]] += 1
-    corrector = Corrector([ways[number].most_common(1)[0][0] for number in sorted(ways)], 0.0, case=True)
+            ways.setdefault(number, Counter())[
+                nbest["ref"][words[first].start : words[last - 1].end]
+            ] += 1
+    corrector = Corrector(
+        [ways[number].most_common(1)[0][0] for number in sorted(ways)], 0.0, case=True
+    )
     found: dict[str, Counter[str]] = {name: Counter() for name in SYSTEMS}
     for nbest in lists:
         reference, meant = nbest["ref"], split(nbest["ref"])
         for name, hypothesis in zip(SYSTEMS, nbest["hyps"], strict=True):
             heard = split(hypothesis["text"])
-            ops = Levenshtein.opcodes([word.key for word in heard], [word.key for word in meant])
+            ops = Levenshtein.opcodes(
+                [word.key for word in heard], [word.key for word in meant]
+            )
             places = {
                 op.src_start + step: op.dest_start + step
                 for op in ops
@@ -280,20 +425,30 @@ def case_alone(data: Path, out: Path) -> None:
                 for step in range(op.src_end - op.src_start)
             }
             there = list(corrector.finder.index.occurrences(heard))
-            for one in corrector.recased(Text("", "", hypothesis["text"]), Heard(hypothesis["text"], heard, there, [])):
+            for one in corrector.recased(
+                Text("", "", hypothesis["text"]),
+                Heard(hypothesis["text"], heard, there, []),
+            ):
                 own = [places.get(place) for place in range(one.first, one.last)]
                 if one.change.meant == one.change.heard or None in own:
                     continue
                 written = reference[meant[own[0]].start : meant[own[-1]].end]
-                right = {one.change.meant: "right", one.change.heard: "right before"}.get(written, "right in neither")
+                right = {
+                    one.change.meant: "right",
+                    one.change.heard: "right before",
+                }.get(written, "right in neither")
                 found[name][right] += 1
     total = sum(found.values(), Counter())
     print(total, f"{100 * total['right'] / total.total():.1f} % right")
-    out.write_text(json.dumps(found | {"all": total}, indent=1) + "\n", encoding="utf-8")
+    out.write_text(
+        json.dumps(found | {"all": total}, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 def _keys() -> dict[str, Callable[[list[str]], list[str]]]:
-    """What gives the keys of texts, by name: the project's own rules, and the libraries that are installed."""
+    """What gives the keys of texts, by name: the project's own rules, and the libraries
+    that are installed.
+    """
     ways: dict[str, Callable[[list[str]], list[str]]] = {
         "letters": lambda texts: [text.replace(" ", "") for text in texts],
         "rules": lambda texts: [sounds(text) for text in texts],
@@ -301,7 +456,9 @@ def _keys() -> dict[str, Callable[[list[str]], list[str]]]:
     if find_spec("jellyfish"):
         from jellyfish import metaphone
 
-        ways["jellyfish"] = lambda texts: [metaphone(text).replace(" ", "") for text in texts]
+        ways["jellyfish"] = lambda texts: [
+            metaphone(text).replace(" ", "") for text in texts
+        ]
     if find_spec("phonemizer") and find_spec("espeakng_loader"):
         import espeakng_loader
         from phonemizer.backend import EspeakBackend
@@ -310,17 +467,25 @@ def _keys() -> dict[str, Callable[[list[str]], list[str]]]:
         EspeakWrapper.set_library(espeakng_loader.get_library_path())
         EspeakWrapper.set_data_path(espeakng_loader.get_data_path())
         backend = EspeakBackend("en-us")
-        ways["phonemizer"] = lambda texts: [ipa.replace(" ", "") for ipa in backend.phonemize(texts, strip=True)]
+        ways["phonemizer"] = lambda texts: [
+            ipa.replace(" ", "") for ipa in backend.phonemize(texts, strip=True)
+        ]
     return ways
 
 
 def _write(path: Path, rows: Iterable[tuple[str, str]]) -> None:
-    path.write_text("".join(f"{name} {text}\n" for name, text in rows), encoding="utf-8")
+    path.write_text(
+        "".join(f"{name} {text}\n" for name, text in rows), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("train", "prepare", "plain", "keys", "case"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "command", choices=("train", "prepare", "plain", "keys", "case")
+    )
     parser.add_argument("text", nargs="?", type=Path, help="plain: a Kaldi text")
     parser.add_argument("--words", type=Path, help="plain: the list")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
@@ -329,5 +494,10 @@ if __name__ == "__main__":
     if arguments.command == "plain":
         plain(arguments.text, arguments.words, arguments.out)
     else:
-        run = {"train": train, "prepare": prepare, "keys": keys_compared, "case": case_alone}[arguments.command]
+        run = {
+            "train": train,
+            "prepare": prepare,
+            "keys": keys_compared,
+            "case": case_alone,
+        }[arguments.command]
         run(arguments.data, arguments.out)

@@ -8,7 +8,19 @@ from rescore.nbest import Hypothesis, NbestList
 from rescore.version import VERSION
 
 if TYPE_CHECKING:
-    from rescore.api import cer, compare, evaluate, load, load_weights, read, rerank, save_weights, score, to_frame, wer
+    from rescore.api import (
+        cer,
+        compare,
+        evaluate,
+        load,
+        load_weights,
+        read,
+        rerank,
+        save_weights,
+        score,
+        to_frame,
+        wer,
+    )
     from rescore.config import RunConfig
     from rescore.lms.base import LanguageModel, Question, TokenScores
     from rescore.metrics import Normaliser
@@ -33,11 +45,39 @@ _LATER = {
     "correct": "rescore.asr.correct",
     "tune": "rescore.pipeline",
 }
-"""What is imported when it is used, beside the functions of `rescore.api`: `import rescore` costs nothing."""
+"""What is imported when it is used, beside the functions of `rescore.api`: `import
+rescore` costs nothing.
+"""
 
-__all__ = ["Choice", "Hypothesis", "LanguageModel", "NbestList", "Normaliser", "Question", "Rescorer"]
-__all__ += ["Results", "RunConfig", "TokenScores", "UserError", "Weights", "__version__", "cer", "compare"]
-__all__ += ["confidence", "correct", "evaluate", "load", "load_weights", "read", "rerank", "save_weights"]
+__all__ = [
+    "Choice",
+    "Hypothesis",
+    "LanguageModel",
+    "NbestList",
+    "Normaliser",
+    "Question",
+    "Rescorer",
+]
+__all__ += [
+    "Results",
+    "RunConfig",
+    "TokenScores",
+    "UserError",
+    "Weights",
+    "__version__",
+    "cer",
+    "compare",
+]
+__all__ += [
+    "confidence",
+    "correct",
+    "evaluate",
+    "load",
+    "load_weights",
+    "read",
+    "rerank",
+    "save_weights",
+]
 __all__ += ["score", "texts", "to_frame", "tune", "wer"]
 
 

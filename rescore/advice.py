@@ -1,4 +1,6 @@
-"""What to do where lists lack a column of scores. Names of columns are those of `rescore.nbest`."""
+"""What to do where lists lack a column of scores. Names of columns are those of
+`rescore.nbest`.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,13 @@ ADDED_BY = {
 
 
 def missing(name: str, present: Collection[str]) -> str:
-    """The error about a list that lacks a column and has those of `present`, and what to do."""
-    return f"no score {name!r} (found: {', '.join(sorted(present)) or 'none'}); {advice(name)}"
+    """The error about a list that lacks a column and has those of `present`, and what
+    to do.
+    """
+    return (
+        f"no score {name!r} (found: {', '.join(sorted(present)) or 'none'});"
+        f" {advice(name)}"
+    )
 
 
 def advice(name: str) -> str:
@@ -22,5 +29,11 @@ def advice(name: str) -> str:
     if name in ADDED_BY:
         return ADDED_BY[name]
     if options := [f"--{part}" for part in EXPANSIONS if name in EXPANSIONS[part].adds]:
-        return f"add it with {' or '.join(options)}, and the --words that weights were tuned with, if there were any"
-    return "`rescore score LISTS --lm MODEL -o FILE` (or `rescore run -o FILE`) writes a FILE with it; give this FILE"
+        return (
+            f"add it with {' or '.join(options)}, and the --words that weights were"
+            " tuned with, if there were any"
+        )
+    return (
+        "`rescore score LISTS --lm MODEL -o FILE` (or `rescore run -o FILE`) writes a"
+        " FILE with it; give this FILE"
+    )

@@ -1,6 +1,8 @@
-"""The border of Python callers: what a caller may give as lists, models, weights and settings becomes our types.
+"""The border of Python callers: what a caller may give as lists, models, weights and
+settings becomes our types.
 
-Code behind the border checks nothing of it again. An error that the caller can mend is a `UserError`.
+Code behind the border checks nothing of it again. An error that the caller can mend is
+a `UserError`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.folds import model_columns
 
 Scorer = Callable[[Sequence[str]], Sequence[float]]
-"""A function that gives each of some sentences a score, natural log, higher is better."""
+"""A function that gives each of some sentences a score, natural log, higher is
+better.
+"""
 
 
 def names_of(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
@@ -35,13 +39,22 @@ def names_of(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
 
 
 def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageModel]:
-    every = (map(load, each([item])) if isinstance(item, str) else [_as_model(item)] for item in given)
+    every = (
+        map(load, each([item])) if isinstance(item, str) else [_as_model(item)]
+        for item in given
+    )
     return list(chain.from_iterable(every))
 
 
 def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
-    """The name of each model of `as_models`; None where it was given as a model or a function."""
-    return [spec for item in given for spec in (each([item]) if isinstance(item, str) else [None])]
+    """The name of each model of `as_models`; None where it was given as a model or a
+    function.
+    """
+    return [
+        spec
+        for item in given
+        for spec in (each([item]) if isinstance(item, str) else [None])
+    ]
 
 
 def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
@@ -49,77 +62,140 @@ def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
         return cast("LanguageModel", given)
     if callable(given):
         return FunctionModel(given)
-    raise UserError(f"expected a model's name, a model or a function of sentences, found {type(given).__name__}")
+    raise UserError(
+        "expected a model's name, a model or a function of sentences, found"
+        f" {type(given).__name__}"
+    )
 
 
-def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> list[NbestList]:
-    """The lists, if they are N-best lists as files may have them; with `texts` they may be lists of texts.
+def checked_lists(
+    function: str, lists: Iterable[Any], texts: bool = False
+) -> list[NbestList]:
+    """The lists, if they are N-best lists as files may have them; with `texts` they may
+    be lists of texts.
 
     Raises:
-        UserError: they are something else, a list has no hypotheses, or a score is no number.
+        UserError: they are something else, a list has no hypotheses, or a score is no
+        number.
     """
-    wanted = f"rescore.{function}: expected N-best lists (rescore.read makes them from files)"
-    if isinstance(lists, (str, Path, NbestList, Mapping)) or hasattr(lists, "iloc") or not isinstance(lists, Iterable):
+    wanted = (
+        f"rescore.{function}: expected N-best lists (rescore.read makes them from"
+        " files)"
+    )
+    if (
+        isinstance(lists, (str, Path, NbestList, Mapping))
+        or hasattr(lists, "iloc")
+        or not isinstance(lists, Iterable)
+    ):
         raise UserError(f"{wanted}, found one {type(lists).__name__}")
     every = []
     for number, item in enumerate(lists, 1):
-        if texts and isinstance(item, Sequence) and not isinstance(item, str) and all(isinstance(t, str) for t in item):
-            ranked = [Hypothesis(text, {FIRST_PASS: -math.log(rank)}) for rank, text in enumerate(item, 1)]
+        if (
+            texts
+            and isinstance(item, Sequence)
+            and not isinstance(item, str)
+            and all(isinstance(t, str) for t in item)
+        ):
+            ranked = [
+                Hypothesis(text, {FIRST_PASS: -math.log(rank)})
+                for rank, text in enumerate(item, 1)
+            ]
             item = NbestList(str(number), ranked)
         if not isinstance(item, NbestList):
-            raise UserError(f"{wanted}, found a {type(item).__name__} in place {number}")
-        if wrong := next((each for each in item.hypotheses if not isinstance(each, Hypothesis)), None):
             raise UserError(
-                f"rescore.{function}: utterance {item.id} has a {type(wrong).__name__} as hypothesis; make a "
-                'rescore.Hypothesis("text", {"s2s": score}) of each'
+                f"{wanted}, found a {type(item).__name__} in place {number}"
+            )
+        if wrong := next(
+            (each for each in item.hypotheses if not isinstance(each, Hypothesis)), None
+        ):
+            raise UserError(
+                f"rescore.{function}: utterance {item.id} has a {type(wrong).__name__}"
+                ' as hypothesis; make a rescore.Hypothesis("text", {"s2s": score})'
+                " of each"
             )
         check_scores(item, f"rescore.{function}: utterance {item.id}")
-        every.append(replace(item) if isinstance(item.references, str) else item)  # which refuses them
+        # which refuses them
+        every.append(replace(item) if isinstance(item.references, str) else item)
     return every
 
 
-def as_weights(given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]) -> Weights:
-    """Weights from what a user may give: also a dictionary, or the weight of the only LM column."""
+def as_weights(
+    given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]
+) -> Weights:
+    """Weights from what a user may give: also a dictionary, or the weight of the only
+    LM column.
+    """
     if given is None:
         return FIRST_PASS_ALONE
     if isinstance(given, Weights):
         return given
     if isinstance(given, Mapping):
-        numbers = {name: float(weight) if isinstance(weight, Real) else weight for name, weight in given.items()}
+        numbers = {
+            name: float(weight) if isinstance(weight, Real) else weight
+            for name, weight in given.items()
+        }
         return Weights(numbers, "given")
     if not isinstance(given, Real):
         raise UserError(
-            f"weights are a {type(given).__name__}; give rescore.Weights (rescore.load_weights reads a file), a "
-            "dictionary of columns, or one number"
+            f"weights are a {type(given).__name__}; give rescore.Weights"
+            " (rescore.load_weights reads a file), a dictionary of columns, or one"
+            " number"
         )
     columns = model_columns(lists[0]) if lists else []
     if len(columns) != 1:
-        raise UserError(f"one number is the weight of one LM, but the lists have {len(columns)}: {', '.join(columns)}")
+        raise UserError(
+            f"one number is the weight of one LM, but the lists have {len(columns)}:"
+            f" {', '.join(columns)}"
+        )
     return Weights.interpolation({columns[0]: float(given)}, "given", "given")
 
 
 def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
-    """The options of expansions and metrics among the names of arguments, fields and options that are given.
+    """The options of expansions and metrics among the names of arguments, fields and
+    options that are given.
 
     Raises:
-        UserError: a name is unknown, has no meaning on this road (`rescore.config.ROADS`), or lacks another.
+        UserError: a name is unknown, has no meaning on this road
+        (`rescore.config.ROADS`), or lacks another.
     """
-    names = {{"metric": "metrics", "decision": "decide"}.get(name, name): name for name in given}
+    names = {
+        {"metric": "metrics", "decision": "decide"}.get(name, name): name
+        for name in given
+    }
     for table in names.keys() & {"expanding", "measuring"}:
         names |= {name: name for name in given[names.pop(table)].values}
     options = {entry.name: entry for entry in RunConfig.declared()}
     options["normaliser"] = options["measuring"]
     known = {*options, *(field.name for field in fields(RunConfig))}
-    further = {entry.name: entry for entry in flattened(() if names.keys() <= known else RunConfig.declared())}
+    further = {
+        entry.name: entry
+        for entry in flattened(() if names.keys() <= known else RunConfig.declared())
+    }
     for field, name in names.items():
         option = (options | further).get(field)
         if not option and field not in known:
-            of_load = name in {"cache", *(field.name for field in fields(ComputeOptions))}
-            near = "; rescore.load has it" if of_load else did_you_mean(name, known | further.keys())
-            raise UserError(f"{name} is not an option{near}; rescore.RunConfig lists all options")
-        able = [other for other, one in ROADS.items() if {field, option and option.title} & {*one[0], *one[1]}]
+            of_load = name in {
+                "cache",
+                *(field.name for field in fields(ComputeOptions)),
+            }
+            near = (
+                "; rescore.load has it"
+                if of_load
+                else did_you_mean(name, known | further.keys())
+            )
+            raise UserError(
+                f"{name} is not an option{near}; rescore.RunConfig lists all options"
+            )
+        able = [
+            other
+            for other, one in ROADS.items()
+            if {field, option and option.title} & {*one[0], *one[1]}
+        ]
         if road not in able:
-            raise UserError(f"{road} takes no {name}" + (f"; give it to {' or '.join(able)}" if able else ""))
+            raise UserError(
+                f"{road} takes no {name}"
+                + (f"; give it to {' or '.join(able)}" if able else "")
+            )
         if option and option.about.needs and option.about.needs not in names:
             raise UserError(f"{name} needs {option.about.needs}")
     return {name: entry for name, entry in further.items() if name not in known}
@@ -133,20 +209,39 @@ def config_of(
     normaliser: Normaliser | None = None,
     **others: Any,
 ) -> RunConfig:
-    """The settings of a call: fields of `RunConfig`, and options of expansions and metrics, where its road has them;
-    `rescore.plan.resolve` decides the rest."""
+    """The settings of a call: fields of `RunConfig`, and options of expansions and
+    metrics, where its road has them; `rescore.plan.resolve` decides the rest.
+    """
     from rescore.metrics.listed import WordList
 
     if isinstance(columns := others.get("columns"), str):
-        raise UserError(f"columns is the text {columns!r}; give a list of names, such as [{columns!r}]")
+        raise UserError(
+            f"columns is the text {columns!r}; give a list of names, such as"
+            f" [{columns!r}]"
+        )
     if not isinstance(metric, str | None):
         raise UserError(f"metric is {metric!r}; give the name of one metric")
-    arguments = {"metric": metric, "decision": decision, "words": words, "normaliser": normaliser} | others
-    options = check_road(road, {name: value for name, value in arguments.items() if value is not None})
+    arguments = {
+        "metric": metric,
+        "decision": decision,
+        "words": words,
+        "normaliser": normaliser,
+    } | others
+    options = check_road(
+        road, {name: value for name, value in arguments.items() if value is not None}
+    )
     parts = {name: value for name, value in others.items() if name in options}
-    others = {name: value for name, value in others.items() if name not in parts and value is not None}
-    of_metrics = {name: value for name, value in parts.items() if options[name].title == MEASURES}
-    if expanding := {name: value for name, value in parts.items() if name not in of_metrics}:
+    others = {
+        name: value
+        for name, value in others.items()
+        if name not in parts and value is not None
+    }
+    of_metrics = {
+        name: value for name, value in parts.items() if options[name].title == MEASURES
+    }
+    if expanding := {
+        name: value for name, value in parts.items() if name not in of_metrics
+    }:
         given = others.get("expanding", OptionValues())
         others["expanding"] = OptionValues(**given.values | expanding)
     switches = {name: of_metrics.pop(name) for name in FLAGS if name in of_metrics}
@@ -155,6 +250,11 @@ def config_of(
     measuring = MetricOptions(normaliser=chosen, words=listed, **of_metrics)
     if "measuring" in others:
         measuring = others.pop("measuring").merged_with(measuring)
-    # A call may also give a field of the configuration by its own name, such as decide="mbr".
-    named = {"metrics": (metric,) if metric else (), "decide": decision, "measuring": measuring}
+    # A call may also give a field of the configuration by its own name, such as
+    # decide="mbr".
+    named = {
+        "metrics": (metric,) if metric else (),
+        "decide": decision,
+        "measuring": measuring,
+    }
     return RunConfig(**named | others | {"columns": tuple(columns or ())})

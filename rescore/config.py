@@ -1,4 +1,6 @@
-"""What is asked of an experiment: a field for each decision. `rescore.plan` decides what is left open."""
+"""What is asked of an experiment: a field for each decision. `rescore.plan` decides
+what is left open.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from rescore.options import Declared, OptionValues, option
 from rescore.parts import DECISIONS, EXPANSIONS, METRICS
 
 Bonus = bool | float | None
-"""True to tune a bonus, False for no bonus, or the score to add for each word or token; None for what suits."""
+"""True to tune a bonus, False for no bonus, or the score to add for each word or token;
+None for what suits.
+"""
 
 MODELS, WEIGHTS, TUNING = "Language models", "Weights", "Tuning"
 EXPANSION = "New hypotheses"
@@ -20,19 +24,27 @@ DECISION, MEASURES = "Decision", "What is measured"
 ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": ((MODELS, WEIGHTS, TUNING, EXPANSION, DECISION, MEASURES), ()),
     "score": ((MODELS, EXPANSION, "words"), ("lms", "count_tokens")),
-    "tune": ((TUNING, DECISION, MEASURES, "boost", "recombine"), ("columns", "word_bonus", "token_bonus")),
+    "tune": (
+        (TUNING, DECISION, MEASURES, "boost", "recombine"),
+        ("columns", "word_bonus", "token_bonus"),
+    ),
     "rerank": ((EXPANSION, DECISION, MEASURES), ()),
     "evaluate": ((), ("decide", "scale", "metrics", "words", "normaliser")),
     "compare": (
         (MODELS, EXPANSION, DECISION, MEASURES, "boost", "components"),
         ("lms", "word_bonus", "token_bonus", "count_tokens", "bagging"),
     ),
-    "serve": ((EXPANSION, DECISION, MEASURES), ("lms", "lm_norm", "force_weights", "count_tokens")),
+    "serve": (
+        (EXPANSION, DECISION, MEASURES),
+        ("lms", "lm_norm", "force_weights", "count_tokens"),
+    ),
     "confidence": ((DECISION, MEASURES), ()),
     "convert": ((EXPANSION,), ()),
 } | dict.fromkeys(("analyse", "combine", "eval"), ((MEASURES,), ()))
-"""The groups and single fields of `RunConfig` that a road takes: a command, and the function of Python with its name;
-then fields of the function alone, for which the command has options of its own, or none."""
+"""The groups and single fields of `RunConfig` that a road takes: a command, and the
+function of Python with its name; then fields of the function alone, for which the
+command has options of its own, or none.
+"""
 
 
 def _bonus(text: str) -> bool | float:
@@ -51,18 +63,27 @@ def _norm(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig(Declared):
-    """What was asked for: one field per decision. None, or an empty value, leaves the decision to `rescore.plan`."""
+    """What was asked for: one field per decision. None, or an empty value, leaves the
+    decision to `rescore.plan`.
+    """
 
     lms: tuple[str, ...] = ()
-    """The language models as --lm names them; empty for models that have no such names."""
+    """The language models as --lm names them; empty for models that have no such
+    names.
+    """
     lm_norm: str | None = option(
         None,
-        "LM score of a hypothesis: the sum over tokens, the mean, or the sum divided by the number of tokens to the "
-        "power A.  [default: mean if first-pass scores are means, else sum]",
-        group=MODELS, metavar="sum|mean|length^A", parse=_norm,
-    )  # fmt: skip
+        "LM score of a hypothesis: the sum over tokens, the mean, or the sum divided by"
+        " the number of tokens to the power A.  [default: mean if first-pass scores are"
+        " means, else sum]",
+        group=MODELS,
+        metavar="sum|mean|length^A",
+        parse=_norm,
+    )
     force_weights: bool = False
-    """Whether weights that were tuned on scores of another model are applied; the signature then contains `forced`."""
+    """Whether weights that were tuned on scores of another model are applied; the
+    signature then contains `forced`.
+    """
     count_tokens: bool | None = None
     """Whether the number of a model's tokens becomes a column."""
 
@@ -72,53 +93,77 @@ class RunConfig(Declared):
         (),
         "Weight of the LM in [0, 1], instead of tuning. Give one --weight per --lm.",
         "--weight",
-        group=WEIGHTS, metavar="NUMBER", low=0, high=1, common=True,
-    )  # fmt: skip
+        group=WEIGHTS,
+        metavar="NUMBER",
+        low=0,
+        high=1,
+        common=True,
+    )
     word_bonus: Bonus = option(
         None,
-        "Score added for each word of a hypothesis.  [default: tune with --dev and several --lm, else off; off for "
-        "BLEU]",
-        group=WEIGHTS, metavar="tune|off|NUMBER", parse=_bonus,
-    )  # fmt: skip
+        "Score added for each word of a hypothesis.  [default: tune with --dev and"
+        " several --lm, else off; off for BLEU]",
+        group=WEIGHTS,
+        metavar="tune|off|NUMBER",
+        parse=_bonus,
+    )
     token_bonus: Bonus = option(
         None,
-        "Score added for each token of a hypothesis, counted by the first --lm with pseudo-log-likelihoods (tta, bilm, "
-        "hf-masked).  [default: tune if there are such an --lm and 500 dev lists or more; off for BLEU]",
-        group=WEIGHTS, metavar="tune|off|NUMBER", parse=_bonus,
-    )  # fmt: skip
+        "Score added for each token of a hypothesis, counted by the first --lm with"
+        " pseudo-log-likelihoods (tta, bilm, hf-masked).  [default: tune if there are"
+        " such an --lm and 500 dev lists or more; off for BLEU]",
+        group=WEIGHTS,
+        metavar="tune|off|NUMBER",
+        parse=_bonus,
+    )
     boost: Bonus = option(
         None,
-        "Score added for each word of --words in a hypothesis. Give NUMBER if dev lists have few of these words.  "
-        "[default: tune if an option adds hypotheses with new words, else off]",
-        group=WEIGHTS, metavar="tune|off|NUMBER", parse=_bonus,
-    )  # fmt: skip
+        "Score added for each word of --words in a hypothesis. Give NUMBER if dev lists"
+        " have few of these words.  [default: tune if an option adds hypotheses with"
+        " new words, else off]",
+        group=WEIGHTS,
+        metavar="tune|off|NUMBER",
+        parse=_bonus,
+    )
     folds: int | None = option(
         None,
         "Tune by K-fold cross-validation on the test lists, instead of on --dev.",
-        group=WEIGHTS, metavar="K", low=2, common=True,
-    )  # fmt: skip
+        group=WEIGHTS,
+        metavar="K",
+        low=2,
+        common=True,
+    )
     speaker: str | None = option(
         None,
-        "Regular expression that finds the speaker in an utterance id. All utterances of a speaker are in one fold.",
-        group=WEIGHTS, metavar="REGEX", needs="folds",
-    )  # fmt: skip
+        "Regular expression that finds the speaker in an utterance id. All utterances"
+        " of a speaker are in one fold.",
+        group=WEIGHTS,
+        metavar="REGEX",
+        needs="folds",
+    )
     columns: tuple[str, ...] = ()
-    """The scored columns whose weights are tuned; empty for the columns of language models."""
+    """The scored columns whose weights are tuned; empty for the columns of language
+    models.
+    """
     bagging: bool = option(
         True,
-        "Use the best weights on dev as they are: no averaging over bootstrap samples, no significance check.",
+        "Use the best weights on dev as they are: no averaging over bootstrap samples,"
+        " no significance check.",
         "--no-bagging",
         group=TUNING,
     )
     negative: tuple[str, ...] = option(
         (),
-        "Allow a negative weight for this LM, for example to subtract an internal LM. May be repeated.",
+        "Allow a negative weight for this LM, for example to subtract an internal LM."
+        " May be repeated.",
         "--allow-negative",
-        group=TUNING, metavar="COLUMN",
-    )  # fmt: skip
+        group=TUNING,
+        metavar="COLUMN",
+    )
     components: bool = option(
         False,
-        "Also tune the weights of the toolkit's own scores (decoder, ctc, lm, ...), which may be negative.",
+        "Also tune the weights of the toolkit's own scores (decoder, ctc, lm, ...),"
+        " which may be negative.",
         group=TUNING,
     )
 
@@ -127,24 +172,31 @@ class RunConfig(Declared):
 
     decide: str | None = option(
         None,
-        "How the output text is chosen from a list.  [default: the decision that the weights were tuned for, else "
-        "best]",
-        group=DECISION, choices=DECISIONS, describes=DECISIONS, common=True,
-    )  # fmt: skip
+        "How the output text is chosen from a list.  [default: the decision that the"
+        " weights were tuned for, else best]",
+        group=DECISION,
+        choices=DECISIONS,
+        describes=DECISIONS,
+        common=True,
+    )
     scale: float | None = option(
         None,
-        "Scale of the posteriors exp(scale * score), used by mbr and rover; 0: all count equally, as samples do.  "
-        "[default: tuned on --dev]",
-        group=DECISION, low=0.0, high=1e6,
-    )  # fmt: skip
+        "Scale of the posteriors exp(scale * score), used by mbr and rover; 0: all"
+        " count equally, as samples do.  [default: tuned on --dev]",
+        group=DECISION,
+        low=0.0,
+        high=1e6,
+    )
 
     metrics: tuple[str, ...] = option(
         (),
-        "Metric to report; by default bleu and chrf for lists with a source text, else wer. May be repeated; weights "
-        "are tuned for the first --metric.",
+        "Metric to report; by default bleu and chrf for lists with a source text, else"
+        " wer. May be repeated; weights are tuned for the first --metric.",
         "--metric",
-        group=MEASURES, choices=METRICS, common=True,
-    )  # fmt: skip
+        group=MEASURES,
+        choices=METRICS,
+        common=True,
+    )
     measuring: MetricOptions = option(MetricOptions, group=MEASURES, parts=METRICS)
     """The options of the metrics."""
 
@@ -155,5 +207,7 @@ class RunConfig(Declared):
 
     @property
     def expands(self) -> bool:
-        """Whether lists get new hypotheses, so that their number is not known before."""
+        """Whether lists get new hypotheses, so that their number is not known
+        before.
+        """
         return any(self.expanding.values.values())

@@ -7,15 +7,19 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Bad usage or bad input, reported in one line: what was found, where, and what to do.
+    """Bad usage or bad input, reported in one line: what was found, where, and what to
+    do.
 
-    The command line prints it on stderr and exits with status 2; a Python caller can catch it. Nothing else is
-    ever caught: any other exception is a defect of this package.
+    The command line prints it on stderr and exits with status 2; a Python caller can
+    catch it. Nothing else is ever caught: any other exception is a defect of this
+    package.
     """
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun for a message: `1 list`, `2,000 lists`, `3 hypotheses`, `0 log-probabilities`."""
+    """A number and its noun for a message: `1 list`, `2,000 lists`, `3 hypotheses`, `0
+    log-probabilities`.
+    """
     if number == 1:
         return f"1 {noun}"
     ending = next((ending for ending in _PLURALS if noun.endswith(ending)), "")

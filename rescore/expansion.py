@@ -16,20 +16,28 @@ class Expansion:
     """Adds new hypotheses to lists; made once for all lists of an experiment."""
 
     Options: ClassVar[type[Declared]]
-    """An option without `needs` switches the expansion on; options with `needs` refine it."""
+    """An option without `needs` switches the expansion on; options with `needs`
+    refine it.
+    """
     adds: ClassVar[tuple[str, ...]] = ()
     """The columns that it adds and whose weights are tuned as bonuses."""
     reads_neighbours: ClassVar[bool] = False
     """Whether the new hypotheses of a list depend on the lists beside it."""
 
     @classmethod
-    def made(cls, options: Any, config: RunConfig, dev: Sequence[NbestList] | None) -> Expansion:
-        """The expansion of an experiment; `dev` are the lists that it may learn from."""
+    def made(
+        cls, options: Any, config: RunConfig, dev: Sequence[NbestList] | None
+    ) -> Expansion:
+        """The expansion of an experiment; `dev` are the lists that it may learn
+        from.
+        """
         return cls()
 
     @classmethod
     def configured(cls, options: Any, config: RunConfig) -> RunConfig:
-        """The config of a whole run with what the expansion needs, if it can be part of this run."""
+        """The config of a whole run with what the expansion needs, if it can be part of
+        this run.
+        """
         return config
 
     @property
@@ -38,9 +46,13 @@ class Expansion:
         return {}
 
     def check_components(self, nbest: NbestList, names: Sequence[str]) -> None:
-        """Refuse components of the first pass whose weights are tuned and that new hypotheses of a list would lack."""
+        """Refuse components of the first pass whose weights are tuned and that new
+        hypotheses of a list would lack.
+        """
 
-    def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
+    def __call__(
+        self, lists: Iterable[NbestList], dev: bool = False
+    ) -> Iterator[NbestList]:
         """The lists with new hypotheses, as a stream.
 
         Args:
@@ -50,20 +62,31 @@ class Expansion:
 
 
 def asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
-    """The expansions that a config asks for: name, class and options, in the order of the table."""
+    """The expansions that a config asks for: name, class and options, in the order of
+    the table.
+    """
     values: OptionValues = config.expanding
     every = [(name, EXPANSIONS[name]) for name in EXPANSIONS]
     return [
         (name, part, values.of(part.Options))
         for name, part in every
-        if any(values.values.get(entry.name) for entry in part.Options.declared() if not entry.about.needs)
+        if any(
+            values.values.get(entry.name)
+            for entry in part.Options.declared()
+            if not entry.about.needs
+        )
     ]
 
 
 def configured(config: RunConfig) -> RunConfig:
-    """The config of a whole run with what its expansions need, if they can be part of this run."""
+    """The config of a whole run with what its expansions need, if they can be part of
+    this run.
+    """
     for name, part, options in asked(config):
         if part.adds and not config.tunes:
-            raise UserError(f"--{name} needs --dev lists (or --folds): the weights of its columns are tuned")
+            raise UserError(
+                f"--{name} needs --dev lists (or --folds): the weights of its columns"
+                " are tuned"
+            )
         config = part.configured(options, config)
     return config

@@ -1,4 +1,6 @@
-"""Weights that are given instead of tuned, and what to do where there is nothing to tune."""
+"""Weights that are given instead of tuned, and what to do where there is nothing to
+tune.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +14,59 @@ from rescore.tuning import Weights
 
 
 def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
-    """The weights where nothing is tuned: as given, else the weight that the model's card recommends.
+    """The weights where nothing is tuned: as given, else the weight that the model's
+    card recommends.
 
     Raises:
-        UserError: there are more or fewer weights than models, a weight is out of range, or the card has none.
+        UserError: there are more or fewer weights than models, a weight is out of
+        range, or the card has none.
     """
-    given = ((WORDS, config.word_bonus), (TOKENS, config.token_bonus), (LISTED, config.boost))
+    given = (
+        (WORDS, config.word_bonus),
+        (TOKENS, config.token_bonus),
+        (LISTED, config.boost),
+    )
     bonuses = {name: float(bonus or 0) for name, bonus in given}
     if not (columns or config.weights):
         return Weights.interpolation({}, "first pass", "given", bonuses)
     numbers, source, tuned = list(config.weights), "given", "given"
     if not numbers:
         if len(columns) > 1:
-            raise UserError("several --lm need --dev lists to tune on, or one --weight per --lm")
+            raise UserError(
+                "several --lm need --dev lists to tune on, or one --weight per --lm"
+            )
         if not config.lms:
-            raise UserError(f"{columns[0]}: neither dev lists nor a weight; give one of them")
-        numbers, source = [recommended_weight(config.lms[0])], "recommended by the model card"
+            raise UserError(
+                f"{columns[0]}: neither dev lists nor a weight; give one of them"
+            )
+        numbers, source = (
+            [recommended_weight(config.lms[0])],
+            "recommended by the model card",
+        )
         tuned = "card"
     if len(numbers) != len(columns):
-        raise UserError(f"{len(numbers)} --weight for {', '.join(columns) or 'no model'}; give one for each --lm")
-    return Weights.interpolation(dict(zip(columns, numbers, strict=True)), source, tuned, bonuses)
+        raise UserError(
+            f"{len(numbers)} --weight for {', '.join(columns) or 'no model'}; give one"
+            " for each --lm"
+        )
+    return Weights.interpolation(
+        dict(zip(columns, numbers, strict=True)), source, tuned, bonuses
+    )
 
 
 def no_columns(name: str, lists: Sequence[NbestList]) -> str:
-    """What to do about lists without a language model's column: perhaps they have scores of the toolkit's own."""
-    there = [column for column in lists[0].hypotheses[0].scores if column not in (FIRST_PASS, TOKENS)]
-    own = f", or tune toolkit scores with --components, or --column {there[0]} ({', '.join(there)})" if there else ""
+    """What to do about lists without a language model's column: perhaps they have
+    scores of the toolkit's own.
+    """
+    there = [
+        column
+        for column in lists[0].hypotheses[0].scores
+        if column not in (FIRST_PASS, TOKENS)
+    ]
+    own = (
+        f", or tune toolkit scores with --components, or --column {there[0]}"
+        f" ({', '.join(there)})"
+        if there
+        else ""
+    )
     return f"{name}: no column of LM scores; add one with `rescore score`{own}"

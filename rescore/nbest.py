@@ -1,4 +1,6 @@
-"""The data model everything shares: N-best lists of hypotheses with columns of scores, and the columns' origin."""
+"""The data model everything shares: N-best lists of hypotheses with columns of scores,
+and the columns' origin.
+"""
 
 from __future__ import annotations
 
@@ -35,37 +37,53 @@ class Role(StrEnum):
     FIRST_PASS = "first_pass"
     """The first pass itself, or the same under another name."""
     LM = "lm"
-    """Scores of a language model, or of anything whose weight is tuned like a language model's."""
+    """Scores of a language model, or of anything whose weight is tuned like a language
+    model's.
+    """
     COUNT = "count"
-    """A number of words, tokens or edits: its weight is a bonus for each, without bounds."""
+    """A number of words, tokens or edits: its weight is a bonus for each, without
+    bounds.
+    """
     CHANNEL = "channel"
     """Scores of a channel of misheard words."""
     COMPONENT = "component"
     """A part of the toolkit's own score."""
     SYSTEM = "system"
-    """Scores of one of several systems, at the texts that it wrote (`rescore.decision.mixture`)."""
+    """Scores of one of several systems, at the texts that it wrote
+    (`rescore.decision.mixture`).
+    """
 
 
 FIRST_PASS = "s2s"
 """The column with the score that the toolkit ranked by."""
 
 RANK = "rank"
-"""What --s2s calls the order of the file: as a score, minus the natural log of the place."""
+"""What --s2s calls the order of the file: as a score, minus the natural log of the
+place.
+"""
 
 SUM = "sum"
-"""The column with the unnormalised log-probability, where the toolkit ranked by a mean over tokens."""
+"""The column with the unnormalised log-probability, where the toolkit ranked by a mean
+over tokens.
+"""
 
 FORMER_FIRST_PASS = "first"
-"""The column with what was `s2s` in the file, where --s2s put another column in its place."""
+"""The column with what was `s2s` in the file, where --s2s put another column in its
+place.
+"""
 
 WORDS = "words"
-"""The number of words of a hypothesis: a column that every list has, unless a file gives it one of its own."""
+"""The number of words of a hypothesis: a column that every list has, unless a file
+gives it one of its own.
+"""
 
 TOKENS = "tokens"
 """The column with the number of a language model's tokens, where it was asked for."""
 
 CHANNEL = "channel"
-"""The column with the log probability of what was heard given what respelled words mean; 0 where there are none."""
+"""The column with the log probability of what was heard given what respelled words
+mean; 0 where there are none.
+"""
 
 EDITS = "edits"
 """The column with the number of words that respelling changed."""
@@ -74,8 +92,9 @@ LISTED = "listed"
 """The column with the number of words of the user's list (`--words`) in the text."""
 
 RECOGNISED = (Origin.FIRST_PASS, Origin.MERGED, Origin.RECOMBINED)
-"""Origins whose words some system wrote. Hypotheses of other origins have new words: they may win only where this gains
-something on dev lists (`rescore.tuning.tune`)."""
+"""Origins whose words some system wrote. Hypotheses of other origins have new words:
+they may win only where this gains something on dev lists (`rescore.tuning.tune`).
+"""
 
 COUNTS = {
     WORDS: "word",
@@ -91,20 +110,27 @@ ROLES = {
     **dict.fromkeys(COUNTS, Role.COUNT),
     CHANNEL: Role.CHANNEL,
 }
-"""The roles of the names that are reserved; a column of any other name is an LM's, unless its record says more."""
+"""The roles of the names that are reserved; a column of any other name is an LM's,
+unless its record says more.
+"""
 
 SCORE = "score"
 """What files call the first pass."""
 TRANSLATOR = "translator"
-"""A record (no column) of lists from a toolkit that translates: without a source text, too, BLEU measures them."""
+"""A record (no column) of lists from a toolkit that translates: without a source text,
+too, BLEU measures them.
+"""
 
 RESERVED = frozenset({*ROLES, "combined", SCORE})
-"""Names that no file and no user can give to a column: those that have a role; the mark by which files used to tell new
-hypotheses; and what files call the first pass."""
+"""Names that no file and no user can give to a column: those that have a role; the mark
+by which files used to tell new hypotheses; and what files call the first pass.
+"""
 
 
 def free_name(name: str, taken: Collection[str] = ()) -> str:
-    """The name, or the first of `name.2`, `name.3`, ... where it is reserved or taken."""
+    """The name, or the first of `name.2`, `name.3`, ... where it is reserved or
+    taken.
+    """
     candidate, number = name, 1
     while candidate in RESERVED or candidate in taken:
         number += 1
@@ -119,7 +145,9 @@ class Column:
     model: str
     """The back-end and its options, such as `bilm:intact`."""
     fingerprint: str
-    """Content hash of weights, tokenizer and settings, in hexadecimal; empty where no model gave the column."""
+    """Content hash of weights, tokenizer and settings, in hexadecimal; empty where no
+    model gave the column.
+    """
     norm: str
     """`sum`, `mean` or `length^A` over tokens."""
     precision: str
@@ -129,7 +157,9 @@ class Column:
 
     @classmethod
     def component(cls, toolkit: str) -> Column:
-        """A part of the toolkit's own score, such as its acoustic score: no language model's, and tuned where asked."""
+        """A part of the toolkit's own score, such as its acoustic score: no language
+        model's, and tuned where asked.
+        """
         return cls(toolkit, "", SUM, "", Role.COMPONENT)
 
     @property
@@ -145,9 +175,12 @@ class Column:
 UNSPACED_LETTERS = (
     "\u0e00-\u0e7f"  # Thai
     "\u3040-\u30ff\uff66-\uff9f"  # Hiragana and Katakana
-    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+    # Chinese characters
+    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-"""Ranges of the letters of Chinese, Japanese and Thai, which put no blanks between words."""
+"""Ranges of the letters of Chinese, Japanese and Thai, which put no blanks between
+words.
+"""
 
 
 _count = lru_cache(maxsize=1 << 18)(lambda words, text: len(words(text)))
@@ -155,24 +188,34 @@ _count = lru_cache(maxsize=1 << 18)(lambda words, text: len(words(text)))
 
 @dataclass(slots=True)
 class Hypothesis:
-    """One candidate: `text` as the toolkit meant a person to read it, `scores` in natural log, higher is better."""
+    """One candidate: `text` as the toolkit meant a person to read it, `scores` in
+    natural log, higher is better.
+    """
 
     text: str
     scores: dict[str, float] = field(default_factory=dict)
     origin: Origin = Origin.FIRST_PASS
     times: tuple[tuple[float, float], ...] = ()
-    """Start and end in the recording, in seconds, of each word (of Chinese, Japanese and Thai, of each letter:
-    `rescore.formats.times.timed_pieces`); empty where the toolkit gave none."""
+    """Start and end in the recording, in seconds, of each word (of Chinese, Japanese
+    and Thai, of each letter: `rescore.formats.times.timed_pieces`); empty where the
+    toolkit gave none.
+    """
     rank: int | None = None
-    """The place in the toolkit's list, from 0, of a reranked list with equal first-pass scores; else None."""
+    """The place in the toolkit's list, from 0, of a reranked list with equal first-pass
+    scores; else None.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Audio:
-    """Where the sound of an utterance is; `rescore.formats.audio` reads it when a model listens."""
+    """Where the sound of an utterance is; `rescore.formats.audio` reads it when a model
+    listens.
+    """
 
     path: str
-    """Of an audio file; empty for a recording that is missing or cannot be used, which says nothing about a text."""
+    """Of an audio file; empty for a recording that is missing or cannot be used, which
+    says nothing about a text.
+    """
     start: float = 0.0
     end: float | None = None
     """The part of the file, in seconds; None for its end."""
@@ -185,43 +228,57 @@ class Audio:
 
 
 NO_AUDIO = Audio("")
-"""A recording that is missing or cannot be used, where --allow-missing goes on without it."""
+"""A recording that is missing or cannot be used, where --allow-missing goes on
+without it.
+"""
 
 
 @dataclass(slots=True, repr=False)
 class NbestList:
-    """The hypotheses of one utterance (or source sentence), in the order of the file."""
+    """The hypotheses of one utterance (or source sentence), in the order of the
+    file.
+    """
 
     id: str
     hypotheses: list[Hypothesis]
     references: tuple[str, ...] = ()
     source: str | None = None
     provenance: Mapping[str, Column] = field(default_factory=dict)
-    """Where columns of scores come from, as far as it is known; one object for all lists of a file."""
+    """Where columns of scores come from, as far as it is known; one object for all
+    lists of a file.
+    """
     recording: str | None = None
-    """What the utterance is a part of; None where its id says so (`rescore.lms.context`)."""
+    """What the utterance is a part of; None where its id says so
+    (`rescore.lms.context`).
+    """
     audio: Audio | None = None
     words: Callable[[str], Sequence[str]] = field(default=str.split, compare=False)
-    """Cuts a text into the words of the column `words`; a plan sets it to the normaliser of its metric."""
+    """Cuts a text into the words of the column `words`; a plan sets it to the
+    normaliser of its metric.
+    """
     file: str = field(default="", compare=False)
     """The file with a colon and a blank, for messages; empty for lists of no file."""
 
     def __post_init__(self) -> None:
         """
         Raises:
-            UserError: the references are one text, which would be read letter by letter.
+            UserError: the references are one text, which would be read letter by
+            letter.
         """
         if isinstance(self.references, str):
             raise UserError(
-                f"utterance {self.id}: references is the text {self.references[:40]!r}; give a tuple of texts, such as "
-                f"({self.references[:40]!r},)"
+                f"utterance {self.id}: references is the text {self.references[:40]!r};"
+                f" give a tuple of texts, such as ({self.references[:40]!r},)"
             )
         self.references = tuple(self.references)
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
         first = f", {self.hypotheses[0].text[:60]!r}" if self.hypotheses else ""
-        return f"<NbestList {self.id}: {counted(len(self.hypotheses), 'hypothesis')}{first}>"
+        return (
+            f"<NbestList {self.id}:"
+            f" {counted(len(self.hypotheses), 'hypothesis')}{first}>"
+        )
 
     def column(self, name: str) -> list[float]:
         """The scores of one column, in the order of the hypotheses.
@@ -230,13 +287,18 @@ class NbestList:
             UserError: a hypothesis has no such score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
-            return [float(_count(self.words, hypothesis.text)) for hypothesis in self.hypotheses]
+            return [
+                float(_count(self.words, hypothesis.text))
+                for hypothesis in self.hypotheses
+            ]
         try:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:
             from rescore.advice import missing
 
-            present = {key for hypothesis in self.hypotheses for key in hypothesis.scores}
+            present = {
+                key for hypothesis in self.hypotheses for key in hypothesis.scores
+            }
             raise UserError(f"utterance {self.id}: {missing(name, present)}") from None
 
     def role(self, name: str) -> Role:
@@ -246,7 +308,9 @@ class NbestList:
 
     def columns(self, *roles: Role) -> list[str]:
         """The names of the columns of some roles, in the order of the file."""
-        names = dict.fromkeys(name for hypothesis in self.hypotheses for name in hypothesis.scores)
+        names = dict.fromkeys(
+            name for hypothesis in self.hypotheses for name in hypothesis.scores
+        )
         return [name for name in names if self.role(name) in roles]
 
 
@@ -257,7 +321,8 @@ def check_scores(nbest: NbestList, place: str) -> None:
         place: of the list, for the message.
 
     Raises:
-        UserError: there is no hypothesis, or a score is no number, NaN or plus infinity.
+        UserError: there is no hypothesis, or a score is no number, NaN or plus
+        infinity.
     """
     if not nbest.hypotheses:
         raise UserError(f"{place}: no hypotheses; give each list one or more")
@@ -267,59 +332,98 @@ def check_scores(nbest: NbestList, place: str) -> None:
                 usable = score < math.inf  # NaN is not, either
             except TypeError:
                 raise UserError(
-                    f"{place}, hypothesis {rank}: score {name} is {score!r}; give a number, natural log"
+                    f"{place}, hypothesis {rank}: score {name} is {score!r}; give a"
+                    " number, natural log"
                 ) from None
             if not usable:
-                raise UserError(f"{place}, hypothesis {rank}: score {name} is {score}; decode it again or remove it")
+                raise UserError(
+                    f"{place}, hypothesis {rank}: score {name} is {score}; decode it"
+                    " again or remove it"
+                )
 
 
 def first_pass_indices(nbest: NbestList) -> list[int]:
-    """The places of the toolkit's own hypotheses; all places in a list that has none."""
-    own = [place for place, hypothesis in enumerate(nbest.hypotheses) if hypothesis.origin is Origin.FIRST_PASS]
+    """The places of the toolkit's own hypotheses; all places in a list that has
+    none.
+    """
+    own = [
+        place
+        for place, hypothesis in enumerate(nbest.hypotheses)
+        if hypothesis.origin is Origin.FIRST_PASS
+    ]
     return own or list(range(len(nbest.hypotheses)))
 
 
-def new_word_origins(lists: Sequence[NbestList], columns: Collection[str]) -> list[Origin]:
-    """The origins with new words that lists with these columns have, or would have if something had been found."""
+def new_word_origins(
+    lists: Sequence[NbestList], columns: Collection[str]
+) -> list[Origin]:
+    """The origins with new words that lists with these columns have, or would have if
+    something had been found.
+    """
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
     record = lists[0].provenance if lists else {}
     expanded = any(is_bonus(name, record.get(name)) for name in columns)
-    return [origin for origin in Origin if origin not in RECOGNISED and (expanded or origin in present)]
+    return [
+        origin
+        for origin in Origin
+        if origin not in RECOGNISED and (expanded or origin in present)
+    ]
 
 
-def columns_for(nbest: NbestList, columns: Iterable[str], origins: Collection[Origin]) -> list[str]:
-    """The columns; without those of expansions if no hypotheses with new words may win (`origins` is empty)."""
-    return [name for name in columns if origins or not is_bonus(name, nbest.provenance.get(name))]
+def columns_for(
+    nbest: NbestList, columns: Iterable[str], origins: Collection[Origin]
+) -> list[str]:
+    """The columns; without those of expansions if no hypotheses with new words may win
+    (`origins` is empty).
+    """
+    return [
+        name
+        for name in columns
+        if origins or not is_bonus(name, nbest.provenance.get(name))
+    ]
 
 
 def tie_order(nbest: NbestList) -> list[int]:
-    """All places in the order in which equals win: the toolkit's own hypotheses first, then the toolkit's order.
+    """All places in the order in which equals win: the toolkit's own hypotheses first,
+    then the toolkit's order.
 
-    A respelled hypothesis has the first-pass score of the hypothesis that it came from, and lists are read in any
-    order, also reranked ones, so the order of the file alone would decide by accident.
+    A respelled hypothesis has the first-pass score of the hypothesis that it came from,
+    and lists are read in any order, also reranked ones, so the order of the file alone
+    would decide by accident.
     """
-    keys = [(each.origin is not Origin.FIRST_PASS, each.rank or 0) for each in nbest.hypotheses]
+    keys = [
+        (each.origin is not Origin.FIRST_PASS, each.rank or 0)
+        for each in nbest.hypotheses
+    ]
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
 def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
-    """All places, the best first: the rule for order and ties. Code that picks the first of equals uses `tie_order`.
+    """All places, the best first: the rule for order and ties. Code that picks the
+    first of equals uses `tie_order`.
 
-    The higher score comes first; of equal scores the toolkit's own hypothesis, then the order of the file.
+    The higher score comes first; of equal scores the toolkit's own hypothesis, then the
+    order of the file.
     """
     return sorted(tie_order(nbest), key=lambda place: -scores[place])
 
 
 def in_tie_order(nbest: NbestList) -> NbestList:
-    """The list with its hypotheses in `tie_order`, so that the first of equals is the right choice."""
+    """The list with its hypotheses in `tie_order`, so that the first of equals is the
+    right choice.
+    """
     order = tie_order(nbest)
     if order == sorted(order):
         return nbest
     return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
 
 
-def in_parts(items: Iterable[Item], most: int, size: Callable[[Item], int] = lambda item: 1) -> Iterator[list[Item]]:
-    """The items in parts that are worked on together: their sizes add up to `most` at most, or it is one item."""
+def in_parts(
+    items: Iterable[Item], most: int, size: Callable[[Item], int] = lambda item: 1
+) -> Iterator[list[Item]]:
+    """The items in parts that are worked on together: their sizes add up to `most` at
+    most, or it is one item.
+    """
     part: list[Item] = []
     total = 0
     for item in items:
@@ -335,51 +439,80 @@ def in_parts(items: Iterable[Item], most: int, size: Callable[[Item], int] = lam
 def without_copies(nbest: NbestList) -> NbestList:
     """The list with each hypothesis once: of equal texts with equal scores the first.
 
-    Equal texts with different scores stay: they are different paths, as of subwords, whose probabilities add up. Copies
-    are looked for in the order given, so whoever changes `tie_order` looks here, too. A list whose first-pass scores
-    are all equal is taken for samples, which stay: a text that was drawn twice counts twice.
+    Equal texts with different scores stay: they are different paths, as of subwords,
+    whose probabilities add up. Copies are looked for in the order given, so whoever
+    changes `tie_order` looks here, too. A list whose first-pass scores are all equal is
+    taken for samples, which stay: a text that was drawn twice counts twice.
     """
     first_pass = {hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses}
-    if len(first_pass) == 1 or len({hypothesis.text for hypothesis in nbest.hypotheses}) == len(nbest.hypotheses):
+    if len(first_pass) == 1 or len(
+        {hypothesis.text for hypothesis in nbest.hypotheses}
+    ) == len(nbest.hypotheses):
         return nbest
     unique: dict[object, Hypothesis] = {}
-    for hypothesis in nbest.hypotheses:  # the first copy keeps its place: the order decides between equal scores
-        unique.setdefault((hypothesis.text, *sorted(hypothesis.scores.items())), hypothesis)
+    # the first copy keeps its place: the order decides between equal scores
+    for hypothesis in nbest.hypotheses:
+        unique.setdefault(
+            (hypothesis.text, *sorted(hypothesis.scores.items())), hypothesis
+        )
     return replace(nbest, hypotheses=list(unique.values()))
 
 
 def ranked_by_means(lists: Sequence[NbestList]) -> bool:
-    """Whether the first-pass scores are means over tokens, as fairseq's: then the readers keep the sums beside them.
+    """Whether the first-pass scores are means over tokens, as fairseq's: then the
+    readers keep the sums beside them.
 
-    Where --s2s put something else in the place of the means, the sums say nothing about the first pass.
+    Where --s2s put something else in the place of the means, the sums say nothing about
+    the first pass.
     """
-    own = [lists[0].hypotheses[place].scores for place in first_pass_indices(lists[0])] if lists else []
-    return bool(own) and all(SUM in scores and FORMER_FIRST_PASS not in scores for scores in own)
+    own = (
+        [lists[0].hypotheses[place].scores for place in first_pass_indices(lists[0])]
+        if lists
+        else []
+    )
+    return bool(own) and all(
+        SUM in scores and FORMER_FIRST_PASS not in scores for scores in own
+    )
 
 
 def systems_of(columns: Mapping[str, Column]) -> list[str]:
-    """The names of the systems that wrote a list together, from the records of its columns."""
+    """The names of the systems that wrote a list together, from the records of its
+    columns.
+    """
     return [name for name, column in columns.items() if column.role is Role.SYSTEM]
 
 
 def bonus_columns(nbest: NbestList) -> list[str]:
     """The columns of a list that expansions added."""
-    return sorted(name for name in nbest.columns(*Role) if is_bonus(name, nbest.provenance.get(name)))
+    return sorted(
+        name
+        for name in nbest.columns(*Role)
+        if is_bonus(name, nbest.provenance.get(name))
+    )
 
 
 def is_bonus(name: str, column: Column | None = None) -> bool:
-    """Whether a column, which perhaps has a record, is a count or a channel that an expansion added."""
+    """Whether a column, which perhaps has a record, is a count or a channel that an
+    expansion added.
+    """
     role = column.role if column else ROLES.get(name)
     return role in (Role.COUNT, Role.CHANNEL) and name not in (WORDS, TOKENS, LISTED)
 
 
 def content_hash(lists: Iterable[NbestList]) -> str:
-    """Eight hexadecimal digits that say which lists these are: ids, references, sources, texts and first-pass scores.
+    """Eight hexadecimal digits that say which lists these are: ids, references,
+    sources, texts and first-pass scores.
 
-    Columns that were added later do not count, so that a set is the same before and after scoring.
+    Columns that were added later do not count, so that a set is the same before and
+    after scoring.
     """
     digest = hashlib.sha256()
     for nbest in lists:
-        hypotheses = [(hypothesis.text, hypothesis.scores.get(FIRST_PASS)) for hypothesis in nbest.hypotheses]
-        digest.update(json.dumps([nbest.id, nbest.references, nbest.source, hypotheses]).encode())
+        hypotheses = [
+            (hypothesis.text, hypothesis.scores.get(FIRST_PASS))
+            for hypothesis in nbest.hypotheses
+        ]
+        digest.update(
+            json.dumps([nbest.id, nbest.references, nbest.source, hypotheses]).encode()
+        )
     return digest.hexdigest()[:8]

@@ -16,7 +16,8 @@ _around: list[str] = []  # the loops that are running: only the outer one speaks
 
 
 def paced(items: Sequence[Item], what: str) -> Iterator[Item]:
-    """The items; what takes long is logged: how many are done, and the seconds left at the same pace.
+    """The items; what takes long is logged: how many are done, and the seconds left at
+    the same pace.
 
     Args:
         what: the message, such as `tuned %d of %d folds`.
@@ -24,8 +25,12 @@ def paced(items: Sequence[Item], what: str) -> Iterator[Item]:
     return paced_by(enumerate(items), what, len(items))
 
 
-def paced_by(items: Iterable[tuple[float, Item]], what: str, total: float) -> Iterator[Item]:
-    """The items of pairs (how much was done before the item, the item), of `total`; otherwise as `paced`."""
+def paced_by(
+    items: Iterable[tuple[float, Item]], what: str, total: float
+) -> Iterator[Item]:
+    """The items of pairs (how much was done before the item, the item), of `total`;
+    otherwise as `paced`.
+    """
     began, due = time.monotonic(), FIRST
     _around.append(what)
     try:
@@ -33,7 +38,12 @@ def paced_by(items: Iterable[tuple[float, Item]], what: str, total: float) -> It
             passed = time.monotonic() - began if done else 0.0
             if passed > due and len(_around) == 1:
                 due = passed + EVERY
-                log.info(f"{what}, about %.0f s to go", done, total, passed / done * (total - done))
+                log.info(
+                    f"{what}, about %.0f s to go",
+                    done,
+                    total,
+                    passed / done * (total - done),
+                )
             yield item
     finally:
         _around.pop()

@@ -1,7 +1,8 @@
-"""The tables of parts of each kind. A line here puts a part into `--help`, errors and the docs.
+"""The tables of parts of each kind. A line here puts a part into `--help`, errors and
+the docs.
 
-A part is named as "module:attribute" and imported when it is used: this module is cheap to import, and all other
-modules may import it.
+A part is named as "module:attribute" and imported when it is used: this module is cheap
+to import, and all other modules may import it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ Part = TypeVar("Part")
 
 
 def resolve(name: str) -> Any:
-    """The object that "module:attribute" or "module" names; the module is imported now."""
+    """The object that "module:attribute" or "module" names; the module is imported
+    now.
+    """
     module, _, attributes = name.partition(":")
     part: Any = importlib.import_module(module)
     for attribute in filter(None, attributes.split(".")):
@@ -25,7 +28,8 @@ def resolve(name: str) -> Any:
 
 
 class Registry(Generic[Part]):
-    """Names and their parts. A part may be given as "module:attribute"; it is then imported when it is used.
+    """Names and their parts. A part may be given as "module:attribute"; it is then
+    imported when it is used.
 
     Example:
         >>> table = Registry("function", {"square root": ("math:sqrt", "of a number")})
@@ -36,7 +40,8 @@ class Registry(Generic[Part]):
     def __init__(self, kind: str, parts: dict[str, tuple[Part | str, str]]) -> None:
         """
         Args:
-            kind: of the parts, for error messages. parts: name -> the part, and a description in a few words.
+            kind: of the parts, for error messages. parts: name -> the part, and a
+                description in a few words.
         """
         self.kind = kind
         self._parts = dict(parts)
@@ -70,11 +75,18 @@ class Registry(Generic[Part]):
         """
         if known := self.known(name):
             return known
-        raise UserError(f"{self.kind} {name!r} is not one of {', '.join(self._parts)}{did_you_mean(name, self._parts)}")
+        raise UserError(
+            f"{self.kind} {name!r} is not one of"
+            f" {', '.join(self._parts)}{did_you_mean(name, self._parts)}"
+        )
 
     def known(self, name: str) -> str:
-        """The name of a part, in the table's letter case; empty if the table has no such part."""
-        return next((known for known in self._parts if known.casefold() == name.casefold()), "")
+        """The name of a part, in the table's letter case; empty if the table has no
+        such part.
+        """
+        return next(
+            (known for known in self._parts if known.casefold() == name.casefold()), ""
+        )
 
     def __getitem__(self, name: str) -> Part:
         part = self._parts[self.check(name)][0]
@@ -88,33 +100,56 @@ FORMATS: Registry[Any] = Registry(
         "espnet1": ("rescore.formats.espnet:ESPNET1", "ESPnet1 data.json"),
         "espnet2": ("rescore.formats.espnet:ESPNET2", "ESPnet2 decode folder"),
         "kaldi": ("rescore.asr.formats.acoustic:KALDI", "Kaldi N-best folder"),
-        "lattice": ("rescore.asr.formats.lattices", "word lattices of HTK or SRILM (SLF)"),
+        "lattice": (
+            "rescore.asr.formats.lattices",
+            "word lattices of HTK or SRILM (SLF)",
+        ),
         "srilm": ("rescore.asr.formats.acoustic:SRILM", "SRILM N-best files"),
         "icefall": ("rescore.asr.formats.speech:ICEFALL", "icefall (k2) recogs"),
         "sherpa": ("rescore.asr.formats.speech:SHERPA", "sherpa-onnx results"),
-        "wenet": ("rescore.asr.formats.speech:WENET", "WeNet decoder_main --output_nbest"),
-        "whisper": ("rescore.asr.formats.speech:WHISPER", "Whisper or whisper.cpp JSON"),
+        "wenet": (
+            "rescore.asr.formats.speech:WENET",
+            "WeNet decoder_main --output_nbest",
+        ),
+        "whisper": (
+            "rescore.asr.formats.speech:WHISPER",
+            "Whisper or whisper.cpp JSON",
+        ),
         "parakeet": ("rescore.asr.formats.speech:PARAKEET", "parakeet.cpp JSON"),
-        "brain-to-text": ("rescore.asr.formats.speech:BRAIN_TO_TEXT", "brain-to-text n-best rows"),
-        "speech": ("rescore.asr.formats.speech:SERVICES", "Azure, Google, AWS or Vosk JSON"),
+        "brain-to-text": (
+            "rescore.asr.formats.speech:BRAIN_TO_TEXT",
+            "brain-to-text n-best rows",
+        ),
+        "speech": (
+            "rescore.asr.formats.speech:SERVICES",
+            "Azure, Google, AWS or Vosk JSON",
+        ),
         "fairseq": ("rescore.formats.translation:FAIRSEQ", "fairseq log"),
         "moses": ("rescore.formats.translation:MOSES", "Moses or Marian n-best"),
         "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT n_best lines"),
-        "hf": ("rescore.formats.records:HUGGING_FACE", "Hugging Face generate, as JSON"),
+        "hf": (
+            "rescore.formats.records:HUGGING_FACE",
+            "Hugging Face generate, as JSON",
+        ),
         "sockeye": ("rescore.formats.records:SOCKEYE", "Sockeye JSON"),
         "nemo": ("rescore.formats.records:NEMO", "NeMo manifest with beams"),
         "hyporadise": ("rescore.formats.records:HYPORADISE", "HyPoradise JSON"),
         "tsv": ("rescore.formats.tables:TSV", "TSV with named columns"),
         "csv": ("rescore.formats.tables:CSV", "CSV with named columns"),
         "nemo-beams": ("rescore.asr.formats.speech:NEMO_BEAMS", "NeMo beams TSV"),
-        "text": ("rescore.formats.references:BEST", "1-best text for eval: Kaldi, trn or plain lines"),
+        "text": (
+            "rescore.formats.references:BEST",
+            "1-best text for eval: Kaldi, trn or plain lines",
+        ),
         "json": ("rescore.formats.records:GENERIC", "JSON records with named fields"),
     },
 )
 """The formats of N-best lists; detection tries them in this order."""
 
 WHOLE = "rescore.asr.formats.whole:measured_recordings"
-"""Reads whole recordings with their references, of any format, for `rescore eval --whole`."""
+"""Reads whole recordings with their references, of any format, for `rescore eval
+--whole`.
+"""
 
 KINDS: Registry[Any] = Registry(
     "kind of language model",
@@ -122,50 +157,104 @@ KINDS: Registry[Any] = Registry(
         "tta": ("rescore.lms.kinds:TtaKind", "Transformer-based Text Autoencoder"),
         "bilm": ("rescore.lms.kinds:BilmKind", "masked language model"),
         "unilm": ("rescore.lms.kinds:UnilmKind", "causal language model"),
-        "unilm-bw": ("rescore.lms.kinds:BackwardUnilmKind", "causal language model of reversed sentences"),
+        "unilm-bw": (
+            "rescore.lms.kinds:BackwardUnilmKind",
+            "causal language model of reversed sentences",
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
-        "lexical": ("rescore.mt.kinds:LexicalKind", "word translation model (IBM Model 1, Brown et al. 1993)"),
-        "hf-masked": ("rescore.large.kinds:MaskedKind", "masked language model of Hugging Face transformers"),
-        "hf-causal": ("rescore.large.kinds:CausalKind", "causal language model of Hugging Face transformers"),
-        "hf-seq2seq": ("rescore.large.kinds:Seq2SeqKind", "translation model of Hugging Face transformers"),
+        "lexical": (
+            "rescore.mt.kinds:LexicalKind",
+            "word translation model (IBM Model 1, Brown et al. 1993)",
+        ),
+        "hf-masked": (
+            "rescore.large.kinds:MaskedKind",
+            "masked language model of Hugging Face transformers",
+        ),
+        "hf-causal": (
+            "rescore.large.kinds:CausalKind",
+            "causal language model of Hugging Face transformers",
+        ),
+        "hf-seq2seq": (
+            "rescore.large.kinds:Seq2SeqKind",
+            "translation model of Hugging Face transformers",
+        ),
         "hf-speech": (
             "rescore.large.kinds:SpeechKind",
-            "sequence-to-sequence speech model of transformers (Whisper); listens to --audio",
+            (
+                "sequence-to-sequence speech model of transformers (Whisper); listens"
+                " to --audio"
+            ),
         ),
-        "qe": ("rescore.mt.comet:QualityKind", "translation quality estimate without references (COMET-QE, CometKiwi)"),
-        "server": ("rescore.large.server:ServerKind", "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server"),
+        "qe": (
+            "rescore.mt.comet:QualityKind",
+            "translation quality estimate without references (COMET-QE, CometKiwi)",
+        ),
+        "server": (
+            "rescore.large.server:ServerKind",
+            "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server",
+        ),
     },
 )
 """The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
 
 CHANNEL_KINDS: Registry[Any] = Registry(
-    "kind of channel", {"channel": ("rescore.asr.channel:ChannelKind", "model of misheard words, for --respell")}
+    "kind of channel",
+    {
+        "channel": (
+            "rescore.asr.channel:ChannelKind",
+            "model of misheard words, for --respell",
+        )
+    },
 )
-"""Kinds of channels that `rescore train` estimates: classes with the methods of `rescore.lms.base.Kind`."""
+"""Kinds of channels that `rescore train` estimates: classes with the methods of
+`rescore.lms.base.Kind`.
+"""
 
 EXPANSIONS: Registry[Any] = Registry(
     "expansion",
     {
-        "recombine": ("rescore.asr.recombine:Recombining", "hypotheses that combine parts of others"),
-        "respell": ("rescore.asr.respell:Respelling", "words of a lexicon and listed terms in the place of others"),
+        "recombine": (
+            "rescore.asr.recombine:Recombining",
+            "hypotheses that combine parts of others",
+        ),
+        "respell": (
+            "rescore.asr.respell:Respelling",
+            "words of a lexicon and listed terms in the place of others",
+        ),
     },
 )
-"""Sources of new hypotheses, in the order in which they are used: subclasses of `rescore.expansion.Expansion`. An
-option of the command line has the same name."""
+"""Sources of new hypotheses, in the order in which they are used: subclasses of
+`rescore.expansion.Expansion`. An option of the command line has the same name.
+"""
 
 METRICS: Registry[Any] = Registry(
     "metric",
     {
         "wer": ("rescore.metrics.wer:ErrorRate", "word error rate, as sclite counts"),
-        "cer": ("rescore.metrics.characters:CharacterErrorRate", "character error rate"),
+        "cer": (
+            "rescore.metrics.characters:CharacterErrorRate",
+            "character error rate",
+        ),
         "mer": (
             "rescore.metrics.characters:MixedErrorRate",
-            "mixed error rate: characters of Chinese, Japanese and Thai, words of the rest",
+            (
+                "mixed error rate: characters of Chinese, Japanese and Thai, words of"
+                " the rest"
+            ),
         ),
-        "bwer": ("rescore.metrics.listed:ListedErrorRate", "word error rate of the words in --words"),
-        "uwer": ("rescore.metrics.listed:OtherErrorRate", "word error rate of all other words"),
+        "bwer": (
+            "rescore.metrics.listed:ListedErrorRate",
+            "word error rate of the words in --words",
+        ),
+        "uwer": (
+            "rescore.metrics.listed:OtherErrorRate",
+            "word error rate of all other words",
+        ),
         "recall": ("rescore.asr.term_metrics:Recall", "recall of the terms in --words"),
-        "precision": ("rescore.asr.term_metrics:Precision", "precision of the terms in --words"),
+        "precision": (
+            "rescore.asr.term_metrics:Precision",
+            "precision of the terms in --words",
+        ),
         "f1": ("rescore.asr.term_metrics:F1", "F1 of the terms in --words"),
         "bleu": ("rescore.metrics.mt:Bleu", "BLEU, as sacreBLEU"),
         "chrf": ("rescore.metrics.mt:Chrf", "chrF2, as sacreBLEU"),
@@ -174,7 +263,9 @@ METRICS: Registry[Any] = Registry(
         "ter": ("rescore.metrics.mt:Ter", "translation edit rate, as sacreBLEU; slow"),
     },
 )
-"""Classes with the methods of `rescore.metrics.Metric`. A metric's name in lower case is its key."""
+"""Classes with the methods of `rescore.metrics.Metric`. A metric's name in lower case
+is its key.
+"""
 
 DECISIONS: Registry[Any] = Registry(
     "decision",
@@ -189,8 +280,14 @@ DECISIONS: Registry[Any] = Registry(
 TESTS: Registry[Any] = Registry(
     "test",
     {
-        "randomisation": ("rescore.metrics.significance:Randomisation", "paired approximate randomisation"),
-        "mapsswe": ("rescore.metrics.mapsswe:Mapsswe", "matched-pairs segment test, for WER"),
+        "randomisation": (
+            "rescore.metrics.significance:Randomisation",
+            "paired approximate randomisation",
+        ),
+        "mapsswe": (
+            "rescore.metrics.mapsswe:Mapsswe",
+            "matched-pairs segment test, for WER",
+        ),
     },
 )
 """Of the difference between two systems: classes like `Randomisation`."""

@@ -1,9 +1,11 @@
-"""A choice at once, for programs that keep running: models and weights are loaded once, lists come one after another.
+"""A choice at once, for programs that keep running: models and weights are loaded once,
+lists come one after another.
 
     rescorer = Rescorer("tta", "weights.json")
     rescorer.choose(nbest).text
 
-The choice is the one that `rescore score` and `rescore rerank` make: the same plan, executed by the same stages.
+The choice is the one that `rescore score` and `rescore rerank` make: the same plan,
+executed by the same stages.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ from rescore.tuning import Weights, suited
 from rescore.tuning.weights import misfit
 
 Model = str | LanguageModel | border.Scorer
-"""A language model: its name as `rescore.load` takes it, a model, or a function of sentences."""
+"""A language model: its name as `rescore.load` takes it, a model, or a function of
+sentences.
+"""
 
 
 class Word(Protocol):
@@ -84,16 +88,22 @@ class Rescorer:
         """
         Args:
             lm: one or several; each as `rescore.score` takes it.
-            weights: as `rescore.rerank` takes them, or the path of a file that `rescore tune` wrote.
-            config: decision, metric and expansions, where they are not the defaults of `rescore rerank`.
-            dev: scored lists with references on which the confidences of words are calibrated, as by `rescore
-                confidence --dev`; without such lists confidences are posteriors as they are.
+            weights: as `rescore.rerank` takes them, or the path of a file that `rescore
+                tune` wrote.
+            config: decision, metric and expansions, where they are not the defaults of
+                `rescore rerank`.
+            dev: scored lists with references on which the confidences of words are
+                calibrated, as by `rescore confidence --dev`; without such lists
+                confidences are posteriors as they are.
 
         Raises:
-            UserError: a model or the weights cannot be loaded, a column that has a weight comes from none of the models
-                or from another model than the weights were tuned with, or hypotheses lack that the weights need.
+            UserError: a model or the weights cannot be loaded, a column that has a
+            weight comes from none of the models or from another model than the weights
+            were tuned with, or hypotheses lack that the weights need.
         """
-        models: Sequence[Model] = lm if isinstance(lm, (list, tuple)) else [cast(Model, lm)]
+        models: Sequence[Model] = (
+            lm if isinstance(lm, (list, tuple)) else [cast(Model, lm)]
+        )
         self._loaded, self._specs = border.as_models(models), border.specs_of(models)
         self._config = config or RunConfig()
         if isinstance(weights, (str, Path)):
@@ -101,20 +111,33 @@ class Rescorer:
         if isinstance(weights, (int, float)):
             if len(self._loaded) != 1:
                 raise UserError(
-                    f"one number is the weight of one LM, but there are {len(self._loaded)}; give a dictionary"
+                    "one number is the weight of one LM, but there are"
+                    f" {len(self._loaded)}; give a dictionary"
                 )
             self._config = replace(self._config, weights=(float(weights),))
             self._tuned = None
         else:
             self._tuned = border.as_weights(weights, [])
-            of_weights = {one.fingerprint: name for name, one in self._tuned.columns.items() if one.role is Role.LM}
-            for place, model in enumerate(self._loaded):  # it may have another name than where weights were tuned
-                if model.name not in self._tuned.columns and model.fingerprint in of_weights:
+            of_weights = {
+                one.fingerprint: name
+                for name, one in self._tuned.columns.items()
+                if one.role is Role.LM
+            }
+            # it may have another name than where weights were tuned
+            for place, model in enumerate(self._loaded):
+                if (
+                    model.name not in self._tuned.columns
+                    and model.fingerprint in of_weights
+                ):
                     self._loaded[place] = copy(model)
                     self._loaded[place].name = of_weights[model.fingerprint]
-        bonuses = () if self._tuned else ("weights", "word_bonus", "token_bonus", "boost")
+        bonuses = (
+            () if self._tuned else ("weights", "word_bonus", "token_bonus", "boost")
+        )
         given = as_json(self._config)
-        border.check_road("serve", {name: given[name] for name in given if name not in bonuses})
+        border.check_road(
+            "serve", {name: given[name] for name in given if name not in bonuses}
+        )
         self._plans: dict[tuple[bool, bool], Plan] = {}
         self._lock = threading.Lock()
         dev_lists = border.checked_lists("Rescorer", dev)
@@ -132,13 +155,28 @@ class Rescorer:
         return self._plan(()).models
 
     def _plan(self, lists: Sequence[NbestList]) -> Plan:
-        """The plan for lists; it depends on whether they are ranked by means, and whether they have sources."""
-        traits = ranked_by_means(lists[:1]), any(nbest.source is not None for nbest in lists)
+        """The plan for lists; it depends on whether they are ranked by means, and
+        whether they have sources.
+        """
+        traits = (
+            ranked_by_means(lists[:1]),
+            any(nbest.source is not None for nbest in lists),
+        )
         if traits not in self._plans:
             columns = (FIRST_PASS, SUM) if traits[0] else (FIRST_PASS,)
-            like = NbestList("", [Hypothesis("", dict.fromkeys(columns, 0.0))], source="" if traits[1] else None)
+            like = NbestList(
+                "",
+                [Hypothesis("", dict.fromkeys(columns, 0.0))],
+                source="" if traits[1] else None,
+            )
             loaded, specs = self._loaded, self._specs
-            self._plans[traits] = resolve(self._config, [like], load=lambda: loaded, specs=specs, weights=self._tuned)
+            self._plans[traits] = resolve(
+                self._config,
+                [like],
+                load=lambda: loaded,
+                specs=specs,
+                weights=self._tuned,
+            )
         return self._plans[traits]
 
     def _check(self, plan: Plan) -> None:
@@ -170,14 +208,26 @@ class Rescorer:
         return self.decide(self.score([every])[0])
 
     def score(self, sets: Sequence[Sequence[NbestList]]) -> list[list[NbestList]]:
-        """Each set of lists with the models' columns. Sets are scored together and do not know of each other."""
+        """Each set of lists with the models' columns. Sets are scored together and do
+        not know of each other.
+        """
         with self._lock:
             plans = [self._plan(lists) for lists in sets]
-            neighbours = any(capabilities_of(lm).context != (0, 0) for lm in self.lms)  # the lists of a set are these
-            neighbours = neighbours or any(one.reads_neighbours for plan in plans for one in plan.expansions)
+            # the lists of a set are these
+            neighbours = any(capabilities_of(lm).context != (0, 0) for lm in self.lms)
+            neighbours = neighbours or any(
+                one.reads_neighbours for plan in plans for one in plan.expansions
+            )
             if neighbours or any(plan is not plans[0] for plan in plans):
-                return [_scored(plan, lists) for plan, lists in zip(plans, sets, strict=True)]
-            scored = iter(_scored(plans[0], [nbest for lists in sets for nbest in lists]) if plans else ())
+                return [
+                    _scored(plan, lists)
+                    for plan, lists in zip(plans, sets, strict=True)
+                ]
+            scored = iter(
+                _scored(plans[0], [nbest for lists in sets for nbest in lists])
+                if plans
+                else ()
+            )
             return [list(islice(scored, len(lists))) for lists in sets]
 
     def decide(self, scored: Sequence[NbestList]) -> list[Choice]:
@@ -185,13 +235,19 @@ class Rescorer:
         plan = self._plan(scored)
         return [
             Choice(text, nbest, tuple(combine(nbest, plan.weights.of).tolist()))
-            for nbest, text in pipeline.decide(plan, plan.weights, scored, expanded=True)
+            for nbest, text in pipeline.decide(
+                plan, plan.weights, scored, expanded=True
+            )
         ]
 
     def confidences(self, choice: Choice) -> list[Word]:
-        """The words of the chosen text, each with the probability that it is right; see `calibrated`."""
+        """The words of the chosen text, each with the probability that it is right; see
+        `calibrated`.
+        """
         plan = self._plan([choice.nbest])
-        words: list[Word] = parts.resolve(CONFIDENCES).words_of(plan, choice.nbest, choice.text, self._calibration)
+        words: list[Word] = parts.resolve(CONFIDENCES).words_of(
+            plan, choice.nbest, choice.text, self._calibration
+        )
         return words
 
     @property
@@ -205,17 +261,33 @@ def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:
 
 
 def _lacked(name: str, plan: Plan, made: Collection[str]) -> str | None:
-    """The error about a column of a plan's weights that neither models and expansions give (`made`) nor a request can
-    bring; None for other columns. Requests bring scores of the toolkit, and columns of weights that were not tuned."""
-    column, counted = plan.weights.columns.get(name), {LISTED: plan.listed, TOKENS: plan.counted}
-    if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *made) or counted.get(name):
+    """The error about a column of a plan's weights that neither models and expansions
+    give (`made`) nor a request can bring; None for other columns. Requests bring scores
+    of the toolkit, and columns of weights that were not tuned.
+    """
+    column, counted = (
+        plan.weights.columns.get(name),
+        {LISTED: plan.listed, TOKENS: plan.counted},
+    )
+    if (
+        not plan.weights.weighs(name)
+        or name in (FIRST_PASS, SUM, WORDS, *made)
+        or counted.get(name)
+    ):
         return None
     if name == LISTED or is_bonus(name, column):
         return f"the weights need the column {name}; {advice(name)}"
     if column.is_component if column else not plan.weights.tuned_for:
         return None
-    models = "no model counts tokens" if name == TOKENS else f"models give {', '.join(made) or 'none'}"
+    models = (
+        "no model counts tokens"
+        if name == TOKENS
+        else f"models give {', '.join(made) or 'none'}"
+    )
     fit = f"{column.model}:PATH" if column else "NAME"
-    if column and column.model in KINDS:  # a shipped model, perhaps under the name of its kind
-        fit = next((lm for lm in shipped() if load(lm).fingerprint == column.fingerprint), fit)
+    # a shipped model, perhaps under the name of its kind
+    if column and column.model in KINDS:
+        fit = next(
+            (lm for lm in shipped() if load(lm).fingerprint == column.fingerprint), fit
+        )
     return f"the weights need the column {name}; {models}; give --lm {fit} as well"

@@ -1,13 +1,17 @@
-"""The signature of a figure: all that one needs to get the same figure again. `reports.check` reads it.
+"""The signature of a figure: all that one needs to get the same figure again.
+`reports.check` reads it.
 
     WER|case:lc|tok:space|align:sclite|w:s2s=0.638|w:tta=0.362|lm:tta=tta@0c5312ab34cd,sum,float32|tuned:899@51b0e9a2|
-    rescore:0.2.0                                                                                     (on one line)
+    rescore:0.2.0
 
-The form is sacreBLEU's: fields with a bar between them, the metric first. Fields of the metric are `name:value`. `w:`
-is the weight of a column; `lm:` the model that gave the column, its fingerprint, norm and precision; `without:` the
-origins of hypotheses that may not win; `decide:` the decision rule (nothing for the best score); `tuned:` where the
-weights come from; `p:` the significance test, or `by=speaker` where intervals draw speakers. From `rescore:` on they
-are versions of programs.
+on one line.
+
+The form is sacreBLEU's: fields with a bar between them, the metric first. Fields of the
+metric are `name:value`. `w:` is the weight of a column; `lm:` the model that gave the
+column, its fingerprint, norm and precision; `without:` the origins of hypotheses that
+may not win; `decide:` the decision rule (nothing for the best score); `tuned:` where
+the weights come from; `p:` the significance test, or `by=speaker` where intervals draw
+speakers. From `rescore:` on they are versions of programs.
 """
 
 from __future__ import annotations
@@ -29,7 +33,9 @@ SAFE = " !#$&'()*+-./:;<>?[]^_`{}~\"\\"  # all printable characters but % | = , 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Two figures can be compared where metric, settings, decision and test agree; the rest says what made them."""
+    """Two figures can be compared where metric, settings, decision and test agree; the
+    rest says what made them.
+    """
 
     metric: str
     """WER, CER, BLEU, ...; PPL for perplexities."""
@@ -38,7 +44,9 @@ class Signature:
     weights: Mapping[str, float] = field(default_factory=dict)
     """The weight of each column of scores, rounded to `DIGITS`."""
     columns: Mapping[str, Column] = field(default_factory=dict)
-    """The origin of the columns that have a weight, as far as known; fingerprints cut to `FINGERPRINT_DIGITS`."""
+    """The origin of the columns that have a weight, as far as known; fingerprints cut
+    to `FINGERPRINT_DIGITS`.
+    """
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that may not win, such as `respelled`."""
     decision: str = "best"
@@ -46,7 +54,9 @@ class Signature:
     scale: float | None = None
     """Of the posteriors exp(scale * score)."""
     tuned: str | None = None
-    """Where the weights come from: `given`, `card`, the tuning set's size and content hash."""
+    """Where the weights come from: `given`, `card`, the tuning set's size and content
+    hash.
+    """
     test: str | None = None
     """The significance test and its settings."""
     versions: Mapping[str, str] = field(default_factory=lambda: {"rescore": VERSION})
@@ -56,10 +66,14 @@ class Signature:
         """The one line that is printed below a figure."""
         parts = [_quoted(self.metric)]
         parts += [f"{name}:{_quoted(value)}" for name, value in self.settings.items()]
-        parts += [f"w:{_quoted(name)}={weight:.{DIGITS}g}" for name, weight in self.weights.items()]
+        parts += [
+            f"w:{_quoted(name)}={weight:.{DIGITS}g}"
+            for name, weight in self.weights.items()
+        ]
         for name, column in self.columns.items():
             fingerprint = column.fingerprint[:FINGERPRINT_DIGITS]
-            origin = f"{_quoted(column.model)}@{fingerprint},{_quoted(column.norm)},{_quoted(column.precision)}"
+            model, norm = _quoted(column.model), _quoted(column.norm)
+            origin = f"{model}@{fingerprint},{norm},{_quoted(column.precision)}"
             parts.append(f"lm:{_quoted(name)}={origin}")
         if self.excluded:
             parts.append(f"without:{','.join(map(_quoted, self.excluded))}")
@@ -70,16 +84,22 @@ class Signature:
             parts.append(f"tuned:{quote(self.tuned, safe=SAFE + '@,=')}")
         if self.test:
             parts.append(f"p:{quote(self.test, safe=SAFE + '@,=')}")
-        # Last, rescore first: by this it is known what is a version, and what a setting.
+        # Last, rescore first: by this it is known what is a version, and what a
+        # setting.
         programs = sorted(self.versions, key=lambda name: name != "rescore")
-        return "|".join([*parts, *(f"{name}:{self.versions[name]}" for name in programs)])
+        return "|".join(
+            [*parts, *(f"{name}:{self.versions[name]}" for name in programs)]
+        )
 
 
-def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[str, Column]:
+def origins(
+    lists: Sequence[NbestList], weights: Mapping[str, float]
+) -> dict[str, Column]:
     """The models of the columns that have a weight, as far as the lists know.
 
     Raises:
-        UserError: a column comes from one model in some lists and from another one in others.
+        UserError: a column comes from one model in some lists and from another one in
+        others.
     """
     columns: dict[str, Column] = {}
     last = None
@@ -88,10 +108,15 @@ def origins(lists: Sequence[NbestList], weights: Mapping[str, float]) -> dict[st
             continue
         last = nbest.provenance
         for name, column in last.items():
-            if name in weights and column.fingerprint and columns.setdefault(name, column) != column:
+            if (
+                name in weights
+                and column.fingerprint
+                and columns.setdefault(name, column) != column
+            ):
                 raise UserError(
-                    f"utterance {nbest.id}: column {name} comes from {column.short}, but in other lists from "
-                    f"{columns[name].short}; score all lists with the same model"
+                    f"utterance {nbest.id}: column {name} comes from {column.short},"
+                    f" but in other lists from {columns[name].short}; score all lists"
+                    " with the same model"
                 )
     return {name: columns[name] for name in weights if name in columns}
 

@@ -30,7 +30,10 @@ def text(rows: Cells) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for first, *rest in rows:
-        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))]
+        cells = [
+            first.ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)),
+        ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 

@@ -1,4 +1,6 @@
-"""Fixtures that several tests share. Models here are tiny and random; what is trained is tested on the shipped one."""
+"""Fixtures that several tests share. Models here are tiny and random; what is trained
+is tested on the shipped one.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,10 @@ import click
 import hypothesis
 import pytest
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine threads that wait by turning take minutes
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # also of processes that tests start: tests run beside each other
+# on a busy machine threads that wait by turning take minutes
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# also of processes that tests start: tests run beside each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 from rescore.cli.main import COMMANDS, cli, main
@@ -31,10 +35,13 @@ from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.parts import KINDS
 
-for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's own make would print its folders
+# of `make test`: a test's own make would print its folders
+for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
     os.environ.pop(name, None)
-torch.set_num_threads(1)  # the networks here are tiny: threads would only wait for each other
-hypothesis.settings.register_profile("any machine", deadline=None)  # a busy one is slow, not wrong
+# the networks here are tiny: threads would only wait for each other
+torch.set_num_threads(1)
+# a busy one is slow, not wrong
+hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
 ROOT = Path(__file__).parents[1]
@@ -42,7 +49,9 @@ SENTENCES = (ROOT / "data" / "sentences.txt").read_text(encoding="utf-8").splitl
 
 
 def shared(path: str) -> Path:
-    """Real lists beside the checkout; a test that needs them is skipped where there are none."""
+    """Real lists beside the checkout; a test that needs them is skipped where there are
+    none.
+    """
     found = ROOT.parent / "shared" / "data" / path
     if not found.exists():
         pytest.skip(f"needs the real data {path} beside the checkout")
@@ -51,10 +60,16 @@ def shared(path: str) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def lexicons() -> Iterator[None]:
-    """A shipped lexicon is read once in a process: it has 150,000 words, and its files stay as they are."""
+    """A shipped lexicon is read once in a process: it has 150,000 words, and its files
+    stay as they are.
+    """
     load, shipped = Lexicon.load, cache(Lexicon.load)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Lexicon, "load", lambda path: (shipped if (ROOT / "models") in path.parents else load)(path))
+        patch.setattr(
+            Lexicon,
+            "load",
+            lambda path: (shipped if (ROOT / "models") in path.parents else load)(path),
+        )
         yield
 
 
@@ -65,18 +80,32 @@ def tokenizer() -> Tokenizer:
 
 @pytest.fixture(scope="session")
 def config(tokenizer: Tokenizer) -> NetworkConfig:
-    return NetworkConfig("tta", tokenizer.vocab_size, layers=3, d_model=32, heads=4, d_ff=64, max_positions=24)
+    return NetworkConfig(
+        "tta",
+        tokenizer.vocab_size,
+        layers=3,
+        d_model=32,
+        heads=4,
+        d_ff=64,
+        max_positions=24,
+    )
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer, config: NetworkConfig) -> dict[str, Path]:
+def models(
+    tmp_path_factory: pytest.TempPathFactory,
+    tokenizer: Tokenizer,
+    config: NetworkConfig,
+) -> dict[str, Path]:
     """A folder with a random network of each kind."""
     folders = {}
     for kind in (name for name in KINDS.names if KINDS[name].is_network):
         torch.manual_seed(1)
         folder = folders[kind] = tmp_path_factory.mktemp(kind)
         checkpoint.save(folder, checkpoint.build(replace(config, kind=kind)), tokenizer)
-        (folder / "README.md").write_text("---\nrecommended_weight: 0.3\n---\n", encoding="utf-8")
+        (folder / "README.md").write_text(
+            "---\nrecommended_weight: 0.3\n---\n", encoding="utf-8"
+        )
     return folders
 
 
@@ -101,7 +130,10 @@ Run = Callable[..., Done]
 def run_main(*arguments: str | Path, input: str | bytes = "") -> Done:  # noqa: A002 (as subprocess calls it)
     """The command line in this process, with streams of its own."""
     data = input.encode() if isinstance(input, str) else input
-    streams = [io.TextIOWrapper(io.BytesIO(start), encoding="utf-8", write_through=True) for start in (data, b"", b"")]
+    streams = [
+        io.TextIOWrapper(io.BytesIO(start), encoding="utf-8", write_through=True)
+        for start in (data, b"", b"")
+    ]
     before = (sys.argv, sys.stdin, sys.stdout, sys.stderr)
     sys.argv = ["rescore", *map(str, arguments)]
     sys.stdin, sys.stdout, sys.stderr = streams
@@ -162,28 +194,38 @@ def rescore_process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess
     return run
 
 
-def assert_one_line_error(done: Done | subprocess.CompletedProcess[str], *parts: str) -> None:
+def assert_one_line_error(
+    done: Done | subprocess.CompletedProcess[str], *parts: str
+) -> None:
     """Exit 2, nothing on stdout, one line on stderr that says all of `parts`."""
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
-    assert done.stderr.count("\n") == 1 and done.stderr.startswith("rescore: error: "), done.stderr
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith(
+        "rescore: error: "
+    ), done.stderr
     for part in parts:
         assert part in done.stderr
 
 
 def parameters_of(name: str) -> list[click.Parameter]:
-    """Arguments and options of a command, as below `rescore`: click keeps the names of help from the first context."""
+    """Arguments and options of a command, as below `rescore`: click keeps the names of
+    help from the first context.
+    """
     command = COMMANDS[name]
-    return command.get_params(click.Context(command, parent=click.Context(cli, **cli.context_settings)))
+    return command.get_params(
+        click.Context(command, parent=click.Context(cli, **cli.context_settings))
+    )
 
 
 def near(lines: str) -> list[Any]:
     """JSON Lines to compare with others: numbers equal those that differ by up to 1e-4.
 
-    Kernels round differently for batches of another shape, so scores of two computations are promised to 1e-4.
+    Kernels round differently for batches of another shape, so scores of two
+    computations are promised to 1e-4.
     """
     return [
-        json.loads(line, parse_float=lambda text: pytest.approx(float(text), abs=1e-4)) for line in lines.splitlines()
+        json.loads(line, parse_float=lambda text: pytest.approx(float(text), abs=1e-4))
+        for line in lines.splitlines()
     ]
 
 

@@ -1,4 +1,6 @@
-"""The stages of the pipeline, each with a plan of its own: what one call of a command does."""
+"""The stages of the pipeline, each with a plan of its own: what one call of a command
+does.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,24 @@ def models_for(
     return resolve(config, lists, load=lambda: models, measures=False).models
 
 
-def scored(lists: Sequence[NbestList], models: Sequence[LanguageModel], config: RunConfig) -> list[NbestList]:
-    return list(pipeline.score(resolve(config, lists, load=lambda: models, measures=False), lists))
+def scored(
+    lists: Sequence[NbestList], models: Sequence[LanguageModel], config: RunConfig
+) -> list[NbestList]:
+    return list(
+        pipeline.score(
+            resolve(config, lists, load=lambda: models, measures=False), lists
+        )
+    )
 
 
 def expanded(
-    lists: Sequence[NbestList], config: RunConfig, dev: Sequence[NbestList] | None = None
+    lists: Sequence[NbestList],
+    config: RunConfig,
+    dev: Sequence[NbestList] | None = None,
 ) -> Iterator[NbestList]:
-    return pipeline.expand(resolve(config, lists, dev, measures=False), lists, dev=dev is lists)
+    return pipeline.expand(
+        resolve(config, lists, dev, measures=False), lists, dev=dev is lists
+    )
 
 
 def tuned(lists: Sequence[NbestList], config: RunConfig | None = None) -> Weights:
@@ -36,4 +48,6 @@ def tuned(lists: Sequence[NbestList], config: RunConfig | None = None) -> Weight
 def evaluated(
     lists: Sequence[NbestList], weights: Weights, config: RunConfig | None = None
 ) -> tuple[Results, list[str]]:
-    return pipeline.evaluate(resolve(config or RunConfig(), lists, weights=weights), weights, lists)
+    return pipeline.evaluate(
+        resolve(config or RunConfig(), lists, weights=weights), weights, lists
+    )

@@ -1,4 +1,6 @@
-"""Stand-ins for what other packages do: the leaderboard's counts, and a model of COMET."""
+"""Stand-ins for what other packages do: the leaderboard's counts, and a model of
+COMET.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from rescore.options import Declared, option
 
 
 class FakeComet(Comet):
-    """The share of words that a text and its reference have in common, with as much of the source's length."""
+    """The share of words that a text and its reference have in common, with as much of
+    the source's length.
+    """
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
@@ -33,12 +37,26 @@ class FakeComet(Comet):
         return {}
 
     def _scores(self, triples: Sequence[tuple[str, str, str]]) -> Any:
-        pairs = [(source, {*text.lower().split()}, {*said.lower().split()}) for source, text, said in triples]
-        return np.array([len(a & b) / max(1, len(a | b)) - len(source) / 1e4 for source, a, b in pairs])
+        pairs = [
+            (source, {*text.lower().split()}, {*said.lower().split()})
+            for source, text, said in triples
+        ]
+        return np.array(
+            [
+                len(a & b) / max(1, len(a | b)) - len(source) / 1e4
+                for source, a, b in pairs
+            ]
+        )
 
 
-def _word_counts(references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]], language: str) -> Counts:
-    return np.column_stack([error_counts(references, hypotheses), list(map(len, references))])
+def _word_counts(
+    references: Sequence[Sequence[str]],
+    hypotheses: Sequence[Sequence[str]],
+    language: str,
+) -> Counts:
+    return np.column_stack(
+        [error_counts(references, hypotheses), list(map(len, references))]
+    )
 
 
 LEADERBOARD = SimpleNamespace(
@@ -52,5 +70,9 @@ LEADERBOARD = SimpleNamespace(
 def install(patch: pytest.MonkeyPatch) -> None:
     """The stand-ins take the place of the packages."""
     packaged = normalise._packaged
-    patch.setattr(normalise, "_packaged", lambda name: LEADERBOARD if name == "open_asr" else packaged(name))
+    patch.setattr(
+        normalise,
+        "_packaged",
+        lambda name: LEADERBOARD if name == "open_asr" else packaged(name),
+    )
     patch.setitem(METRICS._parts, "comet", (FakeComet, METRICS.about("comet")))

@@ -32,12 +32,19 @@ def test_examples_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_import_costs_nothing() -> None:
-    code = "import sys, rescore; print([name for name in ('torch', 'numpy', 'click') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code = (
+        "import sys, rescore; print([name for name in ('torch', 'numpy', 'click') if"
+        " name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout == "[]\n"
 
 
-def test_same_figures_as_the_command_line(run_in: Run, models: dict[str, Path], tmp_path: Path) -> None:
+def test_same_figures_as_the_command_line(
+    run_in: Run, models: dict[str, Path], tmp_path: Path
+) -> None:
     lm = f"unilm:{models['unilm']}"
     lists = rescore.score(rescore.read(ROOT / "data" / "test.json")[:30], lm)
     weights = rescore.tune(lists)
@@ -50,11 +57,24 @@ def test_same_figures_as_the_command_line(run_in: Run, models: dict[str, Path], 
     assert json.loads(done.stdout)["weights"] == pytest.approx(weights.weights)
     (tmp_path / "w.json").write_text(done.stdout)
     done = run_in("rerank", "l.json", "--weights", "w.json", "--report", "r.json")
-    assert done.stdout.replace("l.json", "dev") == f"{results}\n".replace(str(ROOT / "data" / "test.json"), "dev")
-    done = run_in("l.json", "--lm", lm, "--weight", str(weights.weights["unilm"]), "--report", "r.json")
+    assert done.stdout.replace("l.json", "dev") == f"{results}\n".replace(
+        str(ROOT / "data" / "test.json"), "dev"
+    )
+    done = run_in(
+        "l.json",
+        "--lm",
+        lm,
+        "--weight",
+        str(weights.weights["unilm"]),
+        "--report",
+        "r.json",
+    )
     assert done.returncode == 0, done.stderr
     report = read_report(tmp_path / "r.json")
-    assert (report["first_pass"], report["reranked"]) == (results.first_pass, results.reranked)
+    assert (report["first_pass"], report["reranked"]) == (
+        results.first_pass,
+        results.reranked,
+    )
     assert rescore.evaluate(lists).reranked == results.first_pass
     with pytest.raises(rescore.UserError, match="no such file"):
         rescore.read("nowhere.json")
@@ -67,7 +87,11 @@ def run_in(request: pytest.FixtureRequest) -> Run:
 
 
 LISTS = [
-    rescore.NbestList(name, [rescore.Hypothesis(text, {"s2s": score}) for text, score in hypotheses], (reference,))
+    rescore.NbestList(
+        name,
+        [rescore.Hypothesis(text, {"s2s": score}) for text, score in hypotheses],
+        (reference,),
+    )
     for name, hypotheses, reference in (
         ("u1", [("a b", -1.0), ("a", -1.5)], "a"),
         ("u2", [("c d", -1.0), ("d", -3.0)], "c d"),
@@ -83,10 +107,16 @@ def test_functions_dictionaries_and_plain_texts() -> None:
     scored = rescore.score(LISTS, brevity)
     assert scored[0].hypotheses[0].scores == {"s2s": -1.0, "brevity": -2.0}
     assert scored[0].provenance["brevity"].model == "brevity"
-    for weights in ({"s2s": 0.5, "brevity": 0.5}, 0.5, rescore.Weights({"s2s": 0.5, "brevity": 0.5}, "given")):
+    for weights in (
+        {"s2s": 0.5, "brevity": 0.5},
+        0.5,
+        rescore.Weights({"s2s": 0.5, "brevity": 0.5}, "given"),
+    ):
         assert rescore.rerank(scored, weights)[0].hypotheses[0].text == "a"
         assert rescore.evaluate(scored, weights).reranked == 0.0
-    assert rescore.score([["a b", "a"], ["c"]], brevity)[0].hypotheses[1].scores["s2s"] < 0
+    assert (
+        rescore.score([["a b", "a"], ["c"]], brevity)[0].hypotheses[1].scores["s2s"] < 0
+    )
     with pytest.raises(rescore.UserError, match="one number is the weight of one LM"):
         rescore.rerank(LISTS, 0.5)
     with pytest.raises(rescore.UserError, match="returned 1 score for 4 sentences"):
@@ -96,10 +126,20 @@ def test_functions_dictionaries_and_plain_texts() -> None:
 def test_error_rates_are_jiwers_in_percent() -> None:
     import jiwer
 
-    references, hypotheses = ["the old clock ticked", "a house"], ["the clock sticked", "a house"]
-    assert rescore.wer(references, hypotheses) == pytest.approx(100 * jiwer.wer(references, hypotheses))
+    references, hypotheses = (
+        ["the old clock ticked", "a house"],
+        ["the clock sticked", "a house"],
+    )
+    assert rescore.wer(references, hypotheses) == pytest.approx(
+        100 * jiwer.wer(references, hypotheses)
+    )
     texts = zip(hypotheses, references, strict=True)
-    lists = [rescore.NbestList(ref, [rescore.Hypothesis(text, {"s2s": 0.0})], references=(ref,)) for text, ref in texts]
+    lists = [
+        rescore.NbestList(
+            ref, [rescore.Hypothesis(text, {"s2s": 0.0})], references=(ref,)
+        )
+        for text, ref in texts
+    ]
     assert rescore.wer(references, hypotheses) == rescore.evaluate(lists).first_pass
     assert rescore.cer("abc", "abd") == pytest.approx(100 * jiwer.cer("abc", "abd"))
     assert rescore.wer("The clock", "the clock") == 0.0
@@ -109,7 +149,9 @@ def test_error_rates_are_jiwers_in_percent() -> None:
 
 def test_hypotheses_and_scores_of_other_types() -> None:
     with pytest.raises(rescore.UserError, match="utterance u has a str as hypothesis"):
-        rescore.evaluate([rescore.NbestList("u", ["a", "b"], references=("a",))], {"s2s": 1})  # type: ignore[list-item]
+        rescore.evaluate(
+            [rescore.NbestList("u", ["a", "b"], references=("a",))], {"s2s": 1}
+        )  # type: ignore[list-item]
 
     def words(sentences: Sequence[str]) -> list[str]:
         return ["x"] * len(sentences)
@@ -126,9 +168,15 @@ def test_results_in_a_notebook() -> None:
     assert '<td style="text-align:left">first pass</td><td>33.33</td>' in shown
     assert "<p>2 utterances, 4 hypotheses</p>" in shown
     compared = rescore.compare(LISTS, LISTS, brevity)
-    assert ">first pass</td>" in compared._repr_html_() and "<b>0.00</b>" not in compared._repr_html_()
+    assert (
+        ">first pass</td>" in compared._repr_html_()
+        and "<b>0.00</b>" not in compared._repr_html_()
+    )
     assert "weights tuned on dev; p against the first pass" in compared._repr_html_()
-    assert "1 list without" in rescore.evaluate([rescore.NbestList("u", LISTS[0].hypotheses)])._repr_html_()
+    assert (
+        "1 list without"
+        in rescore.evaluate([rescore.NbestList("u", LISTS[0].hypotheses)])._repr_html_()
+    )
 
 
 def test_to_frame(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,16 +187,40 @@ def test_to_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rescore.evaluate(LISTS).to_frame()
     assert [row["id"] for row in rows] == [nbest.id for nbest in LISTS]
     texts = ("reference", "first_pass", "chosen")
-    assert [*rows[0]][:7] == ["id", *texts, "first_pass_errors", "chosen_errors", "changed"] and rows[0]["s2s"] < 0
+    assert [*rows[0]][:7] == [
+        "id",
+        *texts,
+        "first_pass_errors",
+        "chosen_errors",
+        "changed",
+    ] and rows[0]["s2s"] < 0
     assert sum(row["first_pass_errors"] for row in rows) == 1 and not rows[0]["changed"]
     table = rescore.compare(LISTS, LISTS, brevity).to_frame()
-    assert table[1]["name"] == "first pass" and table[1]["WER"] == pytest.approx(100 / 3) and table[1]["p"] is None
-    assert isinstance(table[2]["p"], float) and list(table[2])[:3] == ["name", "weight", "dev WER"]
+    assert (
+        table[1]["name"] == "first pass"
+        and table[1]["WER"] == pytest.approx(100 / 3)
+        and table[1]["p"] is None
+    )
+    assert isinstance(table[2]["p"], float) and list(table[2])[:3] == [
+        "name",
+        "weight",
+        "dev WER",
+    ]
     rows = rescore.to_frame(LISTS)
-    assert rows[1] == {"id": "u1", "rank": 2, "text": "a", "s2s": -1.5, "reference": "a", "source": None}
+    assert rows[1] == {
+        "id": "u1",
+        "rank": 2,
+        "text": "a",
+        "s2s": -1.5,
+        "reference": "a",
+        "source": None,
+    }
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(rescore.UserError, match="pandas or polars; install one of them: pip install pandas"):
+    with pytest.raises(
+        rescore.UserError,
+        match="pandas or polars; install one of them: pip install pandas",
+    ):
         rescore.to_frame(LISTS)
 
 
@@ -164,7 +236,9 @@ def test_types_are_told() -> None:
 def test_a_model_takes_sentences_and_questions(tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     lm = rescore.load(f"ngram:{tmp_path / 'lm.arpa'}")
-    plain, asked = lm.score(["the old clock", rescore.Question("the old clock", source="die alte uhr")])
+    plain, asked = lm.score(
+        ["the old clock", rescore.Question("the old clock", source="die alte uhr")]
+    )
     assert plain.sum == asked.sum < 0
     (scored,) = rescore.score([["the old clock"]], lm)
     assert scored.hypotheses[0].scores["ngram"] == plain.sum
@@ -179,49 +253,100 @@ def test_a_model_of_your_own_is_asked_what_it_reads() -> None:
         reads_source, context = True, (1, 2)
 
         def score(self, questions: list[rescore.Question]) -> list[rescore.TokenScores]:
-            shown = [len("".join((one.source or "", *one.before, *one.after))) for one in questions]
-            return [rescore.TokenScores(["x"], np.array([-float(number)])) for number in shown]
+            shown = [
+                len("".join((one.source or "", *one.before, *one.after)))
+                for one in questions
+            ]
+            return [
+                rescore.TokenScores(["x"], np.array([-float(number)]))
+                for number in shown
+            ]
 
     lists = [
-        rescore.NbestList(f"a-{rank}", [rescore.Hypothesis(text, {"s2s": -1.0})], source="12")
+        rescore.NbestList(
+            f"a-{rank}", [rescore.Hypothesis(text, {"s2s": -1.0})], source="12"
+        )
         for rank, text in enumerate(["3", "44", "555", "6666"])
     ]
     scored = rescore.score(lists, Reader())
-    assert [one.hypotheses[0].scores["reader"] for one in scored] == [-2 - 2 - 3, -2 - 1 - 3 - 4, -2 - 2 - 4, -2 - 3]
+    assert [one.hypotheses[0].scores["reader"] for one in scored] == [
+        -2 - 2 - 3,
+        -2 - 1 - 3 - 4,
+        -2 - 2 - 4,
+        -2 - 3,
+    ]
 
 
 def test_what_is_asked_for_is_read(tmp_path: Path) -> None:
-    (tmp_path / "l.csv").write_text("key,hyp,logp\nu,a b,-1\nu,a,-2\n", encoding="utf-8")
+    (tmp_path / "l.csv").write_text(
+        "key,hyp,logp\nu,a b,-1\nu,a,-2\n", encoding="utf-8"
+    )
     for name, text in (("one", "u a\n"), ("two", "u a b\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")
     field = {"id": "key", "text": "hyp", "score": "logp"}
-    (read,) = rescore.read(tmp_path / "l.csv", [tmp_path / "one", tmp_path / "two"], format="csv", field=field)
+    (read,) = rescore.read(
+        tmp_path / "l.csv",
+        [tmp_path / "one", tmp_path / "two"],
+        format="csv",
+        field=field,
+    )
     assert read.references == ("a", "a b") and read.hypotheses[1].scores["s2s"] == -2.0
     (tmp_path / "l.txt").write_text("a b\na\n", encoding="utf-8")
-    assert len(rescore.read(tmp_path / "l.txt", format="opennmt", nbest_size=2, s2s="rank")[0].hypotheses) == 2
-    (tmp_path / "twice.csv").write_text("key,hyp,logp\nu,a,-1\nu,a,-2\n", encoding="utf-8")
+    assert (
+        len(
+            rescore.read(
+                tmp_path / "l.txt", format="opennmt", nbest_size=2, s2s="rank"
+            )[0].hypotheses
+        )
+        == 2
+    )
+    (tmp_path / "twice.csv").write_text(
+        "key,hyp,logp\nu,a,-1\nu,a,-2\n", encoding="utf-8"
+    )
     assert rescore.read(tmp_path / "twice.csv", field=field)
     with pytest.raises(rescore.UserError):
         rescore.read(tmp_path / "twice.csv", field=field, strict=True)
 
 
 def test_two_models_of_one_kind_have_a_column_each(models: dict[str, Path]) -> None:
-    lms = [rescore.load(f"tta:{path}") for path in (models["tta"], ROOT / "models" / "tta-small")]
-    for lists in (rescore.score(LISTS, *lms), rescore.score(rescore.score(LISTS, lms[0]), lms[1])):
+    lms = [
+        rescore.load(f"tta:{path}")
+        for path in (models["tta"], ROOT / "models" / "tta-small")
+    ]
+    for lists in (
+        rescore.score(LISTS, *lms),
+        rescore.score(rescore.score(LISTS, lms[0]), lms[1]),
+    ):
         assert lists[0].provenance["tta"].fingerprint == lms[0].fingerprint
         assert lists[0].provenance["tta.2"].fingerprint == lms[1].fingerprint
-        assert lists[0].hypotheses[0].scores["tta"] != lists[0].hypotheses[0].scores["tta.2"]
+        assert (
+            lists[0].hypotheses[0].scores["tta"]
+            != lists[0].hypotheses[0].scores["tta.2"]
+        )
     again = rescore.score(lists, lms[0])
-    assert "tta.3" not in again[0].provenance and [lm.name for lm in lms] == ["tta", "tta"]
+    assert "tta.3" not in again[0].provenance and [lm.name for lm in lms] == [
+        "tta",
+        "tta",
+    ]
 
 
-def test_names_give_the_columns_of_the_command_line(models: dict[str, Path], run_in: Run, tmp_path: Path) -> None:
+def test_names_give_the_columns_of_the_command_line(
+    models: dict[str, Path], run_in: Run, tmp_path: Path
+) -> None:
     from rescore import formats
 
     names = [f"tta:{models['tta']}", "tta-small"]
     formats.write(LISTS, str(tmp_path / "l.jsonl"))
-    assert run_in("score", "l.jsonl", "--lm", names[0], "--lm", names[1], "-o", "s.jsonl").returncode == 0
-    (first, *_), scored = rescore.read(tmp_path / "s.jsonl"), rescore.score(LISTS, *names)
+    assert (
+        run_in(
+            "score", "l.jsonl", "--lm", names[0], "--lm", names[1], "-o", "s.jsonl"
+        ).returncode
+        == 0
+    )
+    (first, *_), scored = (
+        rescore.read(tmp_path / "s.jsonl"),
+        rescore.score(LISTS, *names),
+    )
     assert scored[0].provenance == first.provenance and "tta.2" not in first.provenance
     rows = rescore.compare(LISTS, LISTS, *names).rows
     assert {row.name for row in rows[:2]} == set(first.provenance) - {"tokens"}
@@ -250,9 +375,19 @@ def closed(factor: float) -> object:
 
 
 def test_whatever_can_be_called_scores() -> None:
-    found = rescore.score(LISTS, partial(scaled, 2.0), Scaled(3.0), Scaled(4.0).bound, closed(5.0))  # type: ignore[arg-type]
-    assert found[0].hypotheses[0].scores == {"s2s": -1.0, "scaled": -4.0, "Scaled": -6.0, "bound": -8.0, "inner": -10.0}
-    with pytest.raises(rescore.UserError, match="a model or a function of sentences, found int"):
+    found = rescore.score(
+        LISTS, partial(scaled, 2.0), Scaled(3.0), Scaled(4.0).bound, closed(5.0)
+    )  # type: ignore[arg-type]
+    assert found[0].hypotheses[0].scores == {
+        "s2s": -1.0,
+        "scaled": -4.0,
+        "Scaled": -6.0,
+        "bound": -8.0,
+        "inner": -10.0,
+    }
+    with pytest.raises(
+        rescore.UserError, match="a model or a function of sentences, found int"
+    ):
         rescore.score(LISTS, 3)  # type: ignore[arg-type]
 
 
@@ -268,7 +403,9 @@ def test_a_function_has_the_fingerprint_of_its_caller(tmp_path: Path) -> None:
         return [0.0 for _ in sentences]
 
     for _ in range(2):
-        Cached(FunctionModel(counted, fingerprint="v1"), tmp_path).score([rescore.Question("a b")])
+        Cached(FunctionModel(counted, fingerprint="v1"), tmp_path).score(
+            [rescore.Question("a b")]
+        )
     assert calls == ["a b"]
     with pytest.raises(rescore.UserError, match="counted: has no fingerprint"):
         Cached(FunctionModel(counted), tmp_path).score([rescore.Question("a b")])
@@ -281,9 +418,17 @@ def test_what_are_no_lists_is_said_in_one_line() -> None:
         def __iter__(self) -> Iterator[str]:
             return iter(["id", "text"])
 
-    for function in (rescore.tune, rescore.evaluate, rescore.to_frame, lambda lists: rescore.rerank(lists, 0.5)):
+    for function in (
+        rescore.tune,
+        rescore.evaluate,
+        rescore.to_frame,
+        lambda lists: rescore.rerank(lists, 0.5),
+    ):
         for wrong in (["a b", "c"], DataFrame(), LISTS[0], "lists.json", 3):
-            with pytest.raises(rescore.UserError, match=r"^rescore\.\w+: expected N-best lists .*, found [^\n]*$"):
+            with pytest.raises(
+                rescore.UserError,
+                match=r"^rescore\.\w+: expected N-best lists .*, found [^\n]*$",
+            ):
                 function(wrong)  # type: ignore[arg-type]
     with pytest.raises(rescore.UserError, match="found a str in place 1"):
         rescore.score(["a b", "c"], brevity)
@@ -294,7 +439,11 @@ def test_what_are_no_lists_is_said_in_one_line() -> None:
 
 
 def with_score(score: object) -> list[rescore.NbestList]:
-    return [rescore.NbestList("u1", [rescore.Hypothesis("a", {"s2s": score, "lm": -1.0})], ("a",))]  # type: ignore[dict-item]
+    return [
+        rescore.NbestList(
+            "u1", [rescore.Hypothesis("a", {"s2s": score, "lm": -1.0})], ("a",)
+        )
+    ]  # type: ignore[dict-item]
 
 
 TAKE_LISTS = {
@@ -306,30 +455,50 @@ TAKE_LISTS = {
     "confidence": lambda lists: rescore.confidence(lists, {"s2s": 1.0}),
     "confidence dev": lambda lists: rescore.confidence(LISTS, {"s2s": 1.0}, lists),
     "to_frame": rescore.to_frame,
-    "choose_all": lambda lists: rescore.Rescorer(brevity, {"s2s": 1.0}).choose_all(lists),
+    "choose_all": (
+        lambda lists: rescore.Rescorer(brevity, {"s2s": 1.0}).choose_all(lists)
+    ),
     "choose": lambda lists: rescore.Rescorer(brevity, {"s2s": 1.0}).choose(lists[0]),
     "Rescorer dev": lambda lists: rescore.Rescorer(brevity, {"s2s": 1.0}, dev=lists),
 }
 
 
 @pytest.mark.parametrize("take", TAKE_LISTS.values(), ids=list(TAKE_LISTS))
-def test_lists_that_no_file_may_have_are_refused(take: Callable[[list[rescore.NbestList]], object]) -> None:
+def test_lists_that_no_file_may_have_are_refused(
+    take: Callable[[list[rescore.NbestList]], object],
+) -> None:
     for score in (float("nan"), float("inf"), np.float64("nan"), "-1", None):
-        with pytest.raises(rescore.UserError, match=r"^[^\n]*utterance u1, hypothesis 1: score s2s is [^\n]*; [^\n]*$"):
+        with pytest.raises(
+            rescore.UserError,
+            match=r"^[^\n]*utterance u1, hypothesis 1: score s2s is [^\n]*; [^\n]*$",
+        ):
             take(with_score(score))
     with pytest.raises(rescore.UserError, match=r"utterance u1: no hypotheses; give"):
         take([rescore.NbestList("u1", [], ("a",))])
     letters = with_score(-1.0)
     letters[0].references = "a b"  # type: ignore[assignment]
-    with pytest.raises(rescore.UserError, match=r"^utterance u1: references is the text 'a b'; give a tuple"):
+    with pytest.raises(
+        rescore.UserError,
+        match=r"^utterance u1: references is the text 'a b'; give a tuple",
+    ):
         take(letters)
 
 
 def test_references_are_a_tuple() -> None:
-    with pytest.raises(rescore.UserError, match=r"^utterance u1: references is the text 'a b'; give a tuple"):
-        rescore.NbestList("u1", [rescore.Hypothesis("a", {"s2s": -1.0})], references="a b")  # type: ignore[arg-type]
-    of_a_list = rescore.NbestList("u1", [rescore.Hypothesis("a", {"s2s": -1.0})], references=["a b"])  # type: ignore[arg-type]
-    assert of_a_list.references == ("a b",) and rescore.evaluate([of_a_list]).first_pass == 50.0
+    with pytest.raises(
+        rescore.UserError,
+        match=r"^utterance u1: references is the text 'a b'; give a tuple",
+    ):
+        rescore.NbestList(
+            "u1", [rescore.Hypothesis("a", {"s2s": -1.0})], references="a b"
+        )  # type: ignore[arg-type]
+    of_a_list = rescore.NbestList(
+        "u1", [rescore.Hypothesis("a", {"s2s": -1.0})], references=["a b"]
+    )  # type: ignore[arg-type]
+    assert (
+        of_a_list.references == ("a b",)
+        and rescore.evaluate([of_a_list]).first_pass == 50.0
+    )
 
 
 def test_weights_are_numbers(tmp_path: Path) -> None:
@@ -343,24 +512,41 @@ def test_weights_are_numbers(tmp_path: Path) -> None:
             lambda weight: rescore.confidence(scored, {"s2s": 1.0, "brevity": weight}),
             lambda weight: rescore.Rescorer(brevity, {"s2s": 1.0, "brevity": weight}),
         ):
-            with pytest.raises(rescore.UserError, match=r"^weight of brevity is .*, not a number; [^\n]*$"):
+            with pytest.raises(
+                rescore.UserError,
+                match=r"^weight of brevity is .*, not a number; [^\n]*$",
+            ):
                 make(wrong)  # type: ignore[no-untyped-call]
     for wrong in ("w.json", [0.5], nan):
         with pytest.raises(rescore.UserError, match=r"^weight"):
             rescore.rerank(scored, wrong)  # type: ignore[arg-type]
-    (tmp_path / "w.json").write_text('{"weights": {"s2s": 1.0, "brevity": NaN}}', encoding="utf-8")
-    with pytest.raises(rescore.UserError, match=r"w.json: weight of brevity is nan, not a number"):
+    (tmp_path / "w.json").write_text(
+        '{"weights": {"s2s": 1.0, "brevity": NaN}}', encoding="utf-8"
+    )
+    with pytest.raises(
+        rescore.UserError, match=r"w.json: weight of brevity is nan, not a number"
+    ):
         rescore.load_weights(tmp_path / "w.json")
-    with pytest.raises(rescore.UserError, match=r"columns is the text 'brevity'; give a list"):
+    with pytest.raises(
+        rescore.UserError, match=r"columns is the text 'brevity'; give a list"
+    ):
         rescore.tune(scored, "brevity")
-    assert rescore.rerank(scored, {"s2s": np.float32(0.5), "brevity": np.int64(1)})[0].hypotheses[0].text == "a"  # type: ignore[dict-item]
+    assert (
+        rescore.rerank(scored, {"s2s": np.float32(0.5), "brevity": np.int64(1)})[0]
+        .hypotheses[0]
+        .text
+        == "a"
+    )  # type: ignore[dict-item]
 
 
 def test_what_counts_as_a_word_is_said_as_on_the_command_line(tmp_path: Path) -> None:
     lists = [
         rescore.NbestList(
             f"u{number}",
-            [rescore.Hypothesis("a well-known brandvolt", {"s2s": -1.0}), rescore.Hypothesis("a cat", {"s2s": -2.0})],
+            [
+                rescore.Hypothesis("a well-known brandvolt", {"s2s": -1.0}),
+                rescore.Hypothesis("a cat", {"s2s": -2.0}),
+            ],
             ("a well known brandvold",),
         )
         for number in range(4)
@@ -375,9 +561,12 @@ def test_what_counts_as_a_word_is_said_as_on_the_command_line(tmp_path: Path) ->
     weights = rescore.tune(scored, metric="bwer", words=words, normaliser=parts)
     assert weights.tuned_for is not None and "words" in weights.tuned_for.settings
     assert weights.tuned_for.settings["split_hyphens"] is True
-    assert rescore.evaluate(scored, weights).signature == rescore.evaluate(
-        scored, weights, "bwer", words=words, normaliser=parts
-    ).signature  # fmt: skip
+    assert (
+        rescore.evaluate(scored, weights).signature
+        == rescore.evaluate(
+            scored, weights, "bwer", words=words, normaliser=parts
+        ).signature
+    )
     assert rescore.compare(lists, lists, brevity, normaliser=parts).first_pass == 25.0
     respelled = rescore.score(lists, respell=4, channel="shipped", words=words)
     assert any("brandvold" in hypothesis.text for hypothesis in respelled[0].hypotheses)
@@ -394,7 +583,13 @@ def test_decisions_and_comparisons() -> None:
     assert rescore.evaluate(lists, weights, decision="best").decision == "best"
     assert rescore.evaluate(lists, decision="rover", scale=2.0).scale == 2.0
     found = rescore.compare(iter(LISTS), LISTS, brevity, partial(scaled, 2.0))
-    names = ["brevity", "scaled", "brevity + scaled", "without brevity", "without scaled"]
+    names = [
+        "brevity",
+        "scaled",
+        "brevity + scaled",
+        "without brevity",
+        "without scaled",
+    ]
     assert [row.name for row in found.rows] == names
     assert found.first_pass == pytest.approx(100 / 3)
 
@@ -402,13 +597,24 @@ def test_decisions_and_comparisons() -> None:
 def test_what_a_shell_shows() -> None:
     assert dir(rescore) == sorted(rescore.__all__)
     assert repr(LISTS[0]) == "<NbestList u1: 2 hypotheses, 'a b'>"
-    assert repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}, "given")) == "<Weights: s2s 0.75, tta 0.25 (given)>"
-    assert repr(rescore.TokenScores(["a", "b"], np.array([-0.5, -1.0]))) == "<TokenScores -1.5000: 'a b'>"
-    assert re.fullmatch(r"<LanguageModel tta-small: [0-9a-f]{12}, float32>", repr(rescore.load("tta-small")))
+    assert (
+        repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}, "given"))
+        == "<Weights: s2s 0.75, tta 0.25 (given)>"
+    )
+    assert (
+        repr(rescore.TokenScores(["a", "b"], np.array([-0.5, -1.0])))
+        == "<TokenScores -1.5000: 'a b'>"
+    )
+    assert re.fullmatch(
+        r"<LanguageModel tta-small: [0-9a-f]{12}, float32>",
+        repr(rescore.load("tta-small")),
+    )
 
 
 def test_read_may_leave_out_references(tmp_path: Path) -> None:
-    (tmp_path / "l.jsonl").write_text('{"id": "a", "hyps": [{"text": "x", "score": -1}]}\n', encoding="utf-8")
+    (tmp_path / "l.jsonl").write_text(
+        '{"id": "a", "hyps": [{"text": "x", "score": -1}]}\n', encoding="utf-8"
+    )
     (tmp_path / "ref").write_text("a x\nb y\n", encoding="utf-8")
     with pytest.raises(rescore.UserError, match="no list for 1 of its 2 utterances"):
         rescore.read(tmp_path / "l.jsonl", tmp_path / "ref")
@@ -416,7 +622,9 @@ def test_read_may_leave_out_references(tmp_path: Path) -> None:
     assert found.references == ("x",)
 
 
-def test_confidences_and_new_hypotheses_are_those_of_the_commands(run_in: Run, tmp_path: Path) -> None:
+def test_confidences_and_new_hypotheses_are_those_of_the_commands(
+    run_in: Run, tmp_path: Path
+) -> None:
     from rescore import formats
     from rescore.formats.writing import as_json
 
@@ -425,8 +633,16 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(run_in: Run, t
     weights = rescore.Weights({"s2s": 0.25}, "given")
     rescore.save_weights(weights, tmp_path / "w.json")
     assert rescore.load_weights(str(tmp_path / "w.json")) == weights
-    assert run_in("confidence", "l.jsonl", "--weights", "w.json", "-o", "c.jsonl").returncode == 0
-    rows = [json.loads(line)["words"] for line in (tmp_path / "c.jsonl").read_text().splitlines()]
+    assert (
+        run_in(
+            "confidence", "l.jsonl", "--weights", "w.json", "-o", "c.jsonl"
+        ).returncode
+        == 0
+    )
+    rows = [
+        json.loads(line)["words"]
+        for line in (tmp_path / "c.jsonl").read_text().splitlines()
+    ]
     words = rescore.confidence(lists, weights)
     assert [[(one["word"], one["confidence"]) for one in row] for row in rows] == [
         [(one.text, round(one.confidence, 4)) for one in row] for row in words
@@ -441,13 +657,18 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(run_in: Run, t
         assert [[one["text"] for one in row["hyps"]] for row in expected] == [
             [one["text"] for one in as_json(nbest)["hyps"]] for nbest in made
         ]
-        assert any(len(new.hypotheses) > len(old.hypotheses) for new, old in zip(made, lists, strict=True))
+        assert any(
+            len(new.hypotheses) > len(old.hypotheses)
+            for new, old in zip(made, lists, strict=True)
+        )
 
 
 def test_confidences_under_weights_of_another_model() -> None:
     lists = rescore.score(LISTS, brevity)
     column = replace(lists[0].provenance["brevity"], fingerprint="0" * 64)
-    weights = rescore.Weights({"s2s": 0.5, "brevity": 0.5}, "given", columns={"brevity": column})
+    weights = rescore.Weights(
+        {"s2s": 0.5, "brevity": 0.5}, "given", columns={"brevity": column}
+    )
     with pytest.raises(rescore.UserError, match="column brevity comes from"):
         rescore.confidence(lists, weights)
 
@@ -462,15 +683,24 @@ def test_sizes_inside_a_configuration_have_limits(tmp_path: Path) -> None:
 
 
 def test_options_of_metrics_and_of_expansions() -> None:
-    config = border.config_of("tune", "bleu", tokenise="char", drop_punctuation=True, recombine=5)
-    assert config.measuring.values["tokenise"] == "char" and config.measuring.values["normaliser"].drop_punctuation
+    config = border.config_of(
+        "tune", "bleu", tokenise="char", drop_punctuation=True, recombine=5
+    )
+    assert (
+        config.measuring.values["tokenise"] == "char"
+        and config.measuring.values["normaliser"].drop_punctuation
+    )
     assert config.expanding.values == {"recombine": 5}
-    with pytest.raises(rescore.UserError, match="tokenize is not an option; did you mean tokenise"):
+    with pytest.raises(
+        rescore.UserError, match="tokenize is not an option; did you mean tokenise"
+    ):
         border.config_of("tune", "bleu", tokenize="char")
 
 
 def test_a_call_takes_fields_by_their_own_names() -> None:
-    """Fields of `RunConfig` that arguments fill may be given, too; options are added to those of a field."""
+    """Fields of `RunConfig` that arguments fill may be given, too; options are added to
+    those of a field.
+    """
     before = border.config_of("compare", nfkc=True, recombine=5)
     config = border.config_of(
         "compare",
@@ -494,17 +724,26 @@ def test_tuning_has_one_road() -> None:
 
 
 def test_texts_are_those_of_the_decision() -> None:
-    hyps = [Hypothesis(text, {"s2s": score}) for text, score in (("a b c", -1.0), ("x b d", -1.1), ("x b e", -1.2))]
+    hyps = [
+        Hypothesis(text, {"s2s": score})
+        for text, score in (("a b c", -1.0), ("x b d", -1.1), ("x b e", -1.2))
+    ]
     lists = [NbestList(str(number), list(hyps), ("x b d",)) for number in range(4)]
-    weights = replace(rescore.tune(lists, decision="mbr"), decision=Decision("mbr", 1.0))
+    weights = replace(
+        rescore.tune(lists, decision="mbr"), decision=Decision("mbr", 1.0)
+    )
     chosen = Decision("mbr", 1.0).texts(ErrorRate(), lists, {"s2s": 1.0})
     assert rescore.texts(lists, weights) == chosen == ["x b d"] * 4
     assert rescore.rerank(lists, weights)[0].hypotheses[0].text == "a b c"
 
 
-@pytest.mark.parametrize("name", ["device", "precision", "batch_tokens", "cache", "prompt"])
+@pytest.mark.parametrize(
+    "name", ["device", "precision", "batch_tokens", "cache", "prompt"]
+)
 def test_arguments_of_a_model_are_named(name: str) -> None:
-    with pytest.raises(rescore.UserError, match=f"{name} is not an option; rescore.load has it"):
+    with pytest.raises(
+        rescore.UserError, match=f"{name} is not an option; rescore.load has it"
+    ):
         rescore.score(LISTS, "tta", **{name: "x"})
 
 

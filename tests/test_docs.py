@@ -1,4 +1,6 @@
-"""Every command in the docs runs, on small lists that stand under the names which the docs use."""
+"""Every command in the docs runs, on small lists that stand under the names which the
+docs use.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,15 @@ from rescore.reports.check import parse
 from rescore.reports.files import read as read_results
 from rescore.reports.overview import render_overview
 from tests.cli.test_recipe import espnet1, espnet2
-from tests.conftest import ROOT, SENTENCES, Run, parameters_of, read_report, run_main, some_lists
+from tests.conftest import (
+    ROOT,
+    SENTENCES,
+    Run,
+    parameters_of,
+    read_report,
+    run_main,
+    some_lists,
+)
 from tests.large.speech_models import build_speech, sound
 from tests.large.test_huggingface import build as causal_model
 from tests.large.test_seq2seq import build as translation_model
@@ -38,7 +48,14 @@ from tests.lms.test_ngram import ARPA
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = {"--null", "--train", "--write-compact"}
 """Options of other programs and of scripts that the docs name."""
-TINY = {"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 300, "max_positions": 40}
+TINY = {
+    "layers": 1,
+    "d_model": 16,
+    "heads": 2,
+    "d_ff": 16,
+    "vocab_size": 300,
+    "max_positions": 40,
+}
 
 
 def commands(page: Path) -> list[str]:
@@ -50,27 +67,45 @@ def commands(page: Path) -> list[str]:
 
 def test_there_are_commands() -> None:
     counts = {page.name: len(commands(page)) for page in PAGES}
-    assert counts["README.md"] >= 5 and counts["tutorial.md"] >= 10 and counts["results-files.md"] >= 5
+    assert (
+        counts["README.md"] >= 5
+        and counts["tutorial.md"] >= 10
+        and counts["results-files.md"] >= 5
+    )
 
 
 def test_options_in_the_docs_are_options_of_commands() -> None:
     known = {"--version"}
     for name in COMMANDS:
-        known |= {opt for one in parameters_of(name) for opt in (*one.opts, *one.secondary_opts)}
+        known |= {
+            opt
+            for one in parameters_of(name)
+            for opt in (*one.opts, *one.secondary_opts)
+        }
     kinds = trained_kinds()
     for name in kinds:
         options = kinds[name].training_options()
         assert options is not None
-        known |= {opt for one in Offer(options).parameters() for opt in (*one.opts, *one.secondary_opts)}
+        known |= {
+            opt
+            for one in Offer(options).parameters()
+            for opt in (*one.opts, *one.secondary_opts)
+        }
     for page in PAGES:
-        named = set(re.findall(r"`(--[a-z][a-z0-9-]*)[ `=]", page.read_text(encoding="utf-8")))
+        named = set(
+            re.findall(r"`(--[a-z][a-z0-9-]*)[ `=]", page.read_text(encoding="utf-8"))
+        )
         assert named <= known | OTHERS, (page.name, named - known - OTHERS)
 
 
 def test_the_tutorial_prints_what_the_page_says(rescore: Run, tmp_path: Path) -> None:
-    """Each command of the page, and the lines below it, in their order; `...` stands for further lines."""
+    """Each command of the page, and the lines below it, in their order; `...` stands
+    for further lines.
+    """
     (tmp_path / "data").symlink_to(ROOT / "data")
-    text = re.sub(r" \\\n +", " ", (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
+    text = re.sub(
+        r" \\\n +", " ", (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    )
     printed: Iterator[str] = iter(())
     for line in re.findall(r"^    (.*)$", text, re.MULTILINE):
         if line.startswith("$ rescore "):
@@ -78,18 +113,31 @@ def test_the_tutorial_prints_what_the_page_says(rescore: Run, tmp_path: Path) ->
             assert done.returncode == 0, done.stderr
             printed = iter([*done.stdout.splitlines(), *done.stderr.splitlines()])
         elif line.startswith("$ head -n 1 "):
-            printed = iter((tmp_path / line.split()[-1]).read_text(encoding="utf-8").splitlines()[:1])
+            printed = iter(
+                (tmp_path / line.split()[-1])
+                .read_text(encoding="utf-8")
+                .splitlines()[:1]
+            )
         elif line not in ("", "..."):
             assert line in printed, line  # searches on from the line before
 
 
 def test_a_page_is_read_in_minutes() -> None:
-    lengths = {str(page.relative_to(ROOT)): len(page.read_text(encoding="utf-8").splitlines()) for page in PAGES}
-    assert not {name: length for name, length in lengths.items() if length > 120 and "results/" not in name}
+    lengths = {
+        str(page.relative_to(ROOT)): len(page.read_text(encoding="utf-8").splitlines())
+        for page in PAGES
+    }
+    assert not {
+        name: length
+        for name, length in lengths.items()
+        if length > 120 and "results/" not in name
+    }
 
 
 def short(line: str) -> list[str]:
-    """The command without what would take long: a model of hours becomes one of two steps."""
+    """The command without what would take long: a model of hours becomes one of two
+    steps.
+    """
     line = line.replace("--config small", "--config tiny.json")
     line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
@@ -117,10 +165,18 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
             log += [f"S-{index}\tein Satz", f"T-{index}\t{nbest.references[0]}"]
             for hypothesis in nbest.hypotheses:
                 score = hypothesis.scores["s2s"]
-                moses.append(f"{index} ||| {hypothesis.text} ||| LM0= {score / 2} TM0= -1 ||| {score}")
-                log += [f"H-{index}\t{score / 1e3}\t{hypothesis.text}", f"P-{index}\t-0.1"]
+                moses.append(
+                    f"{index} ||| {hypothesis.text} ||| LM0= {score / 2} TM0= -1 |||"
+                    f" {score}"
+                )
+                log += [
+                    f"H-{index}\t{score / 1e3}\t{hypothesis.text}",
+                    f"P-{index}\t-0.1",
+                ]
         (folder / f"{name}.nbest").write_text("\n".join(moses) + "\n", encoding="utf-8")
-        (folder / f"{name}.generate.txt").write_text("\n".join(log) + "\n", encoding="utf-8")
+        (folder / f"{name}.generate.txt").write_text(
+            "\n".join(log) + "\n", encoding="utf-8"
+        )
     decoded = folder / "decoded"
     decoded.mkdir()
     for name in ("dev", "test"):
@@ -133,17 +189,26 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.move(decoded / f"{name}.ref", folder / "data" / name / "text")
         espnet1(decoded, name)
         shutil.move(decoded / name, folder / "exp" / f"decode_{name}")
-    (folder / "data" / "sentences.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    (folder / "data" / "sentences.txt").write_text(
+        "\n".join(SENTENCES) + "\n", encoding="utf-8"
+    )
     for name in ("novels.txt", "general.txt", "transcripts.txt"):
         (folder / name).write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
-    both = [f"{name}.{language}" for name in ("train", "general", "talks", "valid") for language in ("de", "en")]
+    both = [
+        f"{name}.{language}"
+        for name in ("train", "general", "talks", "valid")
+        for language in ("de", "en")
+    ]
     for name in ("corpus.en", *both):
         few = [" ".join(line.split()[:4]) for line in SENTENCES]
         (folder / name).write_text("\n".join(few) + "\n", encoding="utf-8")
     for name in ("opus-mt-de-en", "opus-mt-en-de"):
         translation_model("marian", folder / name)
-    causal_model("gpt2", folder / "Qwen" / "Qwen3-0.6B")  # a local folder comes before the hub
-    entries = [{"input": ["the old clock", "the odd clock"], "output": "the old clock"}] * 5
+    # a local folder comes before the hub
+    causal_model("gpt2", folder / "Qwen" / "Qwen3-0.6B")
+    entries = [
+        {"input": ["the old clock", "the odd clock"], "output": "the old clock"}
+    ] * 5
     (folder / "test_wsj_score.json").write_text(json.dumps(entries), encoding="utf-8")
     (folder / "corpus.txt.xz").write_bytes(lzma.compress("\n".join(SENTENCES).encode()))
     (folder / "tiny.json").write_text(json.dumps(TINY), encoding="utf-8")
@@ -153,19 +218,27 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "data" / "test.json", folder / "ref.json")
     shutil.copy(ROOT / "data" / "test.json", folder / "other.json")
     lists = formats.read([folder / "test.json"])
-    (folder / "ref.trn").write_text("".join(f"{one.references[0]} ({one.id})\n" for one in lists), encoding="utf-8")
+    (folder / "ref.trn").write_text(
+        "".join(f"{one.references[0]} ({one.id})\n" for one in lists), encoding="utf-8"
+    )
     for name in ("output.trn", "other.trn"):
         shutil.copy(folder / "ref.trn", folder / name)
-    (folder / "names.txt").write_text("\n".join(lists[0].references[0].split()), encoding="utf-8")
+    (folder / "names.txt").write_text(
+        "\n".join(lists[0].references[0].split()), encoding="utf-8"
+    )
     pairs = "1\tthe old clock\tthe clock\n2\ta house\tthe house\n3\tan owl\tthe owl\n"
     for name in ("pairs.tsv", "sts-dev.csv"):
         (folder / name).write_text(pairs, encoding="utf-8")
     rows = "the old clock\tthe clock\tNEUTRAL\nan owl\tan owl\tENTAILMENT\n" * 10
-    (folder / "SICK.txt").write_text("sentence_A\tsentence_B\tentailment_label\n" + rows, encoding="utf-8")
+    (folder / "SICK.txt").write_text(
+        "sentence_A\tsentence_B\tentailment_label\n" + rows, encoding="utf-8"
+    )
     table = "utt,what,cost,lm_logp\n1,a b,2,-7\n1,a,1,-9\n"
     (folder / "lists.csv").write_text(table, encoding="utf-8")
     formats.write(formats.read([folder / "test.json"]), str(folder / "lists.jsonl"))
-    formats.write(formats.read([folder / "test.generate.txt"]), str(folder / "beam.jsonl"))
+    formats.write(
+        formats.read([folder / "test.generate.txt"]), str(folder / "beam.jsonl")
+    )
     for name in ("dev", "test"):
         written = formats.read([folder / f"{name}.json"])
         formats.write(written, str(folder / f"{name}.jsonl"))
@@ -173,21 +246,34 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
             nbest.hypotheses[:] = [Hypothesis(nbest.hypotheses[0].text, {"s2s": -1.0})]
         formats.write(written, str(folder / f"{name}.llm.jsonl"))
     for name in ("dev", "test"):
-        shutil.copytree(folder / "exp" / "asr" / f"decode_{name}", folder / f"{name}_strong")
+        shutil.copytree(
+            folder / "exp" / "asr" / f"decode_{name}", folder / f"{name}_strong"
+        )
         shutil.copy(folder / "data" / name / "text", folder / f"{name}_strong" / "text")
         for text in list((folder / f"{name}_strong").rglob("*best_recog/score")):
-            rows = [line.split() for line in text.read_text(encoding="utf-8").splitlines()]
+            rows = [
+                line.split() for line in text.read_text(encoding="utf-8").splitlines()
+            ]
             parts = [f"{row[0]} {{'decoder': {row[1]}}}" for row in rows]
-            text.with_name("scores").write_text("\n".join(parts) + "\n", encoding="utf-8")
-    places = "".join(f"{one.id} recording {at} {at + 1}\n" for at, one in enumerate(lists))
+            text.with_name("scores").write_text(
+                "\n".join(parts) + "\n", encoding="utf-8"
+            )
+    places = "".join(
+        f"{one.id} recording {at} {at + 1}\n" for at, one in enumerate(lists)
+    )
     (folder / "data" / "segments").write_text(places, encoding="utf-8")
     for name in ("dev", "test"):
         (folder / "lats" / name).mkdir(parents=True)
         for nbest in formats.read([folder / "exp" / "asr" / f"decode_{name}"]):
             words = nbest.hypotheses[0].text.split()
-            links = [f"J={at} S={at} E={at + 1} W={word} a=-1 l=-0.5" for at, word in enumerate(words)]
+            links = [
+                f"J={at} S={at} E={at + 1} W={word} a=-1 l=-0.5"
+                for at, word in enumerate(words)
+            ]
             lattice = "\n".join(["start=0", *links, ""])
-            (folder / "lats" / name / f"{nbest.id}.slf").write_text(lattice, encoding="utf-8")
+            (folder / "lats" / name / f"{nbest.id}.slf").write_text(
+                lattice, encoding="utf-8"
+            )
     (folder / "lm").mkdir()
     (folder / "lm" / "lm.arpa").write_text(ARPA, encoding="utf-8")
     run = [
@@ -208,7 +294,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _speech(folder)
     first = lists[0].references[0].split()[0]
     (folder / "terms.txt").write_text(f"kubectl\n{first}\n", encoding="utf-8")
-    (folder / "talk.srt").write_text("1\n00:00:00,000 --> 00:00:02,000\nrun cube cuttle now\n", encoding="utf-8")
+    (folder / "talk.srt").write_text(
+        "1\n00:00:00,000 --> 00:00:02,000\nrun cube cuttle now\n", encoding="utf-8"
+    )
     for name in ("test.trn", "dev.trn", "dev.ref.trn", "corrected.trn"):
         shutil.copy(folder / "ref.trn", folder / name)
     return folder
@@ -216,42 +304,75 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _speech(folder: Path) -> None:
     """A sound for each list, and speech models under the names that the docs use."""
-    for model, name in ("whisper", "openai/whisper-small"), ("moonshine", "UsefulSensors/moonshine-base"):
+    for model, name in (
+        ("whisper", "openai/whisper-small"),
+        ("moonshine", "UsefulSensors/moonshine-base"),
+    ):
         (folder / name).mkdir(parents=True)
         build_speech(model, folder / name)
     (folder / "wav").mkdir()
     lines = []
-    for number, nbest in enumerate(formats.read([folder / f"{name}.json" for name in ("dev", "test")])):
+    for number, nbest in enumerate(
+        formats.read([folder / f"{name}.json" for name in ("dev", "test")])
+    ):
         path = sound(folder / "wav" / f"{nbest.id}.wav", 1.5, number)
         lines.append(f"{nbest.id} {path}\n")
     (folder / "wav.scp").write_text("".join(lines), encoding="utf-8")
 
 
 def _brain_to_text(folder: Path) -> None:
-    """The rows of three seeds, each with its own hypotheses, and the sentences of dev."""
+    """The rows of three seeds, each with its own hypotheses, and the sentences of
+    dev.
+    """
     for name in ("dev", "test"):
         lists = formats.read([folder / f"{name}.json"])
         for seed in (1, 2, 3):
             (folder / f"seed{seed}").mkdir(exist_ok=True)
             rows = [
                 ";".join(
-                    f"{one.text};{one.scores['s2s'] + seed};{-3.5 * len(one.text.split())};0.0;{one.scores['s2s']}"
+                    f"{one.text};{one.scores['s2s'] + seed}"
+                    f";{-3.5 * len(one.text.split())};0.0;{one.scores['s2s']}"
                     for one in nbest.hypotheses[seed - 1 :]
                 )
                 for nbest in lists
             ]
-            (folder / f"seed{seed}" / f"{name}.rows").write_text("\n".join(rows) + "\n", encoding="utf-8")
+            (folder / f"seed{seed}" / f"{name}.rows").write_text(
+                "\n".join(rows) + "\n", encoding="utf-8"
+            )
         sentences = [nbest.references[0] for nbest in lists]
-        (folder / f"{name}.sentences").write_text("\n".join(sentences) + "\n", encoding="utf-8")
+        (folder / f"{name}.sentences").write_text(
+            "\n".join(sentences) + "\n", encoding="utf-8"
+        )
 
 
 def _recordings(folder: Path) -> None:
     """A recording by three systems, and its reference, in the sets dev and test."""
-    words = ["the", "old", "clock", "ticked", "on", "the", "wall", "and", "nobody", "looked", "at", "it"]
+    words = [
+        "the",
+        "old",
+        "clock",
+        "ticked",
+        "on",
+        "the",
+        "wall",
+        "and",
+        "nobody",
+        "looked",
+        "at",
+        "it",
+    ]
     ctm = "".join(f"talk A {at / 2} 0.4 {word} 0.9\n" for at, word in enumerate(words))
     times = [{"start": at / 2, "end": at / 2 + 0.4} for at in range(len(words))]
     whisper = json.dumps({"segments": [{"text": " ".join(words), "words": times}]})
-    for system in ("kaldi", "whisper", "google", "ref", "rev-kaldi", "speechmatics", "amazon"):
+    for system in (
+        "kaldi",
+        "whisper",
+        "google",
+        "ref",
+        "rev-kaldi",
+        "speechmatics",
+        "amazon",
+    ):
         for name in ("dev", "test"):
             (folder / name / system).mkdir(parents=True)
             (folder / name / system / "talk.ctm").write_text(ctm, encoding="utf-8")
@@ -261,24 +382,37 @@ def _recordings(folder: Path) -> None:
     for name in ("dev", "test"):  # and three systems for the same utterances
         shutil.copy(folder / "ref.trn", folder / name / "whisper.trn")
         lines = (folder / "ref.trn").read_text(encoding="utf-8").splitlines()
-        texts = [f"{end.rstrip(')')} {text}\n" for text, _, end in (line.rpartition(" (") for line in lines)]
+        texts = [
+            f"{end.rstrip(')')} {text}\n"
+            for text, _, end in (line.rpartition(" (") for line in lines)
+        ]
         for system in ("kaldi", "google"):
-            (folder / name / f"{system}.txt").write_text("".join(texts), encoding="utf-8")
+            (folder / name / f"{system}.txt").write_text(
+                "".join(texts), encoding="utf-8"
+            )
 
 
 RUN_ELSEWHERE = {"docs/results/terms.md"}
-"""Pages whose commands need models or recordings that are not here; tests/cli/test_correct.py runs these commands with
-recordings of its own."""
+"""Pages whose commands need models or recordings that are not here;
+tests/cli/test_correct.py runs these commands with recordings of its own.
+"""
 
 
 @pytest.fixture(scope="module")
 def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped models with their cards and tokenizers, but networks of one small layer, which need little time."""
-    folder = Path(shutil.copytree(ROOT / "models", tmp_path_factory.mktemp("shipped") / "models"))
+    """The shipped models with their cards and tokenizers, but networks of one small
+    layer, which need little time.
+    """
+    folder = Path(
+        shutil.copytree(ROOT / "models", tmp_path_factory.mktemp("shipped") / "models")
+    )
     torch.manual_seed(0)
     for path in folder.glob("*/config.json"):
         if (path.parent / "model.safetensors").exists():
-            config, tokenizer = NetworkConfig.load(path), Tokenizer.load(path.parent / "tokenizer.json")
+            config, tokenizer = (
+                NetworkConfig.load(path),
+                Tokenizer.load(path.parent / "tokenizer.json"),
+            )
             small = replace(config, layers=1, d_model=32, heads=2, d_ff=32)
             checkpoint.save(path.parent, checkpoint.build(small), tokenizer)
     return folder
@@ -290,7 +424,11 @@ def tiny_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_commands_of_the_docs_run(
-    page: Path, workspace: Path, tiny_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    workspace: Path,
+    tiny_models: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(backends, "shipped_models", lambda: tiny_models)
     folder = tmp_path / "work"
@@ -302,7 +440,9 @@ def test_commands_of_the_docs_run(
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
-def test_python_in_the_readme(tmp_path: Path, rescore: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_in_the_readme(
+    tmp_path: Path, rescore: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It runs, and prints what the command line measures."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     code = re.search(r"## In Python\n\n((?:    .*\n|\n)+)", text)
@@ -313,17 +453,25 @@ def test_python_in_the_readme(tmp_path: Path, rescore: Run, capsys: pytest.Captu
         some_lists(tmp_path / "data", name, 20)
     exec(script, {})
     first, reranked = map(float, capsys.readouterr().out.split())
-    done = rescore("data/test.json", "--lm", "tta", "--dev", "data/dev.json", "--report", "r.json")
+    done = rescore(
+        "data/test.json", "--lm", "tta", "--dev", "data/dev.json", "--report", "r.json"
+    )
     assert done.returncode == 0, done.stderr
     report = read_report(tmp_path / "r.json")
-    assert (first, reranked) == pytest.approx((report["first_pass"], report["reranked"])) and first != reranked
+    assert (first, reranked) == pytest.approx(
+        (report["first_pass"], report["reranked"])
+    ) and first != reranked
 
 
 def test_python_of_the_docs(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(workspace)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```",
+        (ROOT / "docs" / "python.md").read_text(encoding="utf-8"),
+        re.DOTALL,
+    )
     assert len(blocks) == 3
     for block in blocks:
         exec(block, {})
@@ -332,7 +480,9 @@ def test_python_of_the_docs(
 
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
-        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+        for link in re.findall(
+            r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")
+        ):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
 
 
@@ -341,27 +491,41 @@ def test_signatures_beside_the_results_are_whole() -> None:
     files = sorted((ROOT / "docs" / "results").glob("*.json"))
     assert files
     for path in files:
-        for row, signature in json.loads(path.read_text(encoding="utf-8"))["signatures"].items():
-            if "|w:" not in signature:  # the form before weights of columns had fields of their own
+        for row, signature in json.loads(path.read_text(encoding="utf-8"))[
+            "signatures"
+        ].items():
+            # the form before weights of columns had fields of their own
+            if "|w:" not in signature:
                 continue
             read = parse(signature)
-            assert read.metric in ("WER", "BLEU") and read.versions["rescore"], (path.name, row)
+            assert read.metric in ("WER", "BLEU") and read.versions["rescore"], (
+                path.name,
+                row,
+            )
             assert read.tuned and read.weights, (path.name, row)
     for page in (ROOT / "docs" / "results").glob("*.md"):
-        assert not re.search(r"\|tuned:\d+@", page.read_text(encoding="utf-8")), page.name
+        assert not re.search(r"\|tuned:\d+@", page.read_text(encoding="utf-8")), (
+            page.name
+        )
 
 
 def test_the_page_of_results_shows_its_files() -> None:
     page = (ROOT / "docs" / "results" / "index.md").read_text(encoding="utf-8")
     files = sorted((ROOT / "docs" / "results" / "files").glob("*.json"))
     results = [read_results(path) for path in files]
-    table = [line for line in render_overview(results, "paper", "markdown").splitlines() if line.startswith("|")]
+    table = [
+        line
+        for line in render_overview(results, "paper", "markdown").splitlines()
+        if line.startswith("|")
+    ]
     assert len(files) >= 2 and len(table) >= 5
     assert "\n".join(table) in page
 
 
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    cells = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / "docs" / "notebook.ipynb").read_text(encoding="utf-8"))[
+        "cells"
+    ]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     assert len(code) >= 5
     (tmp_path / "data").mkdir()
@@ -371,42 +535,71 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     names: dict[str, object] = {}
     for cell in code:
         exec(cell, names)
-    assert getattr(names["results"], "reranked", 100) < getattr(names["results"], "first_pass", 0)
+    assert getattr(names["results"], "reranked", 100) < getattr(
+        names["results"], "first_pass", 0
+    )
 
 
 def test_inputs_of_the_action_stay_data(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
-    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
+    steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"][
+        "steps"
+    ]
     scripts = [step["run"] for step in steps if "run" in step]
     assert not any("${{" in script for script in scripts)
     tool = tmp_path / "bin" / "rescore"
     tool.parent.mkdir()
-    tool.write_text('#!/bin/sh\nprintf "%s\\n" "$@" >> calls\ntouch results.md\n', encoding="utf-8")
+    tool.write_text(
+        '#!/bin/sh\nprintf "%s\\n" "$@" >> calls\ntouch results.md\n', encoding="utf-8"
+    )
     tool.chmod(0o755)
     given = {
         "LISTS": "test.json --lm $(touch${IFS}harm)\n  --dev dev.json\n",
         "GOLDEN": "a b.json",
         "TOLERANCE": "0.1",
     }
-    environment = {"PATH": f"{tool.parent}:{os.environ['PATH']}", "GITHUB_STEP_SUMMARY": "summary.md", **given}
-    subprocess.run(["bash", "-e", "-c", scripts[-1]], cwd=tmp_path, env=environment, check=True)
+    environment = {
+        "PATH": f"{tool.parent}:{os.environ['PATH']}",
+        "GITHUB_STEP_SUMMARY": "summary.md",
+        **given,
+    }
+    subprocess.run(
+        ["bash", "-e", "-c", scripts[-1]], cwd=tmp_path, env=environment, check=True
+    )
     calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
-    assert calls[:5] == ["test.json", "--lm", "$(touch${IFS}harm)", "--dev", "dev.json"] and "a b.json" in calls
-    assert not (tmp_path / "harm").exists() and (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert (
+        calls[:5] == ["test.json", "--lm", "$(touch${IFS}harm)", "--dev", "dev.json"]
+        and "a b.json" in calls
+    )
+    assert not (tmp_path / "harm").exists() and (tmp_path / "summary.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_the_site_has_what_its_pages_link_to() -> None:
-    """Pages link to files beside docs/ by the same path in the repository and on the site, so these are copied."""
-    copied = re.search(r"^SITE_FILES := (.*)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    """Pages link to files beside docs/ by the same path in the repository and on the
+    site, so these are copied.
+    """
+    copied = re.search(
+        r"^SITE_FILES := (.*)$",
+        (ROOT / "Makefile").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     assert copied is not None
     linked = set()
     for page in (ROOT / "docs").rglob("*.md"):
         for target in re.findall(
-            r"(?:\]\(|^\[\w+\]: )((?:\.\./)+[\w./-]+)", page.read_text(encoding="utf-8"), re.MULTILINE
+            r"(?:\]\(|^\[\w+\]: )((?:\.\./)+[\w./-]+)",
+            page.read_text(encoding="utf-8"),
+            re.MULTILINE,
         ):
             path = (page.parent / target).resolve()
             if not path.is_relative_to(ROOT / "docs"):
                 assert path.exists(), (page.name, target)
                 linked.add(path)
     assert len(linked) >= 7
-    assert not [path for path in linked if not any(path.is_relative_to(ROOT / name) for name in copied[1].split())]
+    assert not [
+        path
+        for path in linked
+        if not any(path.is_relative_to(ROOT / name) for name in copied[1].split())
+    ]

@@ -1,4 +1,6 @@
-"""`make demo` goes on where KenLM's module cannot be compiled, and says so in one line."""
+"""`make demo` goes on where KenLM's module cannot be compiled, and says so in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,45 @@ def test_kenlm_is_no_condition(tmp_path: Path) -> None:
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     for name in ("pyproject.toml", ".venv/torch", ".venv/installed"):
         (tmp_path / name).touch()
-    for name in ("python", "pip"):  # a Python without kenlm, and one that installs nothing
-        (tmp_path / ".venv" / "bin" / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    # a Python without kenlm, and one that installs nothing
+    for name in ("python", "pip"):
+        (tmp_path / ".venv" / "bin" / name).write_text(
+            "#!/bin/sh\nexit 1\n", encoding="utf-8"
+        )
         (tmp_path / ".venv" / "bin" / name).chmod(0o755)
-    done = subprocess.run(["make", ".venv/ngram"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["make", ".venv/ngram"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 1, done.stderr
     assert "ngram:lm.arpa is read in NumPy" in done.stdout
-    plan = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    plan = subprocess.run(
+        ["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout
     assert "kenlm" in plan or (ROOT / ".venv" / "ngram").exists()
 
 
 def test_torch_without_gpu_libraries_comes_from_one_place() -> None:
-    """README, FAQ, Makefile, Dockerfile and the action name the same index, each before `rescore` is installed."""
-    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/faq.md", "Makefile")}
-    texts |= {name: (ROOT / name).read_text(encoding="utf-8") for name in ("Dockerfile", "action.yml")}
+    """README, FAQ, Makefile, Dockerfile and the action name the same index, each before
+    `rescore` is installed.
+    """
+    texts = {
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in ("README.md", "docs/faq.md", "Makefile")
+    }
+    texts |= {
+        name: (ROOT / name).read_text(encoding="utf-8")
+        for name in ("Dockerfile", "action.yml")
+    }
     index = re.search(r"^TORCH_INDEX \?= (\S+)$", texts["Makefile"], re.MULTILINE)
     assert index is not None
     for name, text in texts.items():
-        assert set(re.findall(r"https://download\.pytorch\.org/\S*?(?=[`\s])", text)) == {index[1]}, name
+        assert set(
+            re.findall(r"https://download\.pytorch\.org/\S*?(?=[`\s])", text)
+        ) == {index[1]}, name
     for name, package in (
         ("README.md", "install ."),
         ("Dockerfile", "/tmp/*.whl"),

@@ -1,4 +1,6 @@
-"""Each option of `run` on each other road: it is refused by name, or it does there what it does in `run`."""
+"""Each option of `run` on each other road: it is refused by name, or it does there what
+it does in `run`.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,18 @@ CASES: dict[str, dict[str, Any]] = {
     "negative": {"negative": ("ngram.two",), "bagging": False},
     "components": {"components": True},
     "recombine": {"recombine": 3, "decide": "mbr"},
-    "respell": {"respell": 3, "channel": "shipped", "lexicon": "lexicon.xz", "words": "words"},
-    "channel": {"respell": 3, "channel": "channel", "lexicon": "lexicon.xz", "bagging": False},
+    "respell": {
+        "respell": 3,
+        "channel": "shipped",
+        "lexicon": "lexicon.xz",
+        "words": "words",
+    },
+    "channel": {
+        "respell": 3,
+        "channel": "channel",
+        "lexicon": "lexicon.xz",
+        "bagging": False,
+    },
     "lexicon": {"respell": 3, "channel": "shipped", "lexicon": "lexicon.xz"},
     "decide": {"decide": "mbr"},
     "scale": {"decide": "mbr", "scale": 0.5},
@@ -48,9 +60,15 @@ CASES: dict[str, dict[str, Any]] = {
     "model": {"metrics": ("bleu", "comet"), "model": "folder"},
 }
 """For each option a value that changes something, and other options that it needs."""
-CASES |= {name: {name: True} for name, entry in ENTRIES.items() if entry.hint is bool and name not in CASES}
+CASES |= {
+    name: {name: True}
+    for name, entry in ENTRIES.items()
+    if entry.hint is bool and name not in CASES
+}
 RUN_ALONE = ("weights", "folds", "speaker")
-"""No stage can have them: with `--weight` and `--folds` no weights are tuned on dev lists."""
+"""No stage can have them: with `--weight` and `--folds` no weights are tuned on dev
+lists.
+"""
 HEARD, SAID = (
     " lantarn well-known it's, <unk> 四五 \uff46\uff55\uff4c\uff4c Um",
     " lantern well known its 四 五 full um",
@@ -58,7 +76,9 @@ HEARD, SAID = (
 
 
 @pytest.fixture(autouse=True)
-def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+def experiment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     """Lists on which each option changes something."""
     stand_ins.install(monkeypatch)
     test_roads.fewer_samples(monkeypatch)
@@ -66,18 +86,45 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.
     test_roads._models(tmp_path)
     Path("words").write_text("b\nd\nGoldman Sachs\n")
     Lexicon(
-        dict.fromkeys([*"abcdxy", "lantern", "well", "known", "its", "gold", "man", "sacks", "um"], 100), 10_000
+        dict.fromkeys(
+            [
+                *"abcdxy",
+                "lantern",
+                "well",
+                "known",
+                "its",
+                "gold",
+                "man",
+                "sacks",
+                "um",
+            ],
+            100,
+        ),
+        10_000,
     ).save(Path("lexicon.xz"))
-    parts, source = ("components]" in request.node.name, "a source" if "model]" in request.node.name else None)
+    parts, source = (
+        "components]" in request.node.name,
+        "a source" if "model]" in request.node.name else None,
+    )
     for name, number, seed in (("dev", 40, 1), ("test", 24, 2)):
         lists = test_roads.lists(Feature("", parts=parts, terms=True), number, seed)
         formats.write([_with_marks(nbest, source) for nbest in lists], f"{name}.jsonl")
 
 
 def _with_marks(nbest: NbestList, source: str | None) -> NbestList:
-    heard = (HEARD.removesuffix(" Um" * (rank % 2)) for rank in range(len(nbest.hypotheses)))
-    hypotheses = [replace(one, text=one.text + marks) for one, marks in zip(nbest.hypotheses, heard, strict=True)]
-    return replace(nbest, hypotheses=hypotheses, references=(nbest.references[0] + SAID,), source=source)
+    heard = (
+        HEARD.removesuffix(" Um" * (rank % 2)) for rank in range(len(nbest.hypotheses))
+    )
+    hypotheses = [
+        replace(one, text=one.text + marks)
+        for one, marks in zip(nbest.hypotheses, heard, strict=True)
+    ]
+    return replace(
+        nbest,
+        hypotheses=hypotheses,
+        references=(nbest.references[0] + SAID,),
+        source=source,
+    )
 
 
 def read(name: str) -> list[NbestList]:
@@ -88,7 +135,9 @@ KNOWN: dict[tuple[object, ...], Any] = {}
 
 
 def once(make: Callable[[], Any], *key: object) -> Any:
-    """What is equal for many options, such as a run without any, is made once for equal lists."""
+    """What is equal for many options, such as a run without any, is made once for equal
+    lists.
+    """
     whole = (*key, *(Path(f"{name}.jsonl").read_bytes() for name in ("dev", "test")))
     if whole not in KNOWN:
         KNOWN[whole] = make()
@@ -101,13 +150,25 @@ def taken(road: str, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def takes(road: str, name: str) -> bool:
-    return bool({name, ENTRIES[name].title if name in ENTRIES else ""} & {*ROADS[road][0], *ROADS[road][1]})
+    return bool(
+        {name, ENTRIES[name].title if name in ENTRIES else ""}
+        & {*ROADS[road][0], *ROADS[road][1]}
+    )
 
 
 def without(name: str, case: dict[str, Any]) -> dict[str, Any]:
     """The options of a case but one, and what has no meaning without it."""
-    needing = {"respell": {*case}, "words": {"metrics"}, "model": {"metrics"}, "decide": {"scale"}}.get(name, set())
-    return {other: value for other, value in case.items() if other != name and other not in needing}
+    needing = {
+        "respell": {*case},
+        "words": {"metrics"},
+        "model": {"metrics"},
+        "decide": {"scale"},
+    }.get(name, set())
+    return {
+        other: value
+        for other, value in case.items()
+        if other != name and other not in needing
+    }
 
 
 def typed(command: str, case: dict[str, Any]) -> list[str]:
@@ -119,10 +180,21 @@ def typed(command: str, case: dict[str, Any]) -> list[str]:
         if not isinstance(parameter, click.Option):
             continue
         if parameter.is_flag:
-            words.append((parameter.opts if value or not parameter.secondary_opts else parameter.secondary_opts)[0])
+            words.append(
+                (
+                    parameter.opts
+                    if value or not parameter.secondary_opts
+                    else parameter.secondary_opts
+                )[0]
+            )
             continue
         for one in value if isinstance(value, tuple) else (value,):
-            words.append(f"{parameter.opts[0]}={'tune' if one is True else 'off' if one is False else one}")
+            typed = (
+                {True: "tune", False: "off"}.get(one, one)
+                if isinstance(one, bool)
+                else one
+            )
+            words.append(f"{parameter.opts[0]}={typed}")
     return words
 
 
@@ -133,8 +205,14 @@ def test_each_option_has_a_case() -> None:
 def test_commands_have_the_options_of_their_roads() -> None:
     flags = {entry.about.flag(name): name for name, entry in ENTRIES.items()}
     for road in ROADS.keys() - {"evaluate"}:
-        offered = {flags[flag] for parameter in parameters_of(road) for flag in parameter.opts if flag in flags}
-        offered -= {"speaker"} if road in ("eval", "compare") else set()  # of their tests
+        offered = {
+            flags[flag]
+            for parameter in parameters_of(road)
+            for flag in parameter.opts
+            if flag in flags
+        }
+        # of their tests
+        offered -= {"speaker"} if road in ("eval", "compare") else set()
         expected = {name for name in ENTRIES if takes(road, name)}
         assert offered <= expected and expected - offered <= {*ROADS[road][1]}
 
@@ -148,13 +226,30 @@ def done(run: Run, *arguments: str) -> Done:
 def outcome(results: str) -> tuple[Any, list[str]]:
     """All figures, with their signature, and the texts."""
     report = json.loads(Path(f"{results}.json").read_text())
-    figures = [[one["metric"], one["signature"], one["first_pass"], one["reranked"]] for one in report["metrics"]]
-    return (report["signature"], figures), Path(f"{results}.text").read_text().splitlines()
+    figures = [
+        [one["metric"], one["signature"], one["first_pass"], one["reranked"]]
+        for one in report["metrics"]
+    ]
+    return (report["signature"], figures), Path(
+        f"{results}.text"
+    ).read_text().splitlines()
 
 
 def by_run(run: Run, case: dict[str, Any]) -> tuple[Any, list[str]]:
-    weighed = [f"--lm={lm}" for lm in LMS] + (["--dev", "dev.jsonl"] if not {"weights", "folds"} & {*case} else [])
-    done(run, "run", "test.jsonl", *weighed, *typed("run", case), "--report", "run.json", "--best", "run.text")
+    weighed = [f"--lm={lm}" for lm in LMS] + (
+        ["--dev", "dev.jsonl"] if not {"weights", "folds"} & {*case} else []
+    )
+    done(
+        run,
+        "run",
+        "test.jsonl",
+        *weighed,
+        *typed("run", case),
+        "--report",
+        "run.json",
+        "--best",
+        "run.text",
+    )
     return outcome("run")
 
 
@@ -170,15 +265,33 @@ def by_stages(run: Run, case: dict[str, Any]) -> tuple[Any, list[str]]:
             "-o",
             f"{name}.s.jsonl",
         )
-    later = {name: value for name, value in case.items() if name not in ("recombine", "respell", "channel", "lexicon")}
+    later = {
+        name: value
+        for name, value in case.items()
+        if name not in ("recombine", "respell", "channel", "lexicon")
+    }
     done(run, "tune", "dev.s.jsonl", *typed("tune", later), "-o", "w.json")
     measured = typed("rerank", later)
-    done(run, "rerank", "test.s.jsonl", "--weights", "w.json", *measured, "--report", "s.json", "--best", "s.text")
+    done(
+        run,
+        "rerank",
+        "test.s.jsonl",
+        "--weights",
+        "w.json",
+        *measured,
+        "--report",
+        "s.json",
+        "--best",
+        "s.text",
+    )
     return outcome("s")
 
 
 def by_python(case: dict[str, Any]) -> str:
-    scored = [rescore.score(read(name), *LMS, **taken("score", case)) for name in ("dev", "test")]
+    scored = [
+        rescore.score(read(name), *LMS, **taken("score", case))
+        for name in ("dev", "test")
+    ]
     later = {name: value for name, value in case.items() if name != "recombine"}
     weights = rescore.tune(scored[0], **taken("tune", later))
     metrics = {"metric": case["metrics"][0]} if "metrics" in case else {}
@@ -187,8 +300,13 @@ def by_python(case: dict[str, Any]) -> str:
 
 
 def by_rescorer(case: dict[str, Any]) -> list[str]:
-    rescorer = Rescorer(list(LMS), "w.json", border.config_of("serve", **taken("serve", case)))
-    return [f"{choice.nbest.id} {choice.text}" for choice in rescorer.choose_all(read("test"))]
+    rescorer = Rescorer(
+        list(LMS), "w.json", border.config_of("serve", **taken("serve", case))
+    )
+    return [
+        f"{choice.nbest.id} {choice.text}"
+        for choice in rescorer.choose_all(read("test"))
+    ]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in RUN_ALONE])
@@ -214,7 +332,11 @@ def scored(**case: Any) -> Any:
 
 
 def tuned(**case: Any) -> Any:
-    lists = read("dev") if case.get("decide") else rescore.score(read("dev"), *LMS, count_tokens=True)
+    lists = (
+        read("dev")
+        if case.get("decide")
+        else rescore.score(read("dev"), *LMS, count_tokens=True)
+    )
     return json.loads(rescore.tune(lists, **case).to_json())
 
 
@@ -223,7 +345,11 @@ def compared(**case: Any) -> Any:
     return [[asdict(row) for row in found.rows], found.first_pass]
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"score": scored, "tune": tuned, "compare": compared}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "score": scored,
+    "tune": tuned,
+    "compare": compared,
+}
 
 
 def functions() -> Iterator[tuple[str, str]]:
@@ -232,31 +358,43 @@ def functions() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("road", "name"), [*functions()])
-def test_functions_use_an_option_or_refuse_it(rescore: Run, road: str, name: str) -> None:
+def test_functions_use_an_option_or_refuse_it(
+    rescore: Run, road: str, name: str
+) -> None:
     case = CASES[name]
     if not takes(road, name):
-        with pytest.raises(UserError, match=f"^{road} takes no {name}; give it to .*run"):
+        with pytest.raises(
+            UserError, match=f"^{road} takes no {name}; give it to .*run"
+        ):
             FUNCTIONS[road](**{name: case[name]})
         return
     if name == "channel":
         learn_channel(rescore)
     used = taken(road, case)
     other = without(name, used)
-    same = FUNCTIONS[road](**used) == once(lambda: FUNCTIONS[road](**other), road, repr(other))
-    assert same == ((road, name) == ("tune", "model"))  # COMET is measured, and not tuned for
+    same = FUNCTIONS[road](**used) == once(
+        lambda: FUNCTIONS[road](**other), road, repr(other)
+    )
+    # COMET is measured, and not tuned for
+    assert same == ((road, name) == ("tune", "model"))
 
 
 def test_the_rescorer_refuses_what_it_does_not_use() -> None:
     for name, case in CASES.items():
         if not takes("serve", name):
-            with pytest.raises(UserError, match=f"^serve takes no {name}; give it to .*run"):
+            with pytest.raises(
+                UserError, match=f"^serve takes no {name}; give it to .*run"
+            ):
                 Rescorer(list(LMS), {"s2s": 1.0}, RunConfig(**{name: case[name]}))
 
 
 def test_functions_with_arguments_take_those_of_their_roads() -> None:
     """`evaluate` has no further options."""
     taken = set(inspect.signature(rescore.evaluate).parameters) - {"lists", "weights"}
-    assert taken == {{"metrics": "metric", "decide": "decision"}.get(name, name) for name in ROADS["evaluate"][1]}
+    assert taken == {
+        {"metrics": "metric", "decide": "decision"}.get(name, name)
+        for name in ROADS["evaluate"][1]
+    }
     with pytest.raises(TypeError, match="boost"):
         rescore.evaluate(read("test"), boost=1.0)  # type: ignore[call-arg]
 

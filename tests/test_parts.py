@@ -1,4 +1,6 @@
-"""One table for each kind of part: what is registered at run time is in the help, in errors, and does its work."""
+"""One table for each kind of part: what is registered at run time is in the help, in
+errors, and does its work.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ from rescore.tuning.weights import TunedFor
 from rescore.version import VERSION
 from tests.conftest import Run, assert_one_line_error, write_json
 
-tuning = importlib.import_module("rescore.tuning.tune")  # its room hands out the function of that name
+# its room hands out the function of that name
+tuning = importlib.import_module("rescore.tuning.tune")
 
 
 @pytest.fixture
@@ -64,32 +67,64 @@ class Echoing(Expansion):
     def columns(self) -> dict[str, Column]:
         return {"echoes": Column("echo", "", "", "", Role.COUNT)}
 
-    def __call__(self, lists: Iterable[NbestList], dev: bool = False) -> Iterator[NbestList]:
+    def __call__(
+        self, lists: Iterable[NbestList], dev: bool = False
+    ) -> Iterator[NbestList]:
         for nbest in lists:
-            old = [replace(one, scores={"echoes": 0.0} | one.scores) for one in nbest.hypotheses]
-            new = [Hypothesis(f"{one.text} {one.text}", one.scores | {"echoes": 1.0}, Origin.RECOMBINED) for one in old]
-            yield replace(nbest, hypotheses=[*old, *new], provenance={**nbest.provenance, **self.columns})
+            old = [
+                replace(one, scores={"echoes": 0.0} | one.scores)
+                for one in nbest.hypotheses
+            ]
+            new = [
+                Hypothesis(
+                    f"{one.text} {one.text}",
+                    one.scores | {"echoes": 1.0},
+                    Origin.RECOMBINED,
+                )
+                for one in old
+            ]
+            yield replace(
+                nbest,
+                hypotheses=[*old, *new],
+                provenance={**nbest.provenance, **self.columns},
+            )
 
 
 def test_an_expansion_of_ones_own(rescore: Run, register: Any, tmp_path: Path) -> None:
-    """One class and one line: its options, its column with a tuned weight, and its hypotheses in every command."""
+    """One class and one line: its options, its column with a tuned weight, and its
+    hypotheses in every command.
+    """
     register(parts.EXPANSIONS, "echo", Echoing)
     lists = [
-        NbestList(f"u{n}", [Hypothesis("bye", {"s2s": -1.0}), Hypothesis("go", {"s2s": -2.0})], ("bye bye",))
+        NbestList(
+            f"u{n}",
+            [Hypothesis("bye", {"s2s": -1.0}), Hypothesis("go", {"s2s": -2.0})],
+            ("bye bye",),
+        )
         for n in range(30)
     ]
     formats.write(lists, str(tmp_path / "l.jsonl"))
     assert "--echo" in rescore("run", "--help-all").stdout
-    assert_one_line_error(rescore("l.jsonl", "--echo"), "--echo needs --dev lists (or --folds)")
+    assert_one_line_error(
+        rescore("l.jsonl", "--echo"), "--echo needs --dev lists (or --folds)"
+    )
     done = rescore("l.jsonl", "--folds", "3", "--echo", "--best", "best.txt")
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "best.txt").read_text(encoding="utf-8").splitlines()[0] == "bye bye"
+    assert (tmp_path / "best.txt").read_text(encoding="utf-8").splitlines()[
+        0
+    ] == "bye bye"
 
 
 @pytest.fixture
 def lists(tmp_path: Path) -> Path:
-    hypotheses = {"hyp_1": {"score": -1, "text": "a longer one"}, "hyp_2": {"score": -2, "text": "short"}}
-    return write_json(tmp_path / "l.json", {f"u{index}": {"ref": "short", **hypotheses} for index in range(4)})
+    hypotheses = {
+        "hyp_1": {"score": -1, "text": "a longer one"},
+        "hyp_2": {"score": -2, "text": "short"},
+    }
+    return write_json(
+        tmp_path / "l.json",
+        {f"u{index}": {"ref": "short", **hypotheses} for index in range(4)},
+    )
 
 
 class Semicolons:
@@ -97,7 +132,9 @@ class Semicolons:
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
-        base: float = option(math.e, "semicolons: base of the logarithms.", "--log-base", low=1.1)
+        base: float = option(
+            math.e, "semicolons: base of the logarithms.", "--log-base", low=1.1
+        )
 
     def sniff(self, source: Source) -> bool:
         return source.head.startswith("u0;")
@@ -106,7 +143,9 @@ class Semicolons:
         factor = math.log(options.of(Semicolons.Options).base)
         for line in source.lines():
             name, score, text = line.split(";")
-            yield NbestList(name, [Hypothesis(text, {FIRST_PASS: factor * float(score)})])
+            yield NbestList(
+                name, [Hypothesis(text, {FIRST_PASS: factor * float(score)})]
+            )
 
 
 def test_a_format(rescore: Run, register: object, tmp_path: Path) -> None:
@@ -121,7 +160,9 @@ def test_a_format(rescore: Run, register: object, tmp_path: Path) -> None:
     assert "--log-base NUMBER semicolons: base of the logarithms." in " ".join(
         rescore("run", "--help-all").stdout.split()
     )
-    assert ",semicolons." in rescore("run", "--help-all").stdout.replace("\n", "").replace(" ", "")
+    assert ",semicolons." in rescore("run", "--help-all").stdout.replace(
+        "\n", ""
+    ).replace(" ", "")
     (tmp_path / "y").write_text("?", encoding="utf-8")
     assert_one_line_error(rescore("convert", "y"), "json, semicolons")
 
@@ -134,7 +175,10 @@ class Shortest:
     fingerprint = "0" * 64
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        return [TokenScores(one.text.split(), -np.ones(len(one.text.split()))) for one in questions]
+        return [
+            TokenScores(one.text.split(), -np.ones(len(one.text.split())))
+            for one in questions
+        ]
 
 
 class ShortestKind(Kind):
@@ -142,11 +186,18 @@ class ShortestKind(Kind):
         return Shortest()
 
 
-def test_a_kind_of_language_model(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
+def test_a_kind_of_language_model(
+    rescore: Run, register: object, lists: Path, tmp_path: Path
+) -> None:
     register(parts.KINDS, "shortest", ShortestKind, "few words")
     done = rescore(lists, "--lm", f"shortest:{tmp_path}", "--weight", "0.9")
-    assert "reranked      0.00" in done.stdout and "lm:shortest=shortest@000000000000,sum,float32" in done.stdout
-    assert "shortest: few words" in " ".join(rescore("run", "--help-all").stdout.split())
+    assert (
+        "reranked      0.00" in done.stdout
+        and "lm:shortest=shortest@000000000000,sum,float32" in done.stdout
+    )
+    assert "shortest: few words" in " ".join(
+        rescore("run", "--help-all").stdout.split()
+    )
     assert_one_line_error(rescore(lists, "--lm", "elmo"), "server, shortest")
 
 
@@ -157,7 +208,12 @@ class Sentences(ErrorRate):
 
     @dataclass(frozen=True, kw_only=True)
     class Options(ErrorRate.Options):
-        tolerated: int = option(0, "SER: number of errors that a right sentence may have.", metavar="N", low=0)
+        tolerated: int = option(
+            0,
+            "SER: number of errors that a right sentence may have.",
+            metavar="N",
+            low=0,
+        )
 
     def __init__(self, options: Options) -> None:
         super().__init__(options.normaliser)
@@ -179,7 +235,9 @@ class Sentences(ErrorRate):
     def versions(self) -> dict[str, str]:
         return {"counter": "1.2", "comet": "3"}
 
-    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+    def statistics(
+        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> np.ndarray:
         counts = super().statistics(hypotheses, references)
         wrong = (counts[:, :3].sum(axis=1) > self.tolerated).astype(np.int64)
         return np.stack([wrong, 0 * wrong, 0 * wrong, 0 * wrong + 1], axis=1)
@@ -192,52 +250,104 @@ def test_a_metric(rescore: Run, register: object, lists: Path, tmp_path: Path) -
     assert parse(line).versions == {"rescore": VERSION, "counter": "1.2", "comet": "3"}
     assert str(parse(line)) == line
     assert "100.00" in rescore("eval", lists, "--metric", "SER").stdout
-    (tmp_path / "lm.arpa").write_text("\\data\\\nngram 1=1\n\n\\1-grams:\n-1\t<unk>\n\n\\end\\\n")
-    assert_one_line_error(rescore("eval", lists, "--metric", "serr"), "did you mean ser?")
+    (tmp_path / "lm.arpa").write_text(
+        "\\data\\\nngram 1=1\n\n\\1-grams:\n-1\t<unk>\n\n\\end\\\n"
+    )
+    assert_one_line_error(
+        rescore("eval", lists, "--metric", "serr"), "did you mean ser?"
+    )
 
 
 def test_an_option_of_a_metric(rescore: Run, register: object, tmp_path: Path) -> None:
-    """One class outside the package: measured, tuned for, in the help, in signatures and in weights files."""
+    """One class outside the package: measured, tuned for, in the help, in signatures
+    and in weights files.
+    """
     register(parts.METRICS, "ser", Sentences, "sentence error rate")
     help_text = " ".join(rescore("run", "--help-all").stdout.split())
     assert (
-        "ter, ser." in help_text and "--tolerated N SER: number of errors that a right sentence may have." in help_text
+        "ter, ser." in help_text
+        and "--tolerated N SER: number of errors that a right sentence may have."
+        in help_text
     )
     hyps = [
         {"text": "a b c d", "score": -1, "scores": {"lm": -3}},
         {"text": "a b x y", "score": -2, "scores": {"lm": -1}},
         {"text": "a b c y", "score": -3, "scores": {"lm": -1}},
     ]
-    lines = [json.dumps({"id": f"u{n}", "ref": "a b c z", "hyps": hyps}) for n in range(4)]
-    lines += [json.dumps({"id": f"v{n}", "ref": "a b x z", "hyps": hyps}) for n in range(4)]
+    lines = [
+        json.dumps({"id": f"u{n}", "ref": "a b c z", "hyps": hyps}) for n in range(4)
+    ]
+    lines += [
+        json.dumps({"id": f"v{n}", "ref": "a b x z", "hyps": hyps}) for n in range(4)
+    ]
     (tmp_path / "l.jsonl").write_text("\n".join(lines), encoding="utf-8")
     strict = rescore("eval", "l.jsonl", "--metric", "ser").stdout
     loose = rescore("eval", "l.jsonl", "--metric", "ser", "--tolerated", "1").stdout
     assert "|tolerated:0|" in strict and "|tolerated:1|" in loose
     assert " 100.00" in strict and " 50.00" in loose
     tuned = rescore(
-        "tune", "l.jsonl", "--metric", "ser", "--tolerated", "2", "--split-hyphens", "--no-bagging", "-o", "w.json"
+        "tune",
+        "l.jsonl",
+        "--metric",
+        "ser",
+        "--tolerated",
+        "2",
+        "--split-hyphens",
+        "--no-bagging",
+        "-o",
+        "w.json",
     )
     assert tuned.returncode == 0, tuned.stderr
     about = json.loads((tmp_path / "w.json").read_text())["tuned_for"]
-    assert (about["metric"], about["settings"]) == ("ser", {"split_hyphens": True, "tolerated": 2})
-    assert rescore("rerank", "l.jsonl", "--weights", "w.json", "--report", "r.json").returncode == 0
-    results = json.loads((tmp_path / "r.json").read_text())
-    assert "|tolerated:2|" in results["signature"] and results["metrics"][0]["metric"] == "SER"
-    again = rescore(
-        "rerank", "l.jsonl", "--weights", "w.json", "--metric", "ser", "--tolerated", "1", "--report", "s.json"
+    assert (about["metric"], about["settings"]) == (
+        "ser",
+        {"split_hyphens": True, "tolerated": 2},
     )
-    assert again.returncode == 0 and "|tolerated:1|" in json.loads((tmp_path / "s.json").read_text())["signature"]
+    assert (
+        rescore(
+            "rerank", "l.jsonl", "--weights", "w.json", "--report", "r.json"
+        ).returncode
+        == 0
+    )
+    results = json.loads((tmp_path / "r.json").read_text())
+    assert (
+        "|tolerated:2|" in results["signature"]
+        and results["metrics"][0]["metric"] == "SER"
+    )
+    again = rescore(
+        "rerank",
+        "l.jsonl",
+        "--weights",
+        "w.json",
+        "--metric",
+        "ser",
+        "--tolerated",
+        "1",
+        "--report",
+        "s.json",
+    )
+    assert (
+        again.returncode == 0
+        and "|tolerated:1|"
+        in json.loads((tmp_path / "s.json").read_text())["signature"]
+    )
     wrong = json.loads((tmp_path / "w.json").read_text())
     wrong["tuned_for"]["settings"]["tolerance"] = 1
     write_json(tmp_path / "wrong.json", wrong)
-    assert_one_line_error(rescore("rerank", "l.jsonl", "--weights", "wrong.json", "--report", "x.json"), "tolerance")
+    assert_one_line_error(
+        rescore("rerank", "l.jsonl", "--weights", "wrong.json", "--report", "x.json"),
+        "tolerance",
+    )
 
 
 def test_options_of_a_metric_in_weights(tmp_path: Path) -> None:
     (tmp_path / "names").write_text("anna\n", encoding="utf-8")
-    options = MetricOptions(normaliser=Normaliser(nfkc=True), words=WordList.load(tmp_path / "names"))
-    about = TunedFor("bwer", settings=as_json(options.of(parts.METRICS["bwer"].Options)))
+    options = MetricOptions(
+        normaliser=Normaliser(nfkc=True), words=WordList.load(tmp_path / "names")
+    )
+    about = TunedFor(
+        "bwer", settings=as_json(options.of(parts.METRICS["bwer"].Options))
+    )
     Weights({"s2s": 1}, "", tuned_for=about).save(tmp_path / "w.json")
     loaded = Weights.load(tmp_path / "w.json").tuned_for
     assert loaded == about and loaded.options == options
@@ -253,35 +363,66 @@ class Last(DecisionRule):
         return nbest.hypotheses[-1].text
 
 
-def test_a_decision(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
+def test_a_decision(
+    rescore: Run, register: object, lists: Path, tmp_path: Path
+) -> None:
     register(parts.DECISIONS, "last", Last, "the last")
     write_json(tmp_path / "w.json", {"weights": {"s2s": 1}})
-    done = rescore("rerank", lists, "--weights", "w.json", "--decide", "last", "--report", "r.json", "--best", "-")
-    assert done.stdout.splitlines() == [f"u{index} short" for index in range(4)], done.stderr
+    done = rescore(
+        "rerank",
+        lists,
+        "--weights",
+        "w.json",
+        "--decide",
+        "last",
+        "--report",
+        "r.json",
+        "--best",
+        "-",
+    )
+    assert done.stdout.splitlines() == [f"u{index} short" for index in range(4)], (
+        done.stderr
+    )
     assert "|decide:last|" in json.loads((tmp_path / "r.json").read_text())["signature"]
-    write_json(tmp_path / "last.json", {"weights": {"s2s": 1}, "decision": {"name": "last"}})
-    assert rescore("rerank", lists, "--weights", "last.json", "--best", "-").stdout == done.stdout
+    write_json(
+        tmp_path / "last.json", {"weights": {"s2s": 1}, "decision": {"name": "last"}}
+    )
+    assert (
+        rescore("rerank", lists, "--weights", "last.json", "--best", "-").stdout
+        == done.stdout
+    )
 
 
 class LeastLoss(DecisionRule):
-    """A decision rule with a loss of its own: by how many letters two texts differ in length."""
+    """A decision rule with a loss of its own: by how many letters two texts differ in
+    length.
+    """
 
     needs_scale = True
 
     @staticmethod
     def losses(metric: Metric, lists: Sequence[NbestList]) -> list[np.ndarray]:
-        sizes = [np.array([float(len(one.text)) for one in nbest.hypotheses]) for nbest in lists]
+        sizes = [
+            np.array([float(len(one.text)) for one in nbest.hypotheses])
+            for nbest in lists
+        ]
         return [np.abs(some[:, None] - some) for some in sizes]
 
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Sequence[np.ndarray]:
+    def prepare(
+        self, lists: Sequence[NbestList], metric: Metric | None
+    ) -> Sequence[np.ndarray]:
         assert metric is not None
         return self.losses(metric, lists)
 
-    def choose(self, nbest: NbestList, preference: np.ndarray, prepared: np.ndarray) -> str:
+    def choose(
+        self, nbest: NbestList, preference: np.ndarray, prepared: np.ndarray
+    ) -> str:
         return nbest.hypotheses[int((prepared @ preference).argmin())].text
 
 
-def test_a_decision_by_expected_loss(register: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decision_by_expected_loss(
+    register: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its weights and scale are tuned together, under its own losses."""
     register(parts.DECISIONS, "middle", LeastLoss, "of about the expected length")
     computed: list[int] = []
@@ -292,15 +433,26 @@ def test_a_decision_by_expected_loss(register: object, monkeypatch: pytest.Monke
         return losses(metric, lists)
 
     monkeypatch.setattr(LeastLoss, "losses", staticmethod(counted))
-    hypotheses = [Hypothesis("a b", {"s2s": -1.0, "lm": -2.0}), Hypothesis("a", {"s2s": -2.0, "lm": -1.0})]
+    hypotheses = [
+        Hypothesis("a b", {"s2s": -1.0, "lm": -2.0}),
+        Hypothesis("a", {"s2s": -2.0, "lm": -1.0}),
+    ]
     options = tuning.TuningOptions(decide=Decision("middle"))
-    weights = tuning.tune(ErrorRate(), [NbestList("u", hypotheses, ("a",))], ["lm"], options=options)
-    assert computed[0] == 1 and weights.decision.name == "middle" and weights.decision.scale
+    weights = tuning.tune(
+        ErrorRate(), [NbestList("u", hypotheses, ("a",))], ["lm"], options=options
+    )
+    assert (
+        computed[0] == 1
+        and weights.decision.name == "middle"
+        and weights.decision.scale
+    )
 
 
 def test_rules_are_in_the_help(rescore: Run, register: object) -> None:
     register(parts.DECISIONS, "last", Last, "the last of the list")
-    assert "last: the last of the list." in " ".join(rescore("run", "--help-all").stdout.split())
+    assert "last: the last of the list." in " ".join(
+        rescore("run", "--help-all").stdout.split()
+    )
 
 
 class Never:
@@ -310,7 +462,11 @@ class Never:
     by_units = False
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Sequence[ScoredText], second: Sequence[ScoredText]
+        self,
+        metric: Metric,
+        lists: Sequence[NbestList],
+        first: Sequence[ScoredText],
+        second: Sequence[ScoredText],
     ) -> float:
         return 1.0
 
@@ -320,21 +476,34 @@ def test_a_significance_test(rescore: Run, register: object, lists: Path) -> Non
     done = rescore("eval", lists, lists, "--test", "never")
     assert "1.0000" in done.stdout and "|p:never,strict|" in done.stdout
     assert_one_line_error(
-        rescore("eval", lists, lists, "--test", "never", "--by-speaker"), "--test never is by segment"
+        rescore("eval", lists, lists, "--test", "never", "--by-speaker"),
+        "--test never is by segment",
     )
 
 
 def test_a_style(rescore: Run, register: object, lists: Path, tmp_path: Path) -> None:
-    register(parts.STYLES, "bars", lambda rows: "\n".join("!".join(row) for row in rows), ".bars")
+    register(
+        parts.STYLES,
+        "bars",
+        lambda rows: "\n".join("!".join(row) for row in rows),
+        ".bars",
+    )
     write_json(tmp_path / "w.json", {"weights": {"s2s": 1}})
-    assert rescore("rerank", lists, "--weights", "w.json", "--report", "r.json").returncode == 0
+    assert (
+        rescore("rerank", lists, "--weights", "w.json", "--report", "r.json").returncode
+        == 0
+    )
     assert rescore("report", "r.json", "-o", "t.bars").returncode == 0
     assert (tmp_path / "t.bars").read_text().startswith("dataset!Snt!")
-    assert rescore("report", "r.json", "--style", "bars").stdout.startswith("dataset!Snt!")
+    assert rescore("report", "r.json", "--style", "bars").stdout.startswith(
+        "dataset!Snt!"
+    )
 
 
 def test_unknown_names_raise() -> None:
-    with pytest.raises(UserError, match=r"'rovr' is not one of best, mbr, rover; did you mean rover\?"):
+    with pytest.raises(
+        UserError, match=r"'rovr' is not one of best, mbr, rover; did you mean rover\?"
+    ):
         Decision("rovr", 1.0)
     with pytest.raises(UserError, match="test 'typo' is not one of randomisation"):
         PairedTest("typo")

@@ -1,10 +1,13 @@
-"""Train for a few minutes on one shard, and leave a state from which the next piece goes on, on any machine.
+"""Train for a few minutes on one shard, and leave a state from which the next piece
+goes on, on any machine.
 
     python benchmarks/gpu/piece.py shards/shard-000.safetensors --state state \\
-        --tokenizer models/tta/tokenizer.json --config benchmarks/gpu/wide.json --minutes 9
+        --tokenizer models/tta/tokenizer.json \
+        --config benchmarks/gpu/wide.json --minutes 9
 
-The state is a model folder with weights in float16 (2 bytes for a parameter), which `--lm tta:state` scores with at any
-time, and progress.json. What the optimiser has gathered is not kept: each piece warms up anew. The last piece, with
+The state is a model folder with weights in float16 (2 bytes for a parameter), which
+`--lm tta:state` scores with at any time, and progress.json. What the optimiser has
+gathered is not kept: each piece warms up anew. The last piece, with
 --last, lowers the learning rate to zero.
 """
 
@@ -30,17 +33,29 @@ from rescore.lms.training.options import TrainingData
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train a T-TA for some minutes, and leave a small state.")
+    parser = argparse.ArgumentParser(
+        description="Train a T-TA for some minutes, and leave a small state."
+    )
     parser.add_argument("shard", type=Path)
-    parser.add_argument("--state", type=Path, required=True, help="a folder; the first piece makes it")
-    parser.add_argument("--tokenizer", type=Path, required=True, help="a tokenizer.json")
-    parser.add_argument("--config", type=Path, required=True, help="a config.json, for the first piece")
+    parser.add_argument(
+        "--state", type=Path, required=True, help="a folder; the first piece makes it"
+    )
+    parser.add_argument(
+        "--tokenizer", type=Path, required=True, help="a tokenizer.json"
+    )
+    parser.add_argument(
+        "--config", type=Path, required=True, help="a config.json, for the first piece"
+    )
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--steps", type=int, help="instead of --minutes")
-    parser.add_argument("--last", action="store_true", help="lower the learning rate to zero")
+    parser.add_argument(
+        "--last", action="store_true", help="lower the learning rate to zero"
+    )
     parser.add_argument("--batch-tokens", type=int, default=65_536)
     parser.add_argument("--learning-rate", type=float, default=2e-3)
-    parser.add_argument("--held-out", type=int, default=500, help="sentences of the shard")
+    parser.add_argument(
+        "--held-out", type=int, default=500, help="sentences of the shard"
+    )
     parser.add_argument("--device")
     arguments = parser.parse_args()
     tokenizer = Tokenizer.load(arguments.tokenizer)
@@ -48,7 +63,10 @@ def main() -> None:
     if begun.exists():
         network, tokens = checkpoint.load(arguments.state)
         if tokens.fingerprint != tokenizer.fingerprint:
-            raise UserError(f"{arguments.state}: was begun with another tokenizer than {arguments.tokenizer}")
+            raise UserError(
+                f"{arguments.state}: was begun with another tokenizer than"
+                f" {arguments.tokenizer}"
+            )
         progress = json.loads(begun.read_text(encoding="utf-8"))
     else:
         network = checkpoint.build(NetworkConfig.load(arguments.config))
@@ -81,7 +99,10 @@ def main() -> None:
     }
     with replacing(begun) as path:
         path.write_text(json.dumps(progress) + "\n", encoding="utf-8")
-    print(f"{progress['pieces']} pieces, {progress['tokens']:,} tokens, {done.tokens / done.seconds:,.0f} tokens/s")
+    print(
+        f"{progress['pieces']} pieces, {progress['tokens']:,} tokens,"
+        f" {done.tokens / done.seconds:,.0f} tokens/s"
+    )
 
 
 def unpack(shard: Path, tokenizer: Tokenizer, folder: Path) -> None:
@@ -92,12 +113,18 @@ def unpack(shard: Path, tokenizer: Tokenizer, folder: Path) -> None:
     """
     with safe_open(shard, framework="np") as file:
         if file.metadata()["tokenizer"] != tokenizer.fingerprint:
-            raise UserError(f"{shard}: was packed with another tokenizer; pack the text anew")
-        ids, lengths, documents = (file.get_tensor(name) for name in ("ids", "lengths", "documents"))
+            raise UserError(
+                f"{shard}: was packed with another tokenizer; pack the text anew"
+            )
+        ids, lengths, documents = (
+            file.get_tensor(name) for name in ("ids", "lengths", "documents")
+        )
     ids.tofile(folder / "ids.bin")
     np.cumsum(lengths, dtype=np.int64).tofile(folder / "ends.bin")
     np.cumsum(documents).tofile(folder / "documents.bin")
-    (folder / "corpus.json").write_text(json.dumps({"dtype": "uint16", "content": shard.name}), encoding="utf-8")
+    (folder / "corpus.json").write_text(
+        json.dumps({"dtype": "uint16", "content": shard.name}), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

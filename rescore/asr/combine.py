@@ -1,7 +1,9 @@
-"""Whole recordings of several recognisers as N-best lists of short pieces, for a vote (ROVER, Fiscus 1997).
+"""Whole recordings of several recognisers as N-best lists of short pieces, for a vote
+(ROVER, Fiscus 1997).
 
-Every system is aligned with the most central one by the edit distance of the compared words, in memory that is linear
-in the recording. A recording is cut where the systems agree on two neighbouring words.
+Every system is aligned with the most central one by the edit distance of the compared
+words, in memory that is linear in the recording. A recording is cut where the systems
+agree on two neighbouring words.
 """
 
 from __future__ import annotations
@@ -30,11 +32,17 @@ log = logging.getLogger(__name__)
 Ints = npt.NDArray[np.int64]
 
 SHORTEST, LONGEST = 5, 40
-"""Words of the central system in a piece: no fewer; and from so many on, a cut where not all systems agree."""
+"""Words of the central system in a piece: no fewer; and from so many on, a cut where
+not all systems agree.
+"""
 HARD_LIMIT = 400
-"""Words of the central system after which a piece is cut even where no other system agrees."""
+"""Words of the central system after which a piece is cut even where no other system
+agrees.
+"""
 APART = 2.0
-"""Seconds between the times of a word in two systems from which on they are different words."""
+"""Seconds between the times of a word in two systems from which on they are different
+words.
+"""
 
 
 def combine(
@@ -42,12 +50,14 @@ def combine(
     normaliser: Normaliser,
     references: Mapping[str, Recording] | None = None,
 ) -> Iterator[NbestList]:
-    """Lists of short pieces, in the order of each recording; hypotheses and columns are those of `one_list`.
+    """Lists of short pieces, in the order of each recording; hypotheses and columns are
+    those of `one_list`.
 
     The words of each system, joined over the pieces of a recording, are its words.
 
     Args:
-        systems: the recordings of each system, by name. normaliser: says which words are the same.
+        systems: the recordings of each system, by name. normaliser: says which words
+            are the same.
         references: cut at the same places, for tuning.
 
     Raises:
@@ -55,19 +65,38 @@ def combine(
     """
     columns = columns_of(systems)
     record = record_of(columns.values())
-    for name in dict.fromkeys(name for recordings in systems.values() for name in recordings):
-        present = {columns[system]: recordings[name] for system, recordings in systems.items() if name in recordings}
-        if absent := [system for system, recordings in systems.items() if name not in recordings]:
-            log.warning("recording %s: %s has no output; the other systems decide", name, ", ".join(absent))
+    for name in dict.fromkeys(
+        name for recordings in systems.values() for name in recordings
+    ):
+        present = {
+            columns[system]: recordings[name]
+            for system, recordings in systems.items()
+            if name in recordings
+        }
+        if absent := [
+            system for system, recordings in systems.items() if name not in recordings
+        ]:
+            log.warning(
+                "recording %s: %s has no output; the other systems decide",
+                name,
+                ", ".join(absent),
+            )
         if references is not None and name not in references:
-            raise UserError(f"recording {name}: no reference; the first is {next(iter(references), 'none')}")
+            raise UserError(
+                f"recording {name}: no reference; the first is"
+                f" {next(iter(references), 'none')}"
+            )
         tracks = [_Track.of(recording, normaliser) for recording in present.values()]
         expected = _Track.of(references[name], normaliser) if references else None
         for number, (pieces, reference) in enumerate(_pieces(tracks, expected), 1):
             texts, own = () if reference is None else (reference,), {}
             for column, track, piece in zip(present, tracks, pieces, strict=True):
-                heard = Hypothesis(track.text(piece), {FIRST_PASS: 0.0}, times=track.times_of(piece))
-                own[column] = NbestList(f"{name}-{number:05}", [heard], texts, recording=name)
+                heard = Hypothesis(
+                    track.text(piece), {FIRST_PASS: 0.0}, times=track.times_of(piece)
+                )
+                own[column] = NbestList(
+                    f"{name}-{number:05}", [heard], texts, recording=name
+                )
             yield one_list(own, EXACT, record)
 
 
@@ -80,10 +109,14 @@ class _Track:
     glued: list[bool]
     """For each word, whether no blank stands before it."""
     times: list[tuple[float, float]]
-    """Start and end of each word, none before the words before it; empty without times."""
+    """Start and end of each word, none before the words before it; empty without
+    times.
+    """
     tokens: list[str]
     starts: list[int]
-    """For each token and the end, the written word with which it begins; -1 within a normalised piece."""
+    """For each token and the end, the written word with which it begins; -1 within a
+    normalised piece.
+    """
 
     @classmethod
     def of(cls, recording: Recording, normaliser: Normaliser) -> _Track:
@@ -97,7 +130,10 @@ class _Track:
                 span = recording.times[number]
                 times += spread(parts, span) if len(parts) > 1 else [span]
         starts_so_far = accumulate((start for start, _ in times), max)
-        times = [(start, max(start, end)) for start, (_, end) in zip(starts_so_far, times, strict=True)]
+        times = [
+            (start, max(start, end))
+            for start, (_, end) in zip(starts_so_far, times, strict=True)
+        ]
         tokens: list[str] = []
         starts, begin = [], 0
         for piece in pieces_of(recording.text, normaliser):
@@ -119,11 +155,17 @@ class _Track:
     def times_of(self, span: tuple[int, int]) -> tuple[tuple[float, float], ...]:
         """The times of the pieces of `text`."""
         timed = zip(self.words[slice(*span)], self.times[slice(*span)], strict=False)
-        return piece_times(self.text(span), [(word, start, end) for word, (start, end) in timed])
+        return piece_times(
+            self.text(span), [(word, start, end) for word, (start, end) in timed]
+        )
 
 
-def _pieces(tracks: Sequence[_Track], reference: _Track | None) -> Iterator[tuple[list[tuple[int, int]], str | None]]:
-    """The first and the last word (exclusive) of each track in each piece, and the words of the reference."""
+def _pieces(
+    tracks: Sequence[_Track], reference: _Track | None
+) -> Iterator[tuple[list[tuple[int, int]], str | None]]:
+    """The first and the last word (exclusive) of each track in each piece, and the
+    words of the reference.
+    """
     every = [*tracks, *([reference] if reference else [])]
     central = _central(tracks)
     last = [0] * len(every)
@@ -136,9 +178,13 @@ def _pieces(tracks: Sequence[_Track], reference: _Track | None) -> Iterator[tupl
 
 
 def _central(tracks: Sequence[_Track]) -> int:
-    """The system with the least median distance from all systems: a system that lacks a part must not lead."""
+    """The system with the least median distance from all systems: a system that lacks a
+    part must not lead.
+    """
     tokens = [track.tokens for track in tracks]
-    distances = cdist(tokens, tokens, scorer=Levenshtein.normalized_distance, dtype=np.float64)
+    distances = cdist(
+        tokens, tokens, scorer=Levenshtein.normalized_distance, dtype=np.float64
+    )
     return int(np.sort(distances, axis=1)[:, len(tracks) // 2].argmin())
 
 
@@ -146,7 +192,8 @@ def _cuts(tracks: Sequence[_Track], central: int, voters: int) -> Iterator[list[
     """The words of each track before each cut, the last of which is the end.
 
     Args:
-        voters: how many of the tracks decide where to cut; the reference is cut where they are.
+        voters: how many of the tracks decide where to cut; the reference is cut where
+            they are.
     """
     pivot = tracks[central]
     number = len(pivot.tokens)
@@ -159,37 +206,57 @@ def _cuts(tracks: Sequence[_Track], central: int, voters: int) -> Iterator[list[
         cut = _next_cut(agree, last, voters)
         if cut is None:
             break
-        yield [_word_before(pivot, track, place, cut) for track, place in zip(tracks, places, strict=True)]
+        yield [
+            _word_before(pivot, track, place, cut)
+            for track, place in zip(tracks, places, strict=True)
+        ]
         last = cut
     yield [len(track.words) for track in tracks]
 
 
 def _next_cut(agree: Ints, last: int, voters: int) -> int | None:
-    """The next place where all systems agree; in a long stretch the place where most do, and at least half of them."""
+    """The next place where all systems agree; in a long stretch the place where most
+    do, and at least half of them.
+    """
     begin, number = last + SHORTEST, len(agree) - 1
-    for stop, least in ((last + LONGEST, voters), (last + 2 * LONGEST, (voters + 1) // 2), (last + HARD_LIMIT, 1)):
+    for stop, least in (
+        (last + LONGEST, voters),
+        (last + 2 * LONGEST, (voters + 1) // 2),
+        (last + HARD_LIMIT, 1),
+    ):
         window = agree[begin : min(stop, number)]
         if len(window) and window.max() >= max(least, 1):
-            return begin + int((window >= least).argmax() if least == voters else window.argmax())
+            return begin + int(
+                (window >= least).argmax() if least == voters else window.argmax()
+            )
     return None
 
 
 def _places(pivot: _Track, track: _Track) -> Ints:
-    """(tokens of the pivot + 1,) the token of the track that is aligned with each token; -1 for none."""
+    """(tokens of the pivot + 1,) the token of the track that is aligned with each
+    token; -1 for none.
+    """
     places = np.full(len(pivot.tokens) + 1, -1, dtype=np.int64)
     for block in Levenshtein.editops(pivot.tokens, track.tokens).as_matching_blocks():
-        places[block.a : block.a + block.size] = np.arange(block.b, block.b + block.size)
+        places[block.a : block.a + block.size] = np.arange(
+            block.b, block.b + block.size
+        )
     if pivot.times and track.times:
         words = np.maximum.accumulate(np.array(pivot.starts))
         others = np.maximum.accumulate(np.array(track.starts))
         matched = np.flatnonzero(places[:-1] >= 0)
-        apart = abs(pivot.clock[words[matched]] - track.clock[others[places[matched]]]) > 1000 * APART
+        apart = (
+            abs(pivot.clock[words[matched]] - track.clock[others[places[matched]]])
+            > 1000 * APART
+        )
         places[matched[apart]] = -1
     return places
 
 
 def _agrees(pivot: _Track, track: _Track, places: Ints) -> Ints:
-    """(tokens of the pivot + 1,) 1 where the track has the tokens before and behind a place, and may be cut there."""
+    """(tokens of the pivot + 1,) 1 where the track has the tokens before and behind a
+    place, and may be cut there.
+    """
     behind = places.copy()
     behind[1:] -= places[:-1]
     same = (places >= 0) & (behind == 1)
@@ -201,7 +268,9 @@ def _agrees(pivot: _Track, track: _Track, places: Ints) -> Ints:
 
 
 def _word_before(pivot: _Track, track: _Track, places: Ints, cut: int) -> int:
-    """The words of a track before the cut: by the alignment, else by time, else by the next aligned token."""
+    """The words of a track before the cut: by the alignment, else by time, else by the
+    next aligned token.
+    """
     if places[cut] < 0 and pivot.times and track.times:
         return int(np.searchsorted(track.clock, pivot.clock[pivot.starts[cut]]))
     aligned = np.flatnonzero(places[cut:] >= 0)

@@ -1,7 +1,9 @@
-"""Confidences: the probability that each word of a decided text is right, their quality, and their calibration.
+"""Confidences: the probability that each word of a decided text is right, their
+quality, and their calibration.
 
-The decided text is the pivot of a confusion network (Mangu et al. 2000): each hypothesis is aligned with it. The
-confidence of a word is the posterior of the hypotheses that have it, calibrated on dev lists.
+The decided text is the pivot of a confusion network (Mangu et al. 2000): each
+hypothesis is aligned with it. The confidence of a word is the posterior of the
+hypotheses that have it, calibrated on dev lists.
 """
 
 from __future__ import annotations
@@ -46,24 +48,42 @@ class Word(NamedTuple):
 
 
 class ConfusionNetwork:
-    """Which hypotheses of a list have the decided words in their places; posteriors come later."""
+    """Which hypotheses of a list have the decided words in their places; posteriors
+    come later.
+    """
 
-    def __init__(self, text: str, hypotheses: Sequence[str], scores: Floats, normaliser: Normaliser = EXACT) -> None:
+    def __init__(
+        self,
+        text: str,
+        hypotheses: Sequence[str],
+        scores: Floats,
+        normaliser: Normaliser = EXACT,
+    ) -> None:
         """
         Args:
-            scores: (hypotheses,) combined, natural log. normaliser: says which words are the same.
+            scores: (hypotheses,) combined, natural log. normaliser: says which words
+                are the same.
         """
         self.text = text
         pieces = pieces_of(text, normaliser)
         self.words = [word for piece in pieces for word in piece.written]
         self.scores = scores
         own = tokens_of(text, normaliser)
-        rows = [_of_written(pieces, _in_place(own, tokens_of(other, normaliser))) for other in hypotheses]
-        self._same = np.array(rows, dtype=np.float64).reshape(len(hypotheses), len(self.words))
+        rows = [
+            _of_written(pieces, _in_place(own, tokens_of(other, normaliser)))
+            for other in hypotheses
+        ]
+        self._same = np.array(rows, dtype=np.float64).reshape(
+            len(hypotheses), len(self.words)
+        )
 
     def confidences(self, scale: float) -> Floats:
-        """(words,) the sum of the posteriors exp(scale * score) of the hypotheses that have the word in its place."""
-        return np.asarray(np.minimum(posteriors([self.scores], scale)[0] @ self._same, 1.0))
+        """(words,) the sum of the posteriors exp(scale * score) of the hypotheses that
+        have the word in its place.
+        """
+        return np.asarray(
+            np.minimum(posteriors([self.scores], scale)[0] @ self._same, 1.0)
+        )
 
 
 def _in_place(words: Sequence[str], others: Sequence[str]) -> list[bool]:
@@ -75,23 +95,35 @@ def _in_place(words: Sequence[str], others: Sequence[str]) -> list[bool]:
 
 
 def _of_written(pieces: Sequence[Piece], flags: Sequence[bool]) -> list[bool]:
-    """For each written word, whether all words that its piece is compared as have the flag.
+    """For each written word, whether all words that its piece is compared as have the
+    flag.
 
     Args:
-        flags: one for each word as it is compared. A piece without such words does not count, and has the flag.
+        flags: one for each word as it is compared. A piece without such words does not
+            count, and has the flag.
     """
     ends = accumulate((len(piece.words) for piece in pieces), initial=0)
     places = zip(pieces, pairwise(ends), strict=True)
-    return [all(flags[begin:end]) for piece, (begin, end) in places for _ in piece.written]
+    return [
+        all(flags[begin:end]) for piece, (begin, end) in places for _ in piece.written
+    ]
 
 
 def networks(
-    lists: Sequence[NbestList], texts: Sequence[str], weights: WeightsOf, normaliser: Normaliser = EXACT
+    lists: Sequence[NbestList],
+    texts: Sequence[str],
+    weights: WeightsOf,
+    normaliser: Normaliser = EXACT,
 ) -> list[ConfusionNetwork]:
-    """One per list, for the text that was decided on; `normaliser` says which words are the same."""
+    """One per list, for the text that was decided on; `normaliser` says which words are
+    the same.
+    """
     return [
         ConfusionNetwork(
-            text, [hypothesis.text for hypothesis in nbest.hypotheses], combine(nbest, weights), normaliser
+            text,
+            [hypothesis.text for hypothesis in nbest.hypotheses],
+            combine(nbest, weights),
+            normaliser,
         )
         for nbest, text in zip(map(without_copies, lists), texts, strict=True)
     ]
@@ -110,34 +142,48 @@ class Quality:
     correct: float
     """The share of right words."""
     nce: float
-    """Normalised cross entropy (NIST): 1 for perfect confidences, 0 for confidences equal to the share of right
-    words."""
+    """Normalised cross entropy (NIST): 1 for perfect confidences, 0 for confidences
+    equal to the share of right words.
+    """
     ece: float
-    """Expected calibration error: mean distance of confidence and share of right words, over 10 bins."""
+    """Expected calibration error: mean distance of confidence and share of right words,
+    over 10 bins.
+    """
 
     def __str__(self) -> str:
         return f"NCE {self.nce:.3f}  ECE {self.ece:.3f}"
 
 
 def quality(confidences: Floats, correct: Flags) -> Quality:
-    """confidences, correct: (words,). Measures that are not defined, as where all words are right, are NaN."""
+    """confidences, correct: (words,). Measures that are not defined, as where all words
+    are right, are NaN.
+    """
     number, right = len(correct), int(correct.sum())
     wrong = number - right
     nce = ece = math.nan
     if number:
         bins = np.minimum((confidences * BINS).astype(int), BINS - 1)
-        ece = float(np.abs(np.bincount(bins, confidences - correct, BINS)).sum() / number)
+        ece = float(
+            np.abs(np.bincount(bins, confidences - correct, BINS)).sum() / number
+        )
     if right and wrong:
-        # (H_max + sum of log2 c over right words + sum of log2 (1 - c) over wrong ones) / H_max
-        most = -right * math.log2(right / number) - wrong * math.log2(1 - right / number)
+        # (H_max + sum of log2 c over right words + sum of log2 (1 - c) over wrong ones)
+        # / H_max
+        most = -right * math.log2(right / number) - wrong * math.log2(
+            1 - right / number
+        )
         clipped = confidences.clip(NEAREST, 1 - NEAREST)
-        nce = float((most + np.log2(np.where(correct, clipped, 1 - clipped)).sum()) / most)
+        nce = float(
+            (most + np.log2(np.where(correct, clipped, 1 - clipped)).sum()) / most
+        )
     return Quality(number, right / number if number else math.nan, nce, ece)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Posteriors exp(scale * score), and where `levels` are given, a rising step function of the word's posterior."""
+    """Posteriors exp(scale * score), and where `levels` are given, a rising step
+    function of the word's posterior.
+    """
 
     scale: float = 1.0
     starts: tuple[float, ...] = ()
@@ -159,18 +205,26 @@ class Calibration:
 
     @property
     def signature(self) -> str:
-        return f"scale={self.scale:g}" + (f",isotonic={len(self.levels)}" if self.levels else "")
+        return f"scale={self.scale:g}" + (
+            f",isotonic={len(self.levels)}" if self.levels else ""
+        )
 
 
 def uncalibrated(plan: Plan) -> Calibration:
-    """Posteriors as they are, with the scale of the plan's decision, where the decision has a scale."""
+    """Posteriors as they are, with the scale of the plan's decision, where the decision
+    has a scale.
+    """
     return Calibration(plan.decision_with(plan.weights).scale or 1.0)
 
 
-def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: Normaliser) -> Flags:
-    """(words,) whether each word of a decided text is right, by sclite's alignment with the nearest reference.
+def correct(
+    network: ConfusionNetwork, references: Sequence[str], normaliser: Normaliser
+) -> Flags:
+    """(words,) whether each word of a decided text is right, by sclite's alignment with
+    the nearest reference.
 
-    A word that is compared as several words is right if all of these are right; a word that does not count is no error.
+    A word that is compared as several words is right if all of these are right; a word
+    that does not count is no error.
     """
     pieces = pieces_of(network.text, normaliser)
     heard = [word for piece in pieces for word in piece.words]
@@ -183,9 +237,12 @@ def correct(network: ConfusionNetwork, references: Sequence[str], normaliser: No
 
 
 def calibrate(
-    lists: Sequence[NbestList], texts: Sequence[str], weights: Weights, normaliser: Normaliser
+    lists: Sequence[NbestList],
+    texts: Sequence[str],
+    weights: Weights,
+    normaliser: Normaliser,
 ) -> Calibration:
-    """The scale with the best normalised cross entropy, with isotonic regression on top.
+    """The scale with the best normalised cross entropy, with isotonic regression.
 
     Args:
         texts: the decided text of each list. Lists need references.
@@ -195,21 +252,36 @@ def calibrate(
     """
     for nbest in lists:
         if not nbest.references:
-            raise UserError(f"utterance {nbest.id}: no reference; confidences are calibrated on lists with references")
+            raise UserError(
+                f"utterance {nbest.id}: no reference; confidences are calibrated on"
+                " lists with references"
+            )
     decided = networks(lists, texts, weights.of, normaliser)
     right = _flags(lists, decided, normaliser)
     if right.all() or not right.any():
-        raise UserError("all words of the dev lists are right, or all wrong; confidences cannot be calibrated on them")
+        raise UserError(
+            "all words of the dev lists are right, or all wrong; confidences cannot be"
+            " calibrated on them"
+        )
     grid = scale_grid([network.scores for network in decided])
-    raw = [_joined([network.confidences(scale) for network in decided]) for scale in grid]
+    raw = [
+        _joined([network.confidences(scale) for network in decided]) for scale in grid
+    ]
     best = int(np.argmax([quality(confidences, right).nce for confidences in raw]))
     warn_at_end(grid[best], grid, "confidences")
     return _isotonic(grid[best], raw[best], right)
 
 
-def _flags(lists: Sequence[NbestList], decided: Sequence[ConfusionNetwork], normaliser: Normaliser) -> Flags:
+def _flags(
+    lists: Sequence[NbestList],
+    decided: Sequence[ConfusionNetwork],
+    normaliser: Normaliser,
+) -> Flags:
     """(words,) whether each word of the decided texts is right."""
-    flags = [correct(network, nbest.references, normaliser) for network, nbest in zip(decided, lists, strict=True)]
+    flags = [
+        correct(network, nbest.references, normaliser)
+        for network, nbest in zip(decided, lists, strict=True)
+    ]
     return np.concatenate([*flags, np.empty(0, dtype=bool)])
 
 
@@ -218,7 +290,8 @@ def _joined(parts: Sequence[Floats]) -> Floats:
 
 
 def _isotonic(scale: float, posteriors: Floats, right: Flags) -> Calibration:
-    """The rising step function nearest to the flags (pool adjacent violators; Zadrozny and Elkan 2002).
+    """The rising step function nearest to the flags (pool adjacent violators; Zadrozny
+    and Elkan 2002).
 
     A level of n words, k of them right, is (k + 1) / (n + 2): never 0 or 1.
     """
@@ -233,8 +306,14 @@ def _isotonic(scale: float, posteriors: Floats, right: Flags) -> Calibration:
             before = blocks.pop()
             block = (before[0], before[1] + block[1], before[2] + block[2])
         blocks.append(block)
-    levels = np.maximum.accumulate([(total + 1) / (count + 2) for _, total, count in blocks])
-    return Calibration(scale, tuple(start for start, _, _ in blocks), tuple(float(level) for level in levels))
+    levels = np.maximum.accumulate(
+        [(total + 1) / (count + 2) for _, total, count in blocks]
+    )
+    return Calibration(
+        scale,
+        tuple(start for start, _, _ in blocks),
+        tuple(float(level) for level in levels),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,16 +326,22 @@ class Confidences:
     plain: Quality | None
     """Quality of the uncalibrated posteriors; None without references."""
     calibrated: Quality | None
-    """Quality of the confidences in `words`; None without references, or without dev lists."""
+    """Quality of the confidences in `words`; None without references, or without dev
+    lists.
+    """
 
     def __str__(self) -> str:
         """The quality, in lines for the terminal; nothing without references."""
         lines = []
         if self.plain:
-            lines += [f"{counted(self.plain.words, 'word')}, {self.plain.correct:.1%} right"]
+            lines += [
+                f"{counted(self.plain.words, 'word')}, {self.plain.correct:.1%} right"
+            ]
             lines += [f"not calibrated     {self.plain}"]
         if self.calibrated:
-            lines += [f"calibrated on dev  {self.calibrated}  ({self.calibration.signature})"]
+            lines += [
+                f"calibrated on dev  {self.calibrated}  ({self.calibration.signature})"
+            ]
         return "\n".join(lines)
 
 
@@ -267,38 +352,48 @@ def same_words(plan: Plan) -> Normaliser:
         UserError: the metric knows no word errors.
     """
     if plan.metric.words is None:
-        raise UserError(f"{plan.metric.name} has no word errors; confidences need --metric wer")
+        raise UserError(
+            f"{plan.metric.name} has no word errors; confidences need --metric wer"
+        )
     return plan.metric.words
 
 
 def decided_texts(plan: Plan, lists: Sequence[NbestList]) -> list[str]:
     """The text of each list that the plan and its weights decide on."""
-    return list(plan.decision_with(plan.weights).texts(plan.metric, lists, plan.weights.of))
+    return list(
+        plan.decision_with(plan.weights).texts(plan.metric, lists, plan.weights.of)
+    )
 
 
 def calibrated(plan: Plan, dev: Sequence[NbestList]) -> Calibration:
     """How the confidences of words are calibrated on dev lists with references.
 
     Raises:
-        UserError: the metric knows no word errors, or confidences cannot be calibrated on these lists.
+        UserError: the metric knows no word errors, or confidences cannot be calibrated
+        on these lists.
     """
     return calibrate(dev, decided_texts(plan, dev), plan.weights, same_words(plan))
 
 
-def words_of(plan: Plan, nbest: NbestList, text: str, calibration: Calibration | None = None) -> list[Word]:
+def words_of(
+    plan: Plan, nbest: NbestList, text: str, calibration: Calibration | None = None
+) -> list[Word]:
     """The words of the text that was decided on, with their confidences."""
     (network,) = networks([nbest], [text], plan.weights.of, plan.metric.words or EXACT)
     return (calibration or uncalibrated(plan)).words(network)
 
 
-def confidences(plan: Plan, lists: Sequence[NbestList], dev: Sequence[NbestList] = ()) -> Confidences:
+def confidences(
+    plan: Plan, lists: Sequence[NbestList], dev: Sequence[NbestList] = ()
+) -> Confidences:
     """The confidence of each word that the plan and its weights decide on.
 
     Args:
         dev: lists with references and the same columns, to calibrate on.
 
     Raises:
-        UserError: the metric knows no word errors, or confidences cannot be calibrated on the dev lists.
+        UserError: the metric knows no word errors, or confidences cannot be calibrated
+        on the dev lists.
     """
     same = same_words(plan)
     if dev:
@@ -310,24 +405,42 @@ def confidences(plan: Plan, lists: Sequence[NbestList], dev: Sequence[NbestList]
     plain = after = None
     if all(nbest.references for nbest in lists):
         right = _flags(lists, decided, same)
-        plain = quality(_joined([as_they_are.confidences(network) for network in decided]), right)
-        after = quality(_joined([calibration.confidences(network) for network in decided]), right) if dev else None
-    return Confidences([calibration.words(network) for network in decided], calibration, plain, after)
+        plain = quality(
+            _joined([as_they_are.confidences(network) for network in decided]), right
+        )
+        after = (
+            quality(
+                _joined([calibration.confidences(network) for network in decided]),
+                right,
+            )
+            if dev
+            else None
+        )
+    return Confidences(
+        [calibration.words(network) for network in decided], calibration, plain, after
+    )
 
 
 def confidence(
-    lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float, dev: Iterable[NbestList] = ()
+    lists: Iterable[NbestList],
+    weights: Weights | Mapping[str, float] | float,
+    dev: Iterable[NbestList] = (),
 ) -> list[list[Word]]:
-    """The words of the text that is chosen for each list, each with the probability that it is right.
+    """The words of the text that is chosen for each list, each with the probability
+    that it is right.
 
     Args:
-        weights: as in `rerank`. dev: lists with references and the same columns, to calibrate on; without such lists a
-            confidence is the posterior as it is.
+        weights: as in `rerank`. dev: lists with references and the same columns, to
+            calibrate on; without such lists a confidence is the posterior as it is.
 
     Raises:
-        UserError: a column is missing or comes from another model, or dev lists do not suit the calibration.
+        UserError: a column is missing or comes from another model, or dev lists do not
+        suit the calibration.
     """
-    every, dev_lists = checked_lists("confidence", lists), checked_lists("confidence", dev)
+    every, dev_lists = (
+        checked_lists("confidence", lists),
+        checked_lists("confidence", dev),
+    )
     fitting = as_weights(weights, every)
     suited(fitting, [*every, *dev_lists])
     plan = resolve(RunConfig(), dev_lists or every, weights=fitting)
@@ -346,7 +459,9 @@ def check_file(path: str, has_segments: bool) -> None:
     if not path.endswith(ENDINGS):
         raise UserError(f"{path}: its ending is none of {', '.join(ENDINGS)}")
     if path.endswith(".ctm") and not has_segments:
-        raise UserError(f"{path}: a CTM has times; give --segments FILE (Kaldi's), or write .jsonl")
+        raise UserError(
+            f"{path}: a CTM has times; give --segments FILE (Kaldi's), or write .jsonl"
+        )
 
 
 def write(
@@ -358,7 +473,8 @@ def write(
 ) -> None:
     """Write the words of each list, in the form that the ending of `path` names.
 
-    Lists have no times of words: in a CTM, each word takes a part of its utterance in proportion to its letters.
+    Lists have no times of words: in a CTM, each word takes a part of its utterance in
+    proportion to its letters.
 
     Args:
         segments: for a CTM, the recording and place of each utterance.
@@ -369,14 +485,27 @@ def write(
     for nbest, decided in zip(lists, words, strict=True):
         if segments is not None and path.endswith(".ctm"):
             if nbest.id not in segments:
-                raise UserError(f"utterance {nbest.id}: not in the segments; they need a line for each utterance")
+                raise UserError(
+                    f"utterance {nbest.id}: not in the segments; they need a line for"
+                    " each utterance"
+                )
             segment = segments[nbest.id]
             if segment.end is None:
-                raise UserError(f"utterance {nbest.id}: its segment has no end; give the end in seconds instead of -1")
-            times = spread([word.text for word in decided], (segment.start, segment.end))
+                raise UserError(
+                    f"utterance {nbest.id}: its segment has no end; give the end in"
+                    " seconds instead of -1"
+                )
+            times = spread(
+                [word.text for word in decided], (segment.start, segment.end)
+            )
             for word, (start, end) in zip(decided, times, strict=True):
                 place = f"{segment.recording} 1 {start:.2f} {end - start:.2f}"
                 file.write(f"{place} {word.text} {word.confidence:.4f}\n")
         else:
-            rows = [{"word": word.text, "confidence": round(word.confidence, 4)} for word in decided]
-            file.write(json.dumps({"id": nbest.id, "words": rows}, ensure_ascii=False) + "\n")
+            rows = [
+                {"word": word.text, "confidence": round(word.confidence, 4)}
+                for word in decided
+            ]
+            file.write(
+                json.dumps({"id": nbest.id, "words": rows}, ensure_ascii=False) + "\n"
+            )

@@ -59,18 +59,24 @@ FEATURES = (
 
 
 SHARE, SHARE_OF_RARITY, MOST_SHARE = 0.1, 0.03, 0.4
-"""Share of sounds in which a span may differ from a term: at least; more for each unit of -log P of the span's rarest
-word beyond `FREQUENT`; and at most, before `SHARE` is added for spans of more than `SHORT` sounds."""
+"""Share of sounds in which a span may differ from a term: at least; more for each unit
+of -log P of the span's rarest word beyond `FREQUENT`; and at most, before `SHARE` is
+added for spans of more than `SHORT` sounds.
+"""
 FREQUENT, SHORT = 5.0, 5
 ORDINARY = 9.0
 """-log P of a word up to which it is frequent, natural log."""
 NEAR = 0.25
-"""Share of sounds up to which a span counts as a further trace of a term in its recording."""
+"""Share of sounds up to which a span counts as a further trace of a term in its
+recording.
+"""
 
 
 @dataclass
 class Recording:
-    """What is known of a recording: counts of its words, of the terms in it, and of the spans that sound like them."""
+    """What is known of a recording: counts of its words, of the terms in it, and of the
+    spans that sound like them.
+    """
 
     words: Counter[str] = field(default_factory=Counter)
     terms: Counter[int] = field(default_factory=Counter)
@@ -84,7 +90,9 @@ class Heard:
     text: str
     words: list[Word]
     present: list[tuple[int, int, int]]
-    """The terms that the text has: first word, word behind the last, number of the term."""
+    """The terms that the text has: first word, word behind the last, number of the
+    term.
+    """
     spans: list[Span]
 
     @cached_property
@@ -97,10 +105,11 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """Boosted regression trees: the natural log-odds that a span should be corrected, from its features.
+    """Boosted regression trees: the natural log-odds that a span should be corrected,
+    from its features.
 
-    A node is a row of five numbers: feature, threshold, left child, right child, value. Values up to the threshold go
-    left. A leaf has no children (0).
+    A node is a row of five numbers: feature, threshold, left child, right child, value.
+    Values up to the threshold go left. A leaf has no children (0).
     """
 
     features: tuple[str, ...]
@@ -118,7 +127,9 @@ class Trees:
         """
         model = parsed(read_json(path), cls, str(path))
         if model.features != FEATURES:
-            raise UserError(f"{path}: has other features than this version; train the model again")
+            raise UserError(
+                f"{path}: has other features than this version; train the model again"
+            )
         return model
 
     def __call__(self, table: Floats) -> Floats:
@@ -130,7 +141,9 @@ class Trees:
             place = np.zeros(len(table), dtype=np.int64)
             while (inner := nodes[place, 2] > 0).any():
                 left = table[rows, nodes[place, 0].astype(np.int64)] <= nodes[place, 1]
-                place = np.where(inner, nodes[place, np.where(left, 2, 3)].astype(np.int64), place)
+                place = np.where(
+                    inner, nodes[place, np.where(left, 2, 3)].astype(np.int64), place
+                )
             total += nodes[place, 4]
         return total
 
@@ -138,7 +151,9 @@ class Trees:
 class Finder:
     """Finds candidates, and describes each by its features."""
 
-    def __init__(self, terms: Sequence[Term], lexicon: Lexicon, channel: Channel) -> None:
+    def __init__(
+        self, terms: Sequence[Term], lexicon: Lexicon, channel: Channel
+    ) -> None:
         self._terms, self._channel = terms, channel
         self.index = TermIndex(terms)
         self.rarity = cache(lambda key: -lexicon.log_prob(key))
@@ -146,40 +161,66 @@ class Finder:
         self._costs: dict[tuple[int, str], float] = {}
 
     def share(self, span: Span) -> float:
-        return span.distance / max(len(span.sound), len(self._terms[span.term].sound), 1)
+        return span.distance / max(
+            len(span.sound), len(self._terms[span.term].sound), 1
+        )
 
     def __call__(self, text: str) -> Heard:
         """The candidates of a text."""
         words = split(text)
-        listed = {place: term for term in self.index.occurrences(words) for place in range(*term[:2])}
-        ordered = [span for span in self.index.ordered(text, words) if not _inside(span, listed.get(span.first))]
+        listed = {
+            place: term
+            for term in self.index.occurrences(words)
+            for place in range(*term[:2])
+        }
+        ordered = [
+            span
+            for span in self.index.ordered(text, words)
+            if not _inside(span, listed.get(span.first))
+        ]
         taken = {place for span in ordered for place in range(span.first, span.last)}
-        present = [term for term in dict.fromkeys(listed.values()) if taken.isdisjoint(range(*term[:2]))]
+        present = [
+            term
+            for term in dict.fromkeys(listed.values())
+            if taken.isdisjoint(range(*term[:2]))
+        ]
         spans = [
             span
             for span in self.index.spans(text, words, self._limit(words))
             for places in [range(span.first, span.last)]
             if taken.isdisjoint(places)
-            and all(self._contains(span, listed[place]) for place in places if place in listed)
+            and all(
+                self._contains(span, listed[place])
+                for place in places
+                if place in listed
+            )
         ]
         every = sorted([*ordered, *self._nearest(spans)], key=lambda span: span.first)
         return Heard(text, words, present, every)
 
     def _limit(self, words: Sequence[Word]) -> Callable[[int, int, int], float]:
-        """The share of sounds in which a span of a text may differ from a term: more if it has a rare word."""
+        """The share of sounds in which a span of a text may differ from a term: more if
+        it has a rare word.
+        """
         rarity = [self.rarity(word.key) for word in words]
 
         def limit(first: int, last: int, length: int) -> float:
-            share = SHARE + SHARE_OF_RARITY * max(0.0, max(rarity[first:last]) - FREQUENT)
+            share = SHARE + SHARE_OF_RARITY * max(
+                0.0, max(rarity[first:last]) - FREQUENT
+            )
             return min(share, MOST_SHARE) + (SHARE if length > SHORT else 0.0)
 
         return limit
 
     def look_up(self, texts: Iterable[str]) -> None:
-        """Look the sounds of many texts up together, which is faster than text by text."""
+        """Look the sounds of many texts up together, which is faster than text by
+        text.
+        """
         every = [(text, split(text)) for text in texts]
         self.index.look_up(
-            question for text, words in every for question in self.index.questions(text, words, self._limit(words))
+            question
+            for text, words in every
+            for question in self.index.questions(text, words, self._limit(words))
         )
 
     def _nearest(self, spans: list[Span]) -> list[Span]:
@@ -187,11 +228,16 @@ class Finder:
         return [
             span
             for span, others in zip(spans, neighbours(spans), strict=True)
-            if all(other.term != span.term or self.share(other) >= self.share(span) for other in others)
+            if all(
+                other.term != span.term or self.share(other) >= self.share(span)
+                for other in others
+            )
         ]
 
     def _contains(self, span: Span, there: tuple[int, int, int]) -> bool:
-        """Whether a term that stands in a span is a shorter part of the span's term, and wholly in the span."""
+        """Whether a term that stands in a span is a shorter part of the span's term,
+        and wholly in the span.
+        """
         ours, theirs = self._terms[span.term].words, self._terms[there[2]].words
         return (
             len(theirs) < len(ours)
@@ -204,7 +250,9 @@ class Finder:
         """Count what a text has for the features of its recording."""
         recording.words.update(word.key for word in heard.words)
         recording.terms.update(number for _, _, number in heard.present)
-        recording.near.update({span.term for span in heard.spans if self.share(span) <= NEAR})
+        recording.near.update(
+            {span.term for span in heard.spans if self.share(span) <= NEAR}
+        )
 
     def features(self, heard: Heard, recording: Recording) -> Floats:
         """(spans, features); the recording counts the text itself."""
@@ -214,20 +262,30 @@ class Finder:
             return table
         self.weigh(spans)
         letters = [word.text for word in words]
-        mixed = any(text[:1].isupper() for text in letters) and any(text.islower() for text in letters)
+        mixed = any(text[:1].isupper() for text in letters) and any(
+            text.islower() for text in letters
+        )
         rarity = [self.rarity(word.key) for word in words]
-        for row, (span, overlapping) in enumerate(zip(spans, neighbours(spans), strict=True)):
+        for row, (span, overlapping) in enumerate(
+            zip(spans, neighbours(spans), strict=True)
+        ):
             term = self._terms[span.term].words
             keys = [word.key for word in words[span.first : span.last]]
             rare = rarity[span.first : span.last]
-            sound, channel = self._terms[span.term].sound, self._costs[span.term, span.sound]
+            sound, channel = (
+                self._terms[span.term].sound,
+                self._costs[span.term, span.sound],
+            )
             share, others, same = self.share(span), 0.5, 0.5
             for other in overlapping:
                 if other.term != span.term:
                     others = min(others, self.share(other))
                 elif other is not span:
                     same = min(same, self.share(other))
-            rarest, rarity_of_term = max(term, key=self.rarity), [self.rarity(word) for word in term]
+            rarest, rarity_of_term = (
+                max(term, key=self.rarity),
+                [self.rarity(word) for word in term],
+            )
             table[row] = (
                 share,
                 channel,
@@ -247,7 +305,13 @@ class Finder:
                 sum(word in keys for word in term) / len(term),
                 others - share,
                 same - share,
-                np.mean([text[:1].isupper() for text in letters[span.first : span.last]]) if mixed else -1.0,
+                (
+                    np.mean(
+                        [text[:1].isupper() for text in letters[span.first : span.last]]
+                    )
+                    if mixed
+                    else -1.0
+                ),
                 span.possessive,
                 sum(not self.known(key) for key in keys) / len(keys),
                 math.log1p(recording.terms[span.term]),
@@ -261,24 +325,39 @@ class Finder:
     def weigh(self, spans: Iterable[Span]) -> None:
         """Compute the channel's log-probabilities of pairs that are new."""
         new = list(
-            dict.fromkeys((span.term, span.sound) for span in spans if (span.term, span.sound) not in self._costs)
+            dict.fromkeys(
+                (span.term, span.sound)
+                for span in spans
+                if (span.term, span.sound) not in self._costs
+            )
         )
-        values = self._channel.log_probs([self._terms[term].sound for term, _ in new], [heard for _, heard in new])
+        values = self._channel.log_probs(
+            [self._terms[term].sound for term, _ in new], [heard for _, heard in new]
+        )
         self._costs |= dict(zip(new, values.tolist(), strict=True))
 
 
 def neighbours(spans: Sequence[Span]) -> Iterator[list[Span]]:
-    """For each span of a text, those that overlap with it, and itself; spans are in the order of their first words."""
+    """For each span of a text, those that overlap with it, and itself; spans are in the
+    order of their first words.
+    """
     firsts = [span.first for span in spans]
     longest = max((span.last - span.first for span in spans), default=0)
     for span in spans:
-        low, high = bisect_left(firsts, span.first - longest), bisect_left(firsts, span.last)
+        low, high = (
+            bisect_left(firsts, span.first - longest),
+            bisect_left(firsts, span.last),
+        )
         yield [other for other in spans[low:high] if span.first < other.last]
 
 
 def _inside(span: Span, term: tuple[int, int, int] | None) -> bool:
     """Whether a span is a part of a longer term that the text has."""
-    return term is not None and span.last <= term[1] and span.last - span.first < term[1] - term[0]
+    return (
+        term is not None
+        and span.last <= term[1]
+        and span.last - span.first < term[1] - term[0]
+    )
 
 
 class Change(NamedTuple):
@@ -309,7 +388,9 @@ class Change(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A possible correction, and its place in words: the first, and the word behind the last."""
+    """A possible correction, and its place in words: the first, and the word behind the
+    last.
+    """
 
     first: int
     last: int
@@ -326,7 +407,9 @@ class Corrected(NamedTuple):
 ORDERED = 50.0
 """Log-odds of a correction that the list orders (`heard => term`)."""
 OF_CASE = 2.0
-"""Log-odds of a correction of case alone: 90 % of them are right (docs/results/terms.md)."""
+"""Log-odds of a correction of case alone: 90 % of them are right
+(docs/results/terms.md).
+"""
 
 
 def log_odds(probability: float) -> float:
@@ -339,13 +422,19 @@ def log_odds(probability: float) -> float:
 class Corrector:
     """Corrects texts to the terms of a list."""
 
-    def __init__(self, words: WordList | Sequence[str], threshold: float | None = None, *, case: bool = False) -> None:
+    def __init__(
+        self,
+        words: WordList | Sequence[str],
+        threshold: float | None = None,
+        *,
+        case: bool = False,
+    ) -> None:
         """
         Args:
             words: the list, or its lines.
             threshold: least probability of a correction; None for the recommended one.
-            case: whether terms that differ from the list in case alone are corrected. A list all in capitals does not
-                tell the case.
+            case: whether terms that differ from the list in case alone are corrected. A
+                list all in capitals does not tell the case.
 
         Raises:
             UserError: a line of the list is not valid.
@@ -358,39 +447,75 @@ class Corrector:
         self._channel = Channel.load(folder)
         self.finder = Finder(self._terms, lexicon, self._channel)
         self._trees = Trees.load(folder / "terms.json")
-        self.threshold = log_odds(self._trees.threshold if threshold is None else threshold)
-        self._listed_in_capitals = all(term.text == term.text.upper() for term in self._terms)
+        self.threshold = log_odds(
+            self._trees.threshold if threshold is None else threshold
+        )
+        self._listed_in_capitals = all(
+            term.text == term.text.upper() for term in self._terms
+        )
         self._case = case and not self._listed_in_capitals
 
     def __call__(self, texts: Sequence[Text]) -> list[list[Change]]:
         """The corrections of each text, in order."""
-        return [choose(candidates, self.threshold) for candidates in self.candidates(texts)]
+        return [
+            choose(candidates, self.threshold) for candidates in self.candidates(texts)
+        ]
 
     @cached_property
     def digest(self) -> str:
-        """Of the list with its heard forms, and of the model that decides, for signatures."""
-        # 0.0 and [] stood for weights and terms of utterances, without which signatures of the same list would differ.
-        listed = sorted(repr((term.text, 0.0, sorted(term.heard))) for term in self._terms)
+        """Of the list with its heard forms, and of the model that decides, for
+        signatures.
+        """
+        # 0.0 and [] stood for weights and terms of utterances, without which signatures
+        # of the same list would differ.
+        listed = sorted(
+            repr((term.text, 0.0, sorted(term.heard))) for term in self._terms
+        )
         model = (self._trees.features, self._trees.baseline, self._trees.trees)
-        return hashlib.sha256(repr((listed, [], model, self._channel.digest)).encode()).hexdigest()[:12]
+        return hashlib.sha256(
+            repr((listed, [], model, self._channel.digest)).encode()
+        ).hexdigest()[:12]
 
     def candidates(self, texts: Sequence[Text]) -> list[list[Candidate]]:
-        """What may be corrected in each text; neighbouring texts of a recording are looked at together."""
+        """What may be corrected in each text; neighbouring texts of a recording are
+        looked at together.
+        """
         names = self._listed.names
-        if name := next((text.id for text in texts if text.id in names and not text.id.isdecimal()), None):
+        if name := next(
+            (text.id for text in texts if text.id in names and not text.id.isdecimal()),
+            None,
+        ):
             raise UserError(
-                f"{self._listed.path}: a line begins with the utterance {name}; terms need one list for all utterances"
+                f"{self._listed.path}: a line begins with the utterance {name}; terms"
+                " need one list for all utterances"
             )
         recordings = groupby(texts, key=lambda text: text.recording)
-        described = [pair for _, group in recordings for pair in self._described(list(group))]
-        scores = iter(self._trees(np.concatenate([features for _, features in described])).tolist() if texts else ())
+        described = [
+            pair for _, group in recordings for pair in self._described(list(group))
+        ]
+        scores = iter(
+            self._trees(
+                np.concatenate([features for _, features in described])
+            ).tolist()
+            if texts
+            else ()
+        )
         every = []
         for text, (heard, _) in zip(texts, described, strict=True):
             candidates = [
-                Candidate(span.first, span.last, self._change(text, heard, span, next(scores))) for span in heard.spans
+                Candidate(
+                    span.first, span.last, self._change(text, heard, span, next(scores))
+                )
+                for span in heard.spans
             ]
             candidates += self.recased(text, heard) if self._case else ()
-            every.append([candidate for candidate in candidates if candidate.change.meant != candidate.change.heard])
+            every.append(
+                [
+                    candidate
+                    for candidate in candidates
+                    if candidate.change.meant != candidate.change.heard
+                ]
+            )
         return every
 
     def _described(self, texts: Sequence[Text]) -> Iterator[tuple[Heard, Floats]]:
@@ -405,16 +530,25 @@ class Corrector:
         yield from ((heard, self.finder.features(heard, recording)) for heard in every)
 
     def recased(self, text: Text, heard: Heard) -> Iterator[Candidate]:
-        """The terms that a text has, in the case of the list. A term in lower case may begin a sentence, and
-        a word of the lexicon, or several frequent words (`to do`), may be ordinary words."""
+        """The terms that a text has, in the case of the list. A term in lower case may
+        begin a sentence, and a word of the lexicon, or several frequent words (`to
+        do`), may be ordinary words.
+        """
         for first, last, number in heard.present:
             words = [word.key for word in heard.words[first:last]]
-            if max(map(self.finder.rarity, words)) < ORDINARY or (len(words) == 1 and self.finder.known(words[0])):
+            if max(map(self.finder.rarity, words)) < ORDINARY or (
+                len(words) == 1 and self.finder.known(words[0])
+            ):
                 continue
             start, end = heard.words[first].start, heard.words[last - 1].end
-            written, term = text.text[start:end], self._cased(self._terms[number].text, heard)
+            written, term = (
+                text.text[start:end],
+                self._cased(self._terms[number].text, heard),
+            )
             if term != term.lower() and written.casefold() == term.casefold():
-                yield Candidate(first, last, Change(text.id, start, end, written, term, OF_CASE))
+                yield Candidate(
+                    first, last, Change(text.id, start, end, written, term, OF_CASE)
+                )
 
     def _change(self, text: Text, heard: Heard, span: Span, score: float) -> Change:
         start, end = heard.words[span.first].start, heard.words[span.last - 1].end
@@ -428,7 +562,9 @@ class Corrector:
         return Change(text.id, start, end, written, self._cased(term, heard), score)
 
     def _cased(self, term: str, heard: Heard) -> str:
-        """A term as the list has it; in capitals in a text in capitals; of a list in capitals in the text's case."""
+        """A term as the list has it; in capitals in a text in capitals; of a list in
+        capitals in the text's case.
+        """
         if heard.case == "upper":
             return term.upper()
         if not self._listed_in_capitals:
@@ -436,12 +572,17 @@ class Corrector:
         if heard.case == "lower":
             return term.lower()
         words = term.split(" ")
-        return " ".join(word if len(word) <= ACRONYM else word.capitalize() for word in words)
+        return " ".join(
+            word if len(word) <= ACRONYM else word.capitalize() for word in words
+        )
 
     def texts(self, texts: Sequence[Text]) -> list[Corrected]:
         """The texts after their corrections."""
         return [
-            Corrected(replaced(text.text, [change.replacement for change in changes]), tuple(changes))
+            Corrected(
+                replaced(text.text, [change.replacement for change in changes]),
+                tuple(changes),
+            )
             for text, changes in zip(texts, self(texts), strict=True)
         ]
 
@@ -459,7 +600,9 @@ ACRONYM = 3
 
 
 def choose(candidates: Sequence[Candidate], threshold: float) -> list[Change]:
-    """The corrections of a text, in order, that do not overlap and gain the most above the threshold together."""
+    """The corrections of a text, in order, that do not overlap and gain the most above
+    the threshold together.
+    """
     by_end: defaultdict[int, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         by_end[candidate.last].append(candidate)
@@ -470,7 +613,9 @@ def choose(candidates: Sequence[Candidate], threshold: float) -> list[Change]:
         taken.append(None)
         for candidate in by_end[end]:
             odds = min(candidate.change.log_odds, ORDERED)
-            if (gain := gains[candidate.first] + odds - max(threshold, -ORDERED)) > gains[end]:
+            if (
+                gain := gains[candidate.first] + odds - max(threshold, -ORDERED)
+            ) > gains[end]:
                 gains[end], taken[end] = gain, candidate
     changes, end = [], len(taken) - 1
     while end:
@@ -487,7 +632,8 @@ def correct(
     *,
     case: bool = True,
 ) -> list[Corrected]:
-    """Texts of one recording, in which words that sound like listed terms are corrected, each with its changes.
+    """Texts of one recording, in which words that sound like listed terms are
+    corrected, each with its changes.
 
     Args:
         texts: in order; whether a term occurs elsewhere in the texts counts.

@@ -1,11 +1,12 @@
-"""Voting word by word over an N-best list: a confusion network, as SRILM's nbest-lattice and NIST's ROVER build it.
+"""Voting word by word over an N-best list: a confusion network, as SRILM's
+nbest-lattice and NIST's ROVER build it.
 
-Mangu et al. 2000; Fiscus 1997. Hypotheses are aligned one after another, the most probable first, with the network of
-those before; in each slot of the network the word (or none) with the highest posterior wins. The result need not be one
-of the hypotheses.
+Mangu et al. 2000; Fiscus 1997. Hypotheses are aligned one after another, the most
+probable first, with the network of those before; in each slot of the network the word
+(or none) with the highest posterior wins. The result need not be one of the hypotheses.
 
-Lists with equally many hypotheses are aligned together. A network is an array of word numbers, (lists, slots,
-hypotheses), 0 where a hypothesis has no word in the slot.
+Lists with equally many hypotheses are aligned together. A network is an array of word
+numbers, (lists, slots, hypotheses), 0 where a hypothesis has no word in the slot.
 """
 
 from __future__ import annotations
@@ -30,9 +31,13 @@ CELLS = 1 << 21
 TOGETHER = 512
 """Most lists that are aligned together: their rows stay in the processor's cache."""
 CERTAIN = 2e-9
-"""A hypothesis whose posterior exceeds that of all others by more wins in every slot: nothing needs to be aligned."""
+"""A hypothesis whose posterior exceeds that of all others by more wins in every slot:
+nothing needs to be aligned.
+"""
 NEARLY = 1e-9
-"""Costs that differ by less are equal: of equal alignments a word stands in a slot rather than beside it."""
+"""Costs that differ by less are equal: of equal alignments a word stands in a slot
+rather than beside it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +58,47 @@ class Ballots:
     def __init__(self, every: Sequence[Sequence[str]], normaliser: Normaliser) -> None:
         """`every`: for each list, the text of each hypothesis."""
         self._every, self._normaliser = every, normaliser
-        self._batches = list(_batches([list(map(normaliser, texts)) for texts in every]))
-        self._tokens: dict[tuple[int, int], list[Token]] = {}  # of each list and hypothesis that won somewhere
-        self._texts: dict[tuple[int, int | bytes], str] = {}  # of each list and winner, or outcome of a vote
+        self._batches = list(
+            _batches([list(map(normaliser, texts)) for texts in every])
+        )
+        # of each list and hypothesis that won somewhere
+        self._tokens: dict[tuple[int, int], list[Token]] = {}
+        # of each list and winner, or outcome of a vote
+        self._texts: dict[tuple[int, int | bytes], str] = {}
         self._held: list[
             tuple[npt.NDArray[np.intp], Numbers, Numbers]
         ] = []  # of each batch, the order and the network of `hold`
 
     def hold(self, posteriors: Sequence[Floats]) -> None:
-        """Align all hypotheses now, the most probable first; votes are then counted in these networks, until there are
-        no posteriors."""
+        """Align all hypotheses now, the most probable first; votes are then counted in
+        these networks, until there are no posteriors.
+        """
         self._held.clear()
         for batch in self._batches if posteriors else ():
             shares = np.array([posteriors[place] for place in batch.places])
             order = np.argsort(-shares, axis=1, kind="stable")
             rows = np.arange(len(order))[:, None]
-            spoken, numbers, _ = _networks(shares[rows, order], batch.words[rows, order], batch.lengths[rows, order])
+            spoken, numbers, _ = _networks(
+                shares[rows, order],
+                batch.words[rows, order],
+                batch.lengths[rows, order],
+            )
             self._held.append((order, spoken, numbers))
 
     def vote(self, posteriors: Sequence[Floats], empty: Floats) -> list[str]:
-        """The text that wins in each list, by posteriors (hypotheses,) of each list; that of no word is multiplied by
-        `empty` (lists,)."""
+        """The text that wins in each list, by posteriors (hypotheses,) of each list;
+        that of no word is multiplied by `empty` (lists,).
+        """
         winners = [""] * len(self._every)
         for number, batch in enumerate(self._batches):
-            shares = np.array([posteriors[place] for place in batch.places])  # (lists, hypotheses)
+            # (lists, hypotheses)
+            shares = np.array([posteriors[place] for place in batch.places])
             factors = empty[batch.places]
             most = shares.max(axis=1)
-            decided = most * np.minimum(factors, 1.0) > (1.0 - most) * np.maximum(factors, 1.0) + CERTAIN
+            decided = (
+                most * np.minimum(factors, 1.0)
+                > (1.0 - most) * np.maximum(factors, 1.0) + CERTAIN
+            )
             for row in np.flatnonzero(decided).tolist():
                 place, hypothesis = batch.places[row], int(shares[row].argmax())
                 key = place, hypothesis
@@ -96,16 +115,28 @@ class Ballots:
                 totals = _shares(numbers, shares[rows, order])
             else:
                 order = np.argsort(-shares[left], axis=1, kind="stable")
-                ordered = shares[rows, order], batch.words[rows, order], batch.lengths[rows, order]
+                ordered = (
+                    shares[rows, order],
+                    batch.words[rows, order],
+                    batch.lengths[rows, order],
+                )
                 spoken, numbers, totals = _networks(*ordered)
             ranks, words = elected(spoken, numbers, totals, factors[left])
-            hypotheses = np.where(ranks < 0, -1, np.take_along_axis(order, np.maximum(ranks, 0), axis=1))
-            for row, outcome in zip(left.tolist(), np.stack([hypotheses, words], axis=1), strict=True):
+            hypotheses = np.where(
+                ranks < 0, -1, np.take_along_axis(order, np.maximum(ranks, 0), axis=1)
+            )
+            for row, outcome in zip(
+                left.tolist(), np.stack([hypotheses, words], axis=1), strict=True
+            ):
                 place = batch.places[row]
                 key = place, outcome.tobytes()
                 if key not in self._texts:
                     pairs = outcome.T.tolist()
-                    chosen = [self._tokens_of(place, one)[word] for one, word in pairs if one >= 0]
+                    chosen = [
+                        self._tokens_of(place, one)[word]
+                        for one, word in pairs
+                        if one >= 0
+                    ]
                     self._texts[key] = rewritten(chosen)
                 winners[place] = self._texts[key]
         return winners
@@ -113,7 +144,9 @@ class Ballots:
     def _tokens_of(self, place: int, hypothesis: int) -> list[Token]:
         key = place, hypothesis
         if key not in self._tokens:
-            self._tokens[key] = tokens_of(self._every[place][hypothesis], self._normaliser)
+            self._tokens[key] = tokens_of(
+                self._every[place][hypothesis], self._normaliser
+            )
         return self._tokens[key]
 
 
@@ -133,8 +166,11 @@ def _batches(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[Batch]:
 
 
 def _batch(places: list[int], lists: Sequence[Sequence[Sequence[str]]]) -> Batch:
-    lengths = np.array([list(map(len, lists[place])) for place in places], dtype=np.intp)
-    words = np.full((*lengths.shape, max(1, lengths.max())), -1, dtype=np.int32)  # all texts may be empty
+    lengths = np.array(
+        [list(map(len, lists[place])) for place in places], dtype=np.intp
+    )
+    # all texts may be empty
+    words = np.full((*lengths.shape, max(1, lengths.max())), -1, dtype=np.int32)
     for row, place in enumerate(places):
         numbers: dict[str, int] = {}
         for rank, hypothesis in enumerate(lists[place]):
@@ -143,32 +179,52 @@ def _batch(places: list[int], lists: Sequence[Sequence[Sequence[str]]]) -> Batch
     return Batch(places, words, lengths)
 
 
-def _networks(posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp]) -> tuple[Numbers, Numbers, Floats]:
-    """The confusion networks of lists, whose hypotheses are aligned in the order given; arguments as of `elected`.
+def _networks(
+    posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp]
+) -> tuple[Numbers, Numbers, Floats]:
+    """The confusion networks of lists, whose hypotheses are aligned in the order given;
+    arguments as of `elected`.
 
     Returns:
-        (lists, slots, hypotheses) places of words, -1 for none; the same as word numbers, 0 for none; the posterior of
-        each such word, or of none, in its slot.
+        (lists, slots, hypotheses) places of words, -1 for none; the same as word
+        numbers, 0 for none; the posterior of each such word, or of none, in its slot.
     """
     number, depth, _ = words.shape
-    spoken, numbers = np.full((number, 0, 0), -1, dtype=np.int32), np.zeros((number, 0, 0), dtype=np.int32)
-    shares, mass, lists = np.zeros((number, 0, 0)), np.zeros(number), np.arange(number)[:, None]
+    spoken, numbers = (
+        np.full((number, 0, 0), -1, dtype=np.int32),
+        np.zeros((number, 0, 0), dtype=np.int32),
+    )
+    shares, mass, lists = (
+        np.zeros((number, 0, 0)),
+        np.zeros(number),
+        np.arange(number)[:, None],
+    )
     slots = np.zeros(number, dtype=np.intp)
     for rank in range(depth):
         length = lengths[:, rank]
-        own = words[:, rank, : max(1, length.max(initial=0))]  # the texts of this rank may all be empty
+        # the texts of this rank may all be empty
+        own = words[:, rank, : max(1, length.max(initial=0))]
         old, new, slots = _aligned(*_tables(numbers, shares, own, mass), slots, length)
-        heard = np.where(new >= 0, np.take_along_axis(own, np.maximum(new, 0), axis=1), 0)
+        heard = np.where(
+            new >= 0, np.take_along_axis(own, np.maximum(new, 0), axis=1), 0
+        )
         beside, share = (old < 0)[..., None], posteriors[:, rank, None, None]
         if rank and spoken.size:
-            spoken, numbers = np.where(beside, -1, spoken[lists, old]), np.where(beside, 0, numbers[lists, old])
+            spoken, numbers = (
+                np.where(beside, -1, spoken[lists, old]),
+                np.where(beside, 0, numbers[lists, old]),
+            )
             shares = np.where(beside, mass[:, None, None], shares[lists, old])
         else:
-            spoken, numbers = (np.full((*old.shape, rank), fill, dtype=np.int32) for fill in (-1, 0))
+            spoken, numbers = (
+                np.full((*old.shape, rank), fill, dtype=np.int32) for fill in (-1, 0)
+            )
             shares = np.broadcast_to(mass[:, None, None], numbers.shape)
         same = numbers == heard[..., None]
         shares = np.where(same, shares + share, shares)
-        whole = np.maximum(np.where(same, shares, 0.0).max(axis=2, initial=0.0), share[..., 0])
+        whole = np.maximum(
+            np.where(same, shares, 0.0).max(axis=2, initial=0.0), share[..., 0]
+        )
         spoken, numbers, shares = (
             np.concatenate([before, last[..., None].astype(before.dtype)], axis=2)
             for before, last in ((spoken, new), (numbers, heard), (shares, whole))
@@ -177,33 +233,51 @@ def _networks(posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp])
     return spoken, numbers, shares
 
 
-def elected(spoken: Numbers, numbers: Numbers, shares: Floats, empty: Floats) -> tuple[npt.NDArray[np.intp], Numbers]:
-    """The winner of each slot: (lists, slots) the hypothesis that gives the word, -1 for no word, and the word's place
-    in it.
+def elected(
+    spoken: Numbers, numbers: Numbers, shares: Floats, empty: Floats
+) -> tuple[npt.NDArray[np.intp], Numbers]:
+    """The winner of each slot: (lists, slots) the hypothesis that gives the word, -1
+    for no word, and the word's place in it.
 
     Args:
-        spoken, numbers, shares: as `_networks` returns them. empty: (lists,) by which the posterior of no word is
-            multiplied.
+        spoken, numbers, shares: as `_networks` returns them. empty: (lists,) by which
+            the posterior of no word is multiplied.
     """
-    none = np.where(numbers == 0, shares, 0.0).max(axis=2, keepdims=True) * empty[:, None, None]
+    none = (
+        np.where(numbers == 0, shares, 0.0).max(axis=2, keepdims=True)
+        * empty[:, None, None]
+    )
     totals = np.concatenate([none, np.where(numbers > 0, shares, -1.0)], axis=2)
-    winner = totals.argmax(axis=-1) - 1  # the first of equals: no word, then the more probable hypothesis
-    return winner, np.take_along_axis(spoken, np.maximum(winner, 0)[..., None], axis=-1)[..., 0]
+    # the first of equals: no word, then the more probable hypothesis
+    winner = totals.argmax(axis=-1) - 1
+    return (
+        winner,
+        np.take_along_axis(spoken, np.maximum(winner, 0)[..., None], axis=-1)[..., 0],
+    )
 
 
 def _shares(numbers: Numbers, posteriors: Floats) -> Floats:
-    """The shares of `_networks`, for other posteriors (lists, hypotheses) in the same networks."""
-    ranks = [numbers == numbers[..., rank : rank + 1] for rank in range(numbers.shape[2])]
+    """The shares of `_networks`, for other posteriors (lists, hypotheses) in the same
+    networks.
+    """
+    ranks = [
+        numbers == numbers[..., rank : rank + 1] for rank in range(numbers.shape[2])
+    ]
     return np.stack([(same @ posteriors[..., None])[..., 0] for same in ranks], axis=2)
 
 
 def _aligned(
-    placed: Flags, matched: Flags, slots: npt.NDArray[np.intp], lengths: npt.NDArray[np.intp]
+    placed: Flags,
+    matched: Flags,
+    slots: npt.NDArray[np.intp],
+    lengths: npt.NDArray[np.intp],
 ) -> tuple[npt.NDArray[np.intp], Numbers, npt.NDArray[np.intp]]:
-    """Slots paired with words, of the least expected number of word errors, by `_tables` of (lists,) slots and words.
+    """Slots paired with words, of the least expected number of word errors, by
+    `_tables` of (lists,) slots and words.
 
     Returns:
-        (lists, pairs) the slot, -1 for none; (lists, pairs) the place of the word, -1 for none; (lists,) how many.
+        (lists, pairs) the slot, -1 for none; (lists, pairs) the place of the word, -1
+        for none; (lists,) how many.
     """
     lists = np.arange(len(slots))
     slot, at = slots - 1, lengths.astype(np.intp)
@@ -225,29 +299,40 @@ def _aligned(
         new[:, step] = np.where(takes, at, -1)
         slot = slot - in_slot
         counts += active
-    backwards = np.maximum(counts[:, None] - 1 - np.arange(counts.max(initial=0)), 0)  # from the end to the start
+    # from the end to the start
+    backwards = np.maximum(counts[:, None] - 1 - np.arange(counts.max(initial=0)), 0)
     beyond = np.arange(backwards.shape[1]) >= counts[:, None]
     rows = lists[:, None]
-    return np.where(beyond, -1, old[rows, backwards]), np.where(beyond, -1, new[rows, backwards]), counts
+    return (
+        np.where(beyond, -1, old[rows, backwards]),
+        np.where(beyond, -1, new[rows, backwards]),
+        counts,
+    )
 
 
-def _tables(numbers: Numbers, shares: Floats, words: Numbers, mass: Floats) -> tuple[Flags, Flags]:
-    """The dynamic programme, a row for each slot; lists come last, where they lie side by side.
+def _tables(
+    numbers: Numbers, shares: Floats, words: Numbers, mass: Floats
+) -> tuple[Flags, Flags]:
+    """The dynamic programme, a row for each slot; lists come last, where they lie side
+    by side.
 
     Args:
-        numbers: (lists, slots, hypotheses) of the network. shares: their posteriors. words: (lists, words). mass:
-            (lists,) the sum of all posteriors.
+        numbers: (lists, slots, hypotheses) of the network. shares: their posteriors.
+            words: (lists, words). mass: (lists,) the sum of all posteriors.
 
     Returns:
-        placed (slots, words + 1, lists), whether the slot comes last in the cheapest alignment of the slots up to it
-        with the words so far; matched (slots, words, lists), whether the word may stand in the slot.
+        placed (slots, words + 1, lists), whether the slot comes last in the cheapest
+        alignment of the slots up to it with the words so far; matched (slots, words,
+        lists), whether the word may stand in the slot.
     """
     count = numbers.shape[1]
     number, length = words.shape
     placed = np.zeros((count, length + 1, number), dtype=bool)
     matched = np.zeros((count, length, number), dtype=bool)
-    most = int(max(numbers.max(initial=0), words.max(initial=0))) + 2  # 0 is no word, the last is the end of a list
-    every = np.zeros(number * most)  # (lists, words): the posterior of each word in a slot
+    # 0 is no word, the last is the end of a list
+    most = int(max(numbers.max(initial=0), words.max(initial=0))) + 2
+    # (lists, words): the posterior of each word in a slot
+    every = np.zeros(number * most)
     starts = np.arange(number) * most
     wanted = (starts[:, None] + np.where(words < 0, most - 1, words)).T.copy()
     beside = mass * np.arange(length + 1.0)[:, None]
@@ -277,12 +362,19 @@ class Rover(DecisionRule):
     def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
         """Words are the same where the metric counts them as the same."""
         normaliser = (metric and metric.words) or EXACT
-        return Ballots([[hypothesis.text for hypothesis in nbest.hypotheses] for nbest in lists], normaliser)
+        return Ballots(
+            [[hypothesis.text for hypothesis in nbest.hypotheses] for nbest in lists],
+            normaliser,
+        )
 
     def hold(self, prepared: Ballots, preferences: Sequence[Floats]) -> None:
         prepared.hold(preferences)
 
     def choose_all(
-        self, lists: Sequence[NbestList], preferences: Sequence[Floats], prepared: Ballots, no_word: Floats
+        self,
+        lists: Sequence[NbestList],
+        preferences: Sequence[Floats],
+        prepared: Ballots,
+        no_word: Floats,
     ) -> list[str]:
         return prepared.vote(preferences, no_word)

@@ -13,20 +13,29 @@ from rescore.options import written_file
 
 @dataclass(frozen=True, kw_only=True)
 class Analysis(options.Lists, options.DetailsOutput):
-    output: str | None = written_file(None, "Write the whole analysis as JSON.", "-o", "--output")
+    output: str | None = written_file(
+        None, "Write the whole analysis as JSON.", "-o", "--output"
+    )
 
 
 @options.command("analyse", config=options.config("analyse"))
-def command(own: Analysis, weights: options.TunedWeights, config: RunConfig, inputs: options.InputOptions) -> None:
-    """Show whether rescoring helps and where it differs from the first pass. The lists need references.
+def command(
+    own: Analysis,
+    weights: options.TunedWeights,
+    config: RunConfig,
+    inputs: options.InputOptions,
+) -> None:
+    """Show whether rescoring helps and where it differs from the first pass. The lists
+    need references.
 
     \b
     rescore score test.json --lm tta -o test.tta.jsonl
     rescore analyse test.tta.jsonl --weights weights.json
 
-    The analysis has the number of changed choices that were better and worse, the oracle by list depth, and the words
-    that reranking most often corrected and broke. It ends with the significance of the gain, the possible gain from a
-    perfect language model, and the next step.
+    The analysis has the number of changed choices that were better and worse, the
+    oracle by list depth, and the words that reranking most often corrected and broke.
+    It ends with the significance of the gain, the possible gain from a perfect language
+    model, and the next step.
     """
     from rescore.pipeline import evaluate, expand
     from rescore.plan import resolve

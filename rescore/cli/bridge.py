@@ -25,9 +25,13 @@ from rescore.files import absent
 from rescore.options import Declared, Field, Option, flattened, made
 
 LONG = 50
-"""Columns that a list of names may take in the help before it goes into the text, which is wrapped."""
+"""Columns that a list of names may take in the help before it goes into the text, which
+is wrapped.
+"""
 FEW = 12
-"""Options that the help always shows. Of more options it shows the common ones; `--help-all` shows all."""
+"""Options that the help always shows. Of more options it shows the common ones;
+`--help-all` shows all.
+"""
 WHOLE = "rescore.help.whole"
 """Key of a context: whether the whole help is shown."""
 PARTS = "rescore.options.parts"
@@ -43,7 +47,9 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer rel
     def __init__(self, parse: Callable[[str], Any]) -> None:
         self._parse = parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
         try:
             return self._parse(value) if isinstance(value, str) else value
         except (ValueError, UserError) as error:
@@ -60,14 +66,25 @@ class Offer:
     required: tuple[str, ...] = ()
 
     def _declared(self) -> list[Field]:
-        """The fields of the class; those with options of parts only if the command line may hold such options."""
-        return [entry for entry in self.declared.declared() if entry.about.parts is None or _parts_are_read()]
+        """The fields of the class; those with options of parts only if the command line
+        may hold such options.
+        """
+        return [
+            entry
+            for entry in self.declared.declared()
+            if entry.about.parts is None or _parts_are_read()
+        ]
 
     @property
     def fields(self) -> list[Field]:
         """The offered options."""
         return [
-            entry._replace(about=replace(entry.about, required=entry.about.required or entry.name in self.required))
+            entry._replace(
+                about=replace(
+                    entry.about,
+                    required=entry.about.required or entry.name in self.required,
+                )
+            )
             for entry in flattened(self._declared())
             if not self.names or {entry.title, entry.name} & {*self.names}
         ]
@@ -83,10 +100,19 @@ class Offer:
         entries = {entry.name: entry for entry in self.fields}
         for name, entry in entries.items():
             needed = entries.get(entry.about.needs)
-            if needed and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE and not ctx.params[needed.name]:
-                flag = f"{needed.about.flag(needed.name)} {needed.about.metavar or ''}".strip()
+            if (
+                needed
+                and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+                and not ctx.params[needed.name]
+            ):
+                about = needed.about
+                flag = f"{about.flag(needed.name)} {about.metavar or ''}".strip()
                 raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
-        return made(self.declared, self._declared(), {name: ctx.params[name] for name in entries})
+        return made(
+            self.declared,
+            self._declared(),
+            {name: ctx.params[name] for name in entries},
+        )
 
 
 def entry_of(parameter: click.Parameter) -> Field | None:
@@ -95,17 +121,23 @@ def entry_of(parameter: click.Parameter) -> Field | None:
 
 
 def _parts_are_read() -> bool:
-    """Whether the command line may hold options of parts; else no part is imported for them."""
+    """Whether the command line may hold options of parts; else no part is imported for
+    them.
+    """
     context = click.get_current_context(silent=True)
     return context is None or bool(context.meta.get(PARTS, True))
 
 
 def _kind(hint: Any) -> tuple[Any, bool, bool]:
-    """The type of a value, whether there may be none, and whether there may be several."""
+    """The type of a value, whether there may be none, and whether there may be
+    several.
+    """
     kinds = [part for part in get_args(hint) if part is not NoneType]
     optional = NoneType in get_args(hint)
     kind = kinds[0] if optional else hint
-    several = get_origin(kind) is Mapping or (get_origin(kind) is tuple and get_args(kind)[-1] is ...)
+    several = get_origin(kind) is Mapping or (
+        get_origin(kind) is tuple and get_args(kind)[-1] is ...
+    )
     return get_args(kind)[0] if several else kind, optional, several
 
 
@@ -114,7 +146,11 @@ def _argument(entry: Field) -> click.Argument:
     kind, _, several = _kind(entry.hint)
     number: dict[str, Any] = {"nargs": -1} if several else {"default": entry.default}
     return click.Argument(
-        [entry.name], metavar=_metavar(about, kind), required=about.required, type=_type(kind, about), **number
+        [entry.name],
+        metavar=_metavar(about, kind),
+        required=about.required,
+        type=_type(kind, about),
+        **number,
     )
 
 
@@ -140,10 +176,17 @@ def _option(entry: Field) -> click.Option:
     return click.Option([entry.name, *names], **shown)
 
 
-def _single(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
-    """The only value of an option that is not for several; click itself would silently take the last."""
+def _single(
+    ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, str], ...]
+) -> tuple[str, str] | None:
+    """The only value of an option that is not for several; click itself would silently
+    take the last.
+    """
     if len(value) > 1:
-        raise click.UsageError(f"give {param.opts[0]} once; put the texts into one file for each language", ctx)
+        raise click.UsageError(
+            f"give {param.opts[0]} once; put the texts into one file for each language",
+            ctx,
+        )
     return value[0] if value else None
 
 
@@ -164,7 +207,9 @@ def _type(kind: Any, about: Option) -> Any:
     if isinstance(about.choices, tuple) and about.choices:
         return click.Choice(list(about.choices))
     if kind is int:
-        low, high = (None if bound is None else int(bound) for bound in (about.low, about.high))
+        low, high = (
+            None if bound is None else int(bound) for bound in (about.low, about.high)
+        )
         return click.IntRange(low, high)
     return Parsed(Path) if kind is Path else float if kind is float else str
 
@@ -172,7 +217,9 @@ def _type(kind: Any, about: Option) -> Any:
 class Command(click.Command):
     """A command whose help shows options by what they are about, its own first."""
 
-    def __init__(self, name: str, function: Callable[..., Any], offers: Mapping[str, Offer]) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], offers: Mapping[str, Offer]
+    ) -> None:
         super().__init__(name, help=inspect.getdoc(function), params=_everywhere())
         self.function = function
         self._offers = offers
@@ -182,64 +229,105 @@ class Command(click.Command):
         return self._offers
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Arguments first. Parts that were registered meanwhile have their options among them."""
-        declared = [parameter for offer in self.offers(ctx).values() for parameter in offer.parameters()]
+        """Arguments first. Parts that were registered meanwhile have their options
+        among them.
+        """
+        declared = [
+            parameter
+            for offer in self.offers(ctx).values()
+            for parameter in offer.parameters()
+        ]
         declared.sort(key=lambda parameter: not isinstance(parameter, click.Argument))
         return [*declared, *self.params, *filter(None, [self.get_help_option(ctx)])]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Options of parts are read only where there is an option that no declared class has: parts stay unloaded."""
+        """Options of parts are read only where there is an option that no declared
+        class has: parts stay unloaded.
+        """
         ctx.meta[PARTS] = False
-        usual = {name for parameter in self.get_params(ctx) for name in (*parameter.opts, *parameter.secondary_opts)}
+        usual = {
+            name
+            for parameter in self.get_params(ctx)
+            for name in (*parameter.opts, *parameter.secondary_opts)
+        }
         usual -= {*ctx.help_option_names, "--help-all"}
-        typed = {argument.partition("=")[0] for argument in args if argument.startswith("-")}
+        typed = {
+            argument.partition("=")[0] for argument in args if argument.startswith("-")
+        }
         ctx.meta[PARTS] = ctx.resilient_parsing or not typed <= usual
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             from rescore.cli.help import INSTEAD  # here: most options are there
 
-            raise click.UsageError(INSTEAD.get((str(self.name), error.option_name)) or error.format_message()) from None
+            raise click.UsageError(
+                INSTEAD.get((str(self.name), error.option_name))
+                or error.format_message()
+            ) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         _check_files(list(self._given(ctx)))
-        return self.function(**{key: offer.make(ctx) for key, offer in self.offers(ctx).items()})
+        return self.function(
+            **{key: offer.make(ctx) for key, offer in self.offers(ctx).items()}
+        )
 
     def _given(self, ctx: click.Context) -> Iterator[tuple[str, str, Option]]:
-        """The options as they are typed, or the arguments as the help names them, with each value."""
+        """The options as they are typed, or the arguments as the help names them, with
+        each value.
+        """
         for parameter in self.get_params(ctx):
             entry, value = entry_of(parameter), ctx.params.get(parameter.name or "")
             if entry is None or value is None or isinstance(value, bool):
                 continue
             named = isinstance(parameter, click.Option)
-            shown = max(parameter.opts, key=len) if named else (parameter.metavar or parameter.name or "").strip(".[]")
+            shown = (
+                max(parameter.opts, key=len)
+                if named
+                else (parameter.metavar or parameter.name or "").strip(".[]")
+            )
             for item in value if isinstance(value, tuple) else [value]:
                 yield shown, str(item), entry.about
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_options(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         from rescore.cli.help import groups
 
-        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
-        shown = [(entry_of(option), record) for option in options if (record := option.get_help_record(ctx))]
-        for title, records in groups(shown, whole=ctx.meta.get(WHOLE) or len(shown) <= FEW).items():
+        options = [
+            option
+            for option in self.get_params(ctx)
+            if isinstance(option, click.Option)
+        ]
+        shown = [
+            (entry_of(option), record)
+            for option in options
+            if (record := option.get_help_record(ctx))
+        ]
+        for title, records in groups(
+            shown, whole=ctx.meta.get(WHOLE) or len(shown) <= FEW
+        ).items():
             with formatter.section(title):
                 formatter.write_dl(records)
 
 
 def _check_files(given: Sequence[tuple[str, str, Option]]) -> None:
-    """Refuse, before anything is computed: lists that are not there, because a typing error is the most frequent error;
-    two outputs to one file; and an output that takes the place of a file that is read.
+    """Refuse, before anything is computed: lists that are not there, because a typing
+    error is the most frequent error; two outputs to one file; and an output that takes
+    the place of a file that is read.
 
-    Links count as what they lead to. What is no file, such as /dev/null, may be given as often as one likes.
+    Links count as what they lead to. What is no file, such as /dev/null, may be given
+    as often as one likes.
 
     Raises:
-        UsageError: there are such outputs.
-        UserError: a path of lists leads nowhere, and is neither standard input nor a pattern.
+        UsageError: there are such outputs. UserError: a path of lists leads nowhere,
+        and is neither standard input nor a pattern.
     """
     written: dict[str, str] = {}
     for shown, value, about in given:
         path = Path(value)
-        if "NBEST" in (about.metavar or "") and not (value == "-" or set(value) & set("*?[") or path.exists()):
+        if "NBEST" in (about.metavar or "") and not (
+            value == "-" or set(value) & set("*?[") or path.exists()
+        ):
             raise UserError(absent(path))
         if not about.writes or (value == "-" and about.writes != "stdout"):
             continue
@@ -247,50 +335,87 @@ def _check_files(given: Sequence[tuple[str, str, Option]]) -> None:
             continue
         place = value if value == "-" else os.path.realpath(value)
         if place in written:
-            where = "cannot both go to stdout" if value == "-" else f"both write to {value}"
-            raise click.UsageError(f"{written[place]} and {shown} {where}; give each a file of its own")
+            where = (
+                "cannot both go to stdout" if value == "-" else f"both write to {value}"
+            )
+            raise click.UsageError(
+                f"{written[place]} and {shown} {where}; give each a file of its own"
+            )
         if about.metavar == "FILE" and path.is_dir():
             raise click.UsageError(f"{shown} {path}: is a folder; give a file")
         if about.metavar == "FILE" and not path.parent.is_dir():
-            raise click.UsageError(f"{shown} {path}: there is no folder {path.parent} to write it in; make it first")
+            raise click.UsageError(
+                f"{shown} {path}: there is no folder {path.parent} to write it in; make"
+                " it first"
+            )
         written[place] = shown
     for shown, value, about in given:
         # A language model's path stands behind its kind and options.
         for name in {value, value.rpartition(":")[2]} - {"-"} if about.reads else ():
             read = os.path.realpath(name)
             for place, writer in written.items():
-                if place == read or (not os.path.lexists(name) and fnmatch.fnmatch(place, read)):
-                    raise click.UsageError(f"{writer} would write over {value}, which {shown} reads; give another file")
+                if place == read or (
+                    not os.path.lexists(name) and fnmatch.fnmatch(place, read)
+                ):
+                    raise click.UsageError(
+                        f"{writer} would write over {value}, which {shown} reads; give"
+                        " another file"
+                    )
 
 
-def command(name: str, kind: type[Command] = Command, /, **offers: Offer) -> Callable[[Callable[..., Any]], Command]:
-    """A decorator that makes a function a command; the help is the function's docstring.
+def command(
+    name: str, kind: type[Command] = Command, /, **offers: Offer
+) -> Callable[[Callable[..., Any]], Command]:
+    """A decorator that makes a function a command; the help is the function's
+    docstring.
 
-    Each argument of the function is an object of a declared class, whose fields are options of the command. `offers`
-    has the arguments for which the command offers some of the fields.
+    Each argument of the function is an object of a declared class, whose fields are
+    options of the command. `offers` has the arguments for which the command offers some
+    of the fields.
     """
 
     def decorate(function: Callable[..., Any]) -> Command:
-        classes = {key: hint for key, hint in get_type_hints(function).items() if key != "return"}
-        return kind(name, function, {key: offers.get(key) or Offer(classes[key]) for key in classes})
+        classes = {
+            key: hint
+            for key, hint in get_type_hints(function).items()
+            if key != "return"
+        }
+        return kind(
+            name,
+            function,
+            {key: offers.get(key) or Offer(classes[key]) for key in classes},
+        )
 
     return decorate
 
 
 def _everywhere() -> list[click.Parameter]:
     """The options of every command."""
-    more = "Print more messages, such as notes on hypotheses that a list contains twice."
+    more = (
+        "Print more messages, such as notes on hypotheses that a list contains twice."
+    )
     flag = partial(click.Option, is_flag=True, expose_value=False)
     return [
-        flag(["-q", "--quiet"], callback=_level, help="No messages but errors; results are still printed."),
+        flag(
+            ["-q", "--quiet"],
+            callback=_level,
+            help="No messages but errors; results are still printed.",
+        ),
         flag(["-v", "--verbose"], callback=_level, help=more),
-        flag(["--help-all"], is_eager=True, callback=_show_all, help="Show all options, by group, and exit."),
+        flag(
+            ["--help-all"],
+            is_eager=True,
+            callback=_show_all,
+            help="Show all options, by group, and exit.",
+        ),
     ]
 
 
 def _level(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
-        logging.getLogger("rescore").setLevel(logging.ERROR if parameter.name == "quiet" else logging.DEBUG)
+        logging.getLogger("rescore").setLevel(
+            logging.ERROR if parameter.name == "quiet" else logging.DEBUG
+        )
 
 
 def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:

@@ -16,12 +16,17 @@ from rescore.parts import STYLES
 @dataclass(frozen=True, kw_only=True)
 class Comparison(options.Lists):
     word_bonus: bool | None = option(
-        None, "Tune a word bonus.  [default: for all models together, not for BLEU]", "--word-bonus/--no-word-bonus"
+        None,
+        "Tune a word bonus.  [default: for all models together, not for BLEU]",
+        "--word-bonus/--no-word-bonus",
     )
-    style: str = option("text", "Style of the table on stdout.", choices=(*STYLES, "json"))
+    style: str = option(
+        "text", "Style of the table on stdout.", choices=(*STYLES, "json")
+    )
     output: tuple[str, ...] = written_file(
         (),
-        "Also write the table to FILE: .md, .csv, .tex, .txt, .json (full precision). May be repeated.",
+        "Also write the table to FILE: .md, .csv, .tex, .txt, .json (full precision)."
+        " May be repeated.",
         "-o",
         "--output",
     )
@@ -41,29 +46,41 @@ def command(
     significance: TestOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Compare language models on the same lists: each alone, all together, and all but one, each in turn.
+    """Compare language models on the same lists: each alone, all together, and all but
+    one, each in turn.
 
     \b
     rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm tta -o t.md
 
-    The weights of each row are tuned on --dev. A row has the metric, its gain in percent of the first pass (a loss is
-    negative), a p-value against the first pass, and (without --cache) the number of hypotheses scored per second. The
-    p-value of a row `without MODEL` is against all models: it says whether the model adds anything to the others.
+    The weights of each row are tuned on --dev. A row has the metric, its gain in
+    percent of the first pass (a loss is negative), a p-value against the first pass,
+    and (without --cache) the number of hypotheses scored per second. The p-value of a
+    row `without MODEL` is against all models: it says whether the model adds anything
+    to the others.
     """
     from rescore import comparing, formats
     from rescore.files import shown
     from rescore.reports.comparison import JSON, render
     from rescore.reports.markup import endings, style_of
 
-    styles = {path: JSON if path.endswith(".json") else style_of(path) for path in own.output}
+    styles = {
+        path: JSON if path.endswith(".json") else style_of(path) for path in own.output
+    }
     for path, style in styles.items():
         if style is None:
-            raise click.UsageError(f"--output {path}: its ending is not one of {endings()}, .json")
+            raise click.UsageError(
+                f"--output {path}: its ending is not one of {endings()}, .json"
+            )
     config = options.configured(config, lms, dev=dev.dev, word_bonus=own.word_bonus)
-    lists, dev_lists = inputs.read(own.nbest, need_references=True), inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
+    lists, dev_lists = (
+        inputs.read(own.nbest, need_references=True),
+        inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src),
+    )
     about = shown(", ".join(own.nbest))
     with options.scoring_bar(config, lists, dev_lists) as bar:
-        comparison = comparing.compare(lists, dev_lists, config, lms.load, significance.make(), about, bar.update)
+        comparison = comparing.compare(
+            lists, dev_lists, config, lms.load, significance.make(), about, bar.update
+        )
     for path, style in styles.items():
         with formats.opened(path) as file:
             file.write(render(comparison, str(style)) + "\n")

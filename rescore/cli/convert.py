@@ -19,18 +19,28 @@ def _format(text: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class Conversion(options.Lists):
     output: str = written_file(
-        "-", "File (also .gz) or folder to write; - is stdout.", "-o", "--output", metavar="PATH"
+        "-",
+        "File (also .gz) or folder to write; - is stdout.",
+        "-o",
+        "--output",
+        metavar="PATH",
     )
     to: str | None = option(
         None,
-        "Format to write.  [default: from the ending, such as .json, .csv, .moses, else native JSON Lines]",
+        "Format to write.  [default: from the ending, such as .json, .csv, .moses, else"
+        " native JSON Lines]",
         metavar=f"[{'|'.join(written_formats())}]",
         parse=_format,
     )
 
 
 @options.command("convert", config=options.config("convert"))
-def command(own: Conversion, undo: options.DetokenizeOption, config: RunConfig, inputs: options.InputOptions) -> None:
+def command(
+    own: Conversion,
+    undo: options.DetokenizeOption,
+    config: RunConfig,
+    inputs: options.InputOptions,
+) -> None:
     """Convert N-best lists to another format.
 
     \b
@@ -45,12 +55,17 @@ def command(own: Conversion, undo: options.DetokenizeOption, config: RunConfig, 
     from rescore.formats.text import detokeniser
 
     lists = inputs.read(own.nbest)
-    lists = list(pipeline.expand(pipeline.resolve(options.configured(config), lists, measures=False), lists))
+    lists = list(
+        pipeline.expand(
+            pipeline.resolve(options.configured(config), lists, measures=False), lists
+        )
+    )
     if undo.detokenize:
         plain = detokeniser(undo.detokenize)
         for nbest_list in lists:
             nbest_list.hypotheses = [
-                rewritten(hypothesis, plain(hypothesis.text)) for hypothesis in nbest_list.hypotheses
+                rewritten(hypothesis, plain(hypothesis.text))
+                for hypothesis in nbest_list.hypotheses
             ]
             nbest_list.references = tuple(plain(text) for text in nbest_list.references)
     formats.write(lists, own.output, own.to)

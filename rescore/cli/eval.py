@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 class Evaluation(options.DetailsOutput):
     common = True
 
-    outputs: tuple[str, ...] = option((), metavar="OUTPUT...", argument=True, required=True, reads=True)
-    report: str | None = written_file(None, "Write the figures as JSON in full precision.")
+    outputs: tuple[str, ...] = option(
+        (), metavar="OUTPUT...", argument=True, required=True, reads=True
+    )
+    report: str | None = written_file(
+        None, "Write the figures as JSON in full precision."
+    )
     whole: bool = option(
         False,
-        "Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text, or folders of these, in any "
-        "segmentation. Pieces of `rescore combine` are joined.",
+        "Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text,"
+        " or folders of these, in any segmentation. Pieces of `rescore combine` are"
+        " joined.",
     )
 
 
@@ -37,34 +42,49 @@ class TestOptions(Declared):
 
     test: str = option(
         "randomisation",
-        "Significance test: paired approximate randomisation, or the matched-pairs segment test (WER only).",
+        "Significance test: paired approximate randomisation, or the matched-pairs"
+        " segment test (WER only).",
         choices=TESTS,
     )
-    by_speaker: bool = option(False, "Tests exchange, and intervals draw, whole speakers instead of utterances.")
+    by_speaker: bool = option(
+        False,
+        "Tests exchange, and intervals draw, whole speakers instead of utterances.",
+    )
     speaker: str | None = option(
         None,
-        "Regular expression that finds the speaker or document in an utterance id.  [default: ^(.+?)[-_]]",
+        "Regular expression that finds the speaker or document in an utterance id. "
+        " [default: ^(.+?)[-_]]",
         metavar="REGEX",
     )
 
     def make(self) -> PairedTest:
         from rescore.metrics.significance import PairedTest
 
-        return PairedTest(self.test, self.by_speaker or bool(self.speaker), self.speaker)
+        return PairedTest(
+            self.test, self.by_speaker or bool(self.speaker), self.speaker
+        )
 
 
 @options.command("eval", config=options.config("eval"))
-def command(own: Evaluation, config: RunConfig, significance: TestOptions, inputs: options.InputOptions) -> None:
-    """Measure N-best lists (first pass and oracle) or 1-best texts (Kaldi text, trn, plain lines): WER, CER or BLEU.
+def command(
+    own: Evaluation,
+    config: RunConfig,
+    significance: TestOptions,
+    inputs: options.InputOptions,
+) -> None:
+    """Measure N-best lists (first pass and oracle) or 1-best texts (Kaldi text, trn,
+    plain lines): WER, CER or BLEU.
 
     \b
     rescore eval exp/decode_test/text --ref data/test/text
     rescore eval baseline.trn reranked.trn --ref ref.trn
     rescore eval combined a/ b/ --whole --ref ref/
 
-    With --words, the table of WER is followed by those of B-WER, U-WER, and recall, precision and F1 of the terms.
+    With --words, the table of WER is followed by those of B-WER, U-WER, and recall,
+    precision and F1 of the terms.
 
-    Each further output has a p-value against the first output. Confidence intervals come from the bootstrap.
+    Each further output has a p-value against the first output. Confidence intervals
+    come from the bootstrap.
     """
     from rescore.files import shown
     from rescore.plan import resolve as plan_of
@@ -74,15 +94,22 @@ def command(own: Evaluation, config: RunConfig, significance: TestOptions, input
 
     if own.whole:
         if len(inputs.ref) != 1:
-            raise click.UsageError("--whole needs one --ref, a file or folder of whole recordings")
+            raise click.UsageError(
+                "--whole needs one --ref, a file or folder of whole recordings"
+            )
         measured = resolve(WHOLE)(own.outputs, inputs.ref[0], inputs.strict)
         read = list(zip(map(shown, own.outputs), measured, strict=True))
     else:
         read = [(shown(name), inputs.read_output(name)) for name in own.outputs]
     if config.measuring.words and not config.metrics:
         config = replace(config, metrics=("wer", *_listed_metrics()))
-    every = plan_of(options.configured(config), [nbest for _, lists in read for nbest in lists]).metrics
-    systems = [comparison.compare_outputs(read, metric, significance.make()) for metric in every]
+    every = plan_of(
+        options.configured(config), [nbest for _, lists in read for nbest in lists]
+    ).metrics
+    systems = [
+        comparison.compare_outputs(read, metric, significance.make())
+        for metric in every
+    ]
     if own.details and len(read) > 2:
         raise click.UsageError("--details compares one or two outputs")
     own.write_details(lambda: comparison.output_details(every[0], read[0], read[-1]))
@@ -94,4 +121,8 @@ def command(own: Evaluation, config: RunConfig, significance: TestOptions, input
 def _listed_metrics() -> list[str]:
     """The metrics that tell the words of --words from other words."""
     every = ((name, flattened(METRICS[name].Options.declared())) for name in METRICS)
-    return [name for name, entries in every if any(entry.name == "words" for entry in entries)]
+    return [
+        name
+        for name, entries in every
+        if any(entry.name == "words" for entry in entries)
+    ]

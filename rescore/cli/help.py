@@ -11,15 +11,28 @@ _SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
 """The end of the first sentence of a help text."""
 
 INSTEAD = {
-    ("run", "--weights"): "run tunes weights; to apply weights: rescore rerank NBEST --weights FILE",
-    ("rerank", "--lm"): "rerank reads scores in the lists; to add them: rescore score NBEST --lm MODEL -o FILE, or run",
-} | {("eval", name): "eval prints its figures; to write them as JSON: --report FILE" for name in ("-o", "--output")}
+    (
+        "run",
+        "--weights",
+    ): "run tunes weights; to apply weights: rescore rerank NBEST --weights FILE",
+    (
+        "rerank",
+        "--lm",
+    ): (
+        "rerank reads scores in the lists; to add them: rescore score NBEST --lm MODEL"
+        " -o FILE, or run"
+    ),
+} | {
+    ("eval", name): "eval prints its figures; to write them as JSON: --report FILE"
+    for name in ("-o", "--output")
+}
 """What to use in the place of an option that a command lacks."""
 
 
 def described(entry: Field, record: tuple[str, str], whole: bool) -> tuple[str, str]:
-    """An option and its help: with all parts of its table, or on the screen of common options one sentence if it is no
-    option of the command's own."""
+    """An option and its help: with all parts of its table, or on the screen of common
+    options one sentence if it is no option of the command's own.
+    """
     name, text = record
     if not whole and entry.title != Declared.title:
         return name, _SENTENCE.split(text)[0].rstrip(".") + "."
@@ -32,10 +45,14 @@ def described(entry: Field, record: tuple[str, str], whole: bool) -> tuple[str, 
     return name, f"{about} {more}.{brackets}{rest}" if more else text
 
 
-def groups(records: Iterable[tuple[Field | None, tuple[str, str]]], whole: bool) -> dict[str, list[tuple[str, str]]]:
-    """The options by the titles of their groups; of all groups on one screen, the common options.
+def groups(
+    records: Iterable[tuple[Field | None, tuple[str, str]]], whole: bool
+) -> dict[str, list[tuple[str, str]]]:
+    """The options by the titles of their groups; of all groups on one screen, the
+    common options.
 
-    Options that every command has, which no field declares, stand behind the command's own.
+    Options that every command has, which no field declares, stand behind the command's
+    own.
     """
     shown: dict[str, list[tuple[str, str]]] = {Declared.title: []}
     everywhere: list[tuple[str, str]] = []

@@ -1,4 +1,6 @@
-"""The command line: finds the command, imports only that, and prints errors in one line."""
+"""The command line: finds the command, imports only that, and prints errors in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -23,37 +25,87 @@ from rescore.version import VERSION
 COMMANDS: Registry[click.Command] = Registry(
     "command",
     {
-        "run": ("rescore.cli.run:command", "Score, tune on --dev, rerank and report (the default command)."),
-        "score": ("rescore.cli.score:command", "Add LM scores to N-best lists, or print the perplexity of text."),
-        "tune": ("rescore.cli.tune:command", "Tune the weights on dev lists with references."),
-        "rerank": ("rescore.cli.rerank:command", "Apply weights; write reranked lists or 1-best texts."),
-        "correct": ("rescore.asr.commands.correct:command", "Correct what was heard into the terms of a list."),
+        "run": (
+            "rescore.cli.run:command",
+            "Score, tune on --dev, rerank and report (the default command).",
+        ),
+        "score": (
+            "rescore.cli.score:command",
+            "Add LM scores to N-best lists, or print the perplexity of text.",
+        ),
+        "tune": (
+            "rescore.cli.tune:command",
+            "Tune the weights on dev lists with references.",
+        ),
+        "rerank": (
+            "rescore.cli.rerank:command",
+            "Apply weights; write reranked lists or 1-best texts.",
+        ),
+        "correct": (
+            "rescore.asr.commands.correct:command",
+            "Correct what was heard into the terms of a list.",
+        ),
         "confidence": (
             "rescore.asr.commands.confidence:command",
             "Write the confidence of each word, calibrated on dev lists.",
         ),
-        "eval": ("rescore.cli.eval:command", "Measure WER, CER or BLEU of outputs, with p-values."),
-        "analyse": ("rescore.cli.analyse:command", "Show what reranking corrected and broke, and what to do next."),
-        "compare": ("rescore.cli.compare:command", "Compare language models on the same lists."),
-        "report": ("rescore.cli.report:report_command", "Make one table from several results files."),
-        "check": ("rescore.cli.report:check_command", "Compare results with a golden file; exit 1 if they are worse."),
-        "serve": ("rescore.service.command:command", "Run an HTTP service that reranks lists."),
+        "eval": (
+            "rescore.cli.eval:command",
+            "Measure WER, CER or BLEU of outputs, with p-values.",
+        ),
+        "analyse": (
+            "rescore.cli.analyse:command",
+            "Show what reranking corrected and broke, and what to do next.",
+        ),
+        "compare": (
+            "rescore.cli.compare:command",
+            "Compare language models on the same lists.",
+        ),
+        "report": (
+            "rescore.cli.report:report_command",
+            "Make one table from several results files.",
+        ),
+        "check": (
+            "rescore.cli.report:check_command",
+            "Compare results with a golden file; exit 1 if they are worse.",
+        ),
+        "serve": (
+            "rescore.service.command:command",
+            "Run an HTTP service that reranks lists.",
+        ),
         "combine": (
             "rescore.asr.commands.combine:command",
             "Combine outputs of several systems into lists on which they vote.",
         ),
-        "convert": ("rescore.cli.convert:command", "Convert N-best lists to another format."),
-        "recipe": ("rescore.cli.setup:recipe_command", "Print the path of a Makefile fragment to include in recipes."),
-        "train": ("rescore.cli.train:command", "Train a language model on text or translations."),
+        "convert": (
+            "rescore.cli.convert:command",
+            "Convert N-best lists to another format.",
+        ),
+        "recipe": (
+            "rescore.cli.setup:recipe_command",
+            "Print the path of a Makefile fragment to include in recipes.",
+        ),
+        "train": (
+            "rescore.cli.train:command",
+            "Train a language model on text or translations.",
+        ),
         "similarity": (
             "rescore.research.commands:similarity_command",
             "Correlate sentence vectors with human similarity scores.",
         ),
-        "models": ("rescore.cli.setup:models_command", "List the shipped models, or print the card of a model."),
-        "init": ("rescore.cli.setup:init_command", "Write a Makefile for the lists in a folder."),
+        "models": (
+            "rescore.cli.setup:models_command",
+            "List the shipped models, or print the card of a model.",
+        ),
+        "init": (
+            "rescore.cli.setup:init_command",
+            "Write a Makefile for the lists in a folder.",
+        ),
     },
 )
-"""The commands: where each is, and what it does. `rescore --help` shows this table and imports no command."""
+"""The commands: where each is, and what it does. `rescore --help` shows this table and
+imports no command.
+"""
 
 
 class Commands(click.Group):
@@ -67,18 +119,32 @@ class Commands(click.Group):
             return None
         return COMMANDS[cmd_name]
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, COMMANDS.about(name)) for name in COMMANDS])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in COMMANDS and args[0] not in ("--help", "-h", "--version"):
+        if (
+            args
+            and args[0] not in COMMANDS
+            and args[0] not in ("--help", "-h", "--version")
+        ):
             name = args[0].lower()
             if name in COMMANDS:
                 args = [name, *args[1:]]
-            elif name.isalpha() and not Path(args[0]).exists() and not ctx.resilient_parsing:
+            elif (
+                name.isalpha()
+                and not Path(args[0]).exists()
+                and not ctx.resilient_parsing
+            ):
                 near = difflib.get_close_matches(name, COMMANDS, 1)
-                hint = f"did you mean {near[0]}?" if near else f"commands are {', '.join(COMMANDS)}"
+                hint = (
+                    f"did you mean {near[0]}?"
+                    if near
+                    else f"commands are {', '.join(COMMANDS)}"
+                )
                 raise click.UsageError(f"{args[0]}: no such file or command; {hint}")
             else:
                 args = ["run", *args]
@@ -89,12 +155,21 @@ def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
     """Print the versions of rescore, Python and PyTorch, which is not imported."""
     if asked and not ctx.resilient_parsing:
         torch = importlib.metadata.version("torch")
-        click.echo(f"rescore {VERSION}, Python {platform.python_version()}, torch {torch}")
+        click.echo(
+            f"rescore {VERSION}, Python {platform.python_version()}, torch {torch}"
+        )
         ctx.exit()
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Show the version.",
+)
 def cli() -> None:
     """Rescore N-best lists of ASR and MT with language models.
 
@@ -119,31 +194,47 @@ class _ToStderr(logging.Handler):
         self.shown.add(said)
         if record.levelno >= logging.WARNING:
             said = styled(said, "yellow")
-        tqdm = sys.modules.get("tqdm")  # progress bars go away for a message, if there may be any
-        with tqdm.tqdm.external_write_mode(file=sys.stderr) if tqdm else contextlib.nullcontext():
+        # progress bars go away for a message, if there may be any
+        tqdm = sys.modules.get("tqdm")
+        with (
+            tqdm.tqdm.external_write_mode(file=sys.stderr)
+            if tqdm
+            else contextlib.nullcontext()
+        ):
             click.echo(f"rescore: {said}", err=True)
 
 
 def styled(text: str, colour: str) -> str:
     """In colour at a terminal, unless NO_COLOR (no-color.org) is set."""
-    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)  # click drops it where nobody looks
+    # click drops it where nobody looks
+    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
 COMPLETE = "_RESCORE_COMPLETE"
-"""Environment variable in which a shell asks click for what may follow on a command line."""
+"""Environment variable in which a shell asks click for what may follow on a command
+line.
+"""
 
 
 def main() -> None:
-    """Entry point: exit status 0 fine, 1 a check failed, 2 bad usage or input, in one line on stderr."""
-    if sys.stdout is None or sys.stderr is None:  # the next file that is opened would get what is printed
+    """Entry point: exit status 0 fine, 1 a check failed, 2 bad usage or input, in one
+    line on stderr.
+    """
+    # the next file that is opened would get what is printed
+    if sys.stdout is None or sys.stderr is None:
         _fail("<stdout>: is closed" if sys.stdout is None else "<stderr>: is closed")
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # Outputs may name files whose names are not UTF-8.
-            errors = {sys.stdin: "strict", sys.stdout: "replace"}.get(stream, "backslashreplace")
+            errors = {sys.stdin: "strict", sys.stdout: "replace"}.get(
+                stream, "backslashreplace"
+            )
             stream.reconfigure(encoding="utf-8", errors=errors)
     log = logging.getLogger("rescore")
-    log.handlers = [*(handler for handler in log.handlers if not isinstance(handler, _ToStderr)), _ToStderr()]
+    log.handlers = [
+        *(handler for handler in log.handlers if not isinstance(handler, _ToStderr)),
+        _ToStderr(),
+    ]
     log.setLevel(logging.INFO)
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -169,13 +260,21 @@ def main() -> None:
         click.echo("rescore: interrupted", err=True)
         sys.exit(130)
     except UnicodeDecodeError as error:
-        _fail(f"<stdin>: not UTF-8 (byte 0x{error.object[error.start]:02x}); convert it with iconv")
+        _fail(
+            f"<stdin>: not UTF-8 (byte 0x{error.object[error.start]:02x}); convert it"
+            " with iconv"
+        )
     except UnicodeEncodeError as error:
-        _fail(f"{error.object[max(0, error.start - 40) : error.end + 40]!a}: a name that is not UTF-8; rename the file")
+        _fail(
+            f"{error.object[max(0, error.start - 40) : error.end + 40]!a}: a name that"
+            " is not UTF-8; rename the file"
+        )
     except MemoryError:
         _fail("out of memory; give fewer or smaller lists, or a smaller --batch-tokens")
-    except OSError as error:  # a full disk, a folder that cannot be read: nothing that a traceback would explain
-        sys.stdout = None  # Python would write the rest of the output when it ends, and fail again
+    except OSError as error:
+        # A full disk, a folder that cannot be read: a traceback would explain nothing.
+        # Python would write the rest of the output when it ends, and fail again
+        sys.stdout = None
         if isinstance(error, BrokenPipeError):  # the reader (head, less) went away
             sys.exit(128 + signal.SIGPIPE)
         place = f"{error.filename}: " if error.filename else ""
@@ -184,7 +283,8 @@ def main() -> None:
 
 
 def _end(number: int, frame: object) -> None:
-    """End the program at a signal as an exception, so that scores are stored and half-written files are removed.
+    """End the program at a signal as an exception, so that scores are stored and
+    half-written files are removed.
 
     A job scheduler sends SIGINT and then SIGTERM: signals after the first are ignored.
     """
@@ -196,5 +296,7 @@ def _end(number: int, frame: object) -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(f"rescore: {styled('error:', 'red')} {' '.join(message.split())}", err=True)
+    click.echo(
+        f"rescore: {styled('error:', 'red')} {' '.join(message.split())}", err=True
+    )
     sys.exit(2)

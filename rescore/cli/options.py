@@ -43,7 +43,9 @@ class Lists(Declared):
 
     common = True
 
-    nbest: tuple[str, ...] = option((), metavar="NBEST...", argument=True, required=True, reads=True)
+    nbest: tuple[str, ...] = option(
+        (), metavar="NBEST...", argument=True, required=True, reads=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +55,15 @@ class DevLists(Declared):
     title = "Tuning"
 
     dev: tuple[str, ...] = option(
-        (), "Lists with references to tune on. May be repeated.", metavar="NBEST", reads=True, common=True
+        (),
+        "Lists with references to tune on. May be repeated.",
+        metavar="NBEST",
+        reads=True,
+        common=True,
     )
-    dev_ref: tuple[str, ...] = read_file((), "References of the dev lists.", needs="dev")
+    dev_ref: tuple[str, ...] = read_file(
+        (), "References of the dev lists.", needs="dev"
+    )
     dev_src: str | None = read_file(None, "Source texts of the dev lists.", needs="dev")
 
 
@@ -67,45 +75,66 @@ class InputOptions(Declared):
 
     ref: tuple[str, ...] = read_file(
         (),
-        "References: Kaldi text, trn, lists, or one line per utterance in the order of the lists. Repeat --ref "
-        "for several references per utterance.",
+        "References: Kaldi text, trn, lists, or one line per utterance in the order of"
+        " the lists. Repeat --ref for several references per utterance.",
         common=True,
     )
     src: str | None = read_file(
-        None, "Source texts: one line per list in their order, Kaldi text, or a table (.csv, .tsv) with id and src."
+        None,
+        "Source texts: one line per list in their order, Kaldi text, or a table (.csv,"
+        " .tsv) with id and src.",
     )
     allow_missing: bool = option(
-        False, "Continue if utterances in --ref have no list, or lists no usable recording in --audio, and say so."
+        False,
+        "Continue if utterances in --ref have no list, or lists no usable recording in"
+        " --audio, and say so.",
     )
-    ref_format: str | None = option(None, "Format of --ref.  [default: detected]", choices=("kaldi", "trn", "plain"))
-    format_name: str | None = option(None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS)
+    ref_format: str | None = option(
+        None, "Format of --ref.  [default: detected]", choices=("kaldi", "trn", "plain")
+    )
+    format_name: str | None = option(
+        None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS
+    )
     s2s: str = option(
-        "s2s", "Column of the first-pass score. rank: no column, the order of the hypotheses.", metavar="COLUMN|rank"
+        "s2s",
+        "Column of the first-pass score. rank: no column, the order of the hypotheses.",
+        metavar="COLUMN|rank",
     )
     read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
     """The options of the formats."""
     recordings: str | None = read_file(
         None,
-        "File that names the recording of each utterance (Kaldi's utt2spk or segments), for context=N and --respell.  "
-        "[default: each id up to its last - _ . / or :]",
+        "File that names the recording of each utterance (Kaldi's utt2spk or segments),"
+        " for context=N and --respell.  [default: each id up to its last - _ . / or :]",
     )
     audio: tuple[str, ...] = option(
         (),
-        "Recordings of the utterances, for models that listen: Kaldi wav.scp (with segments beside it), a folder of "
-        "ID.wav, .flac, .ogg or .mp3, or a NeMo manifest. May be repeated.",
+        "Recordings of the utterances, for models that listen: Kaldi wav.scp (with"
+        " segments beside it), a folder of ID.wav, .flac, .ogg or .mp3, or a NeMo"
+        " manifest. May be repeated.",
         metavar="PATH",
     )
     strict: bool = option(
         False,
-        "Report an error instead of a warning for input that needs repair: bytes that are not UTF-8, carriage returns, "
-        "byte order marks, duplicated hypotheses.",
+        "Report an error instead of a warning for input that needs repair: bytes that"
+        " are not UTF-8, carriage returns, byte order marks, duplicated hypotheses.",
     )
 
     def _how(self) -> dict[str, Any]:
         """The arguments of every function that reads lists."""
-        return {"format_name": self.format_name, "s2s": self.s2s, "strict": self.strict, "options": self.read_options}
+        return {
+            "format_name": self.format_name,
+            "s2s": self.s2s,
+            "strict": self.strict,
+            "options": self.read_options,
+        }
 
-    def read(self, paths: Sequence[str], need_references: bool = False, ref_option: str = "--ref") -> list[NbestList]:
+    def read(
+        self,
+        paths: Sequence[str],
+        need_references: bool = False,
+        ref_option: str = "--ref",
+    ) -> list[NbestList]:
         """All lists; `ref_option` is named where references are missing."""
         from rescore import formats
 
@@ -120,9 +149,13 @@ class InputOptions(Declared):
         )
         return list(self._prepared(lists))
 
-    def read_dev(self, paths: Sequence[str], ref: Sequence[str], src: str | None = None) -> list[NbestList]:
+    def read_dev(
+        self, paths: Sequence[str], ref: Sequence[str], src: str | None = None
+    ) -> list[NbestList]:
         """Dev lists, which have references of their own."""
-        return replace(self, ref=tuple(ref), src=src).read(paths, need_references=True, ref_option="--dev-ref")
+        return replace(self, ref=tuple(ref), src=src).read(
+            paths, need_references=True, ref_option="--dev-ref"
+        )
 
     def read_output(self, path: str) -> list[NbestList]:
         """N-best lists, or a 1-best text."""
@@ -174,22 +207,29 @@ class LanguageModelOptions(Declared):
 
     lm: tuple[str, ...] = option(
         (),
-        "Language model: a shipped model, or KIND and the PATH of a model. May be repeated. Kinds:",
+        "Language model: a shipped model, or KIND and the PATH of a model. May be"
+        " repeated. Kinds:",
         metavar="KIND[:PATH]",
         describes=KINDS,
         reads=True,
         common=True,
     )
     computing: ComputeOptions = option(ComputeOptions, nested=ComputeOptions)
-    cache: str | None = option(None, "Store scores in DIR, and reuse the scores of earlier runs.", metavar="DIR")
+    cache: str | None = option(
+        None,
+        "Store scores in DIR, and reuse the scores of earlier runs.",
+        metavar="DIR",
+    )
     engine: str = option(
         "local",
-        "local: score in this process. ray: score on all cores, GPUs or machines of the Ray cluster at ADDRESS; "
-        "without ADDRESS, start a cluster on this machine.",
+        "local: score in this process. ray: score on all cores, GPUs or machines of the"
+        " Ray cluster at ADDRESS; without ADDRESS, start a cluster on this machine.",
         metavar="local|ray[:ADDRESS]",
         parse=_engine,
     )
-    workers: int | None = option(None, "With ray: number of workers.  [default: one per GPU or core]", low=1)
+    workers: int | None = option(
+        None, "With ray: number of workers.  [default: one per GPU or core]", low=1
+    )
 
     def load(self) -> list[LanguageModel]:
         """The models, here or in a cluster, which ends with the command."""
@@ -206,7 +246,9 @@ class LanguageModelOptions(Declared):
             return load_all(self.lm, self.computing, self.cache)
         from rescore.scoring.cluster import Cluster
 
-        cluster = Cluster(self.lm, self.computing, self.cache, address or None, self.workers)
+        cluster = Cluster(
+            self.lm, self.computing, self.cache, address or None, self.workers
+        )
         click.get_current_context().call_on_close(cluster.close)
         return [*cluster.models]
 
@@ -221,11 +263,14 @@ class TunedWeights(Declared):
 
     weights: str | None = read_file(
         None,
-        "Weights file from `rescore tune` or `rescore run --save-weights`.  [default: the first pass alone]",
+        "Weights file from `rescore tune` or `rescore run --save-weights`.  [default:"
+        " the first pass alone]",
         common=True,
     )
     force_weights: bool = option(
-        False, "Apply weights that were tuned on scores of another model; the signature then contains `forced`."
+        False,
+        "Apply weights that were tuned on scores of another model; the signature then"
+        " contains `forced`.",
     )
 
     def load(self) -> Weights:
@@ -242,7 +287,9 @@ def configured(
     dev: Sequence[str] = (),
     **more: Any,
 ) -> RunConfig:
-    """The decisions of a command's options together; `dev` are paths of the dev lists, `more` further fields."""
+    """The decisions of a command's options together; `dev` are paths of the dev lists,
+    `more` further fields.
+    """
     if lms:
         more["lms"] = lms.lm
     if weights:
@@ -262,19 +309,29 @@ class RerankedOutputs(Declared):
     """Where reranked lists and texts go."""
 
     output: str | None = written_file(
-        None, "Write the reranked lists: .json or .jsonl, also .gz; - is stdout.", "-o", "--output", common=True
+        None,
+        "Write the reranked lists: .json or .jsonl, also .gz; - is stdout.",
+        "-o",
+        "--output",
+        common=True,
     )
     best: str | None = written_file(
-        None, "Write the 1-best texts: .trn, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi text.", common=True
+        None,
+        "Write the 1-best texts: .trn, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi"
+        " text.",
+        common=True,
     )
     segments: str | None = read_file(
         None,
-        "Kaldi segments file with the start and end of each utterance, for --best in .ctm, .srt or .vtt.",
+        "Kaldi segments file with the start and end of each utterance, for --best in"
+        " .ctm, .srt or .vtt.",
         needs="best",
     )
 
     def times(self) -> Times:
-        """What --segments says. Outputs that cannot be written are refused here, before anything is computed."""
+        """What --segments says. Outputs that cannot be written are refused here, before
+        anything is computed.
+        """
         if self.output:
             from rescore.formats import check_output
 
@@ -292,7 +349,9 @@ class RerankedOutputs(Declared):
 @dataclass(frozen=True, kw_only=True)
 class DetokenizeOption(Declared):
     detokenize: str | None = option(
-        None, "Undo Moses tokenisation in the output, for a language such as en or de.", metavar="LANGUAGE"
+        None,
+        "Undo Moses tokenisation in the output, for a language such as en or de.",
+        metavar="LANGUAGE",
     )
 
 
@@ -302,12 +361,22 @@ class ReportOptions(Declared):
 
     title = "Report"
 
-    report: str | None = written_file(None, "Write the results as JSON in full precision.", common=True)
-    table: tuple[str, ...] = written_file(
-        (), "Write the results as a table, like `rescore report`: .md, .tex, .csv or .txt. May be repeated."
+    report: str | None = written_file(
+        None, "Write the results as JSON in full precision.", common=True
     )
-    dataset: str | None = option(None, "Name of the test set in tables.  [default: from the path]", metavar="NAME")
-    system: str | None = option(None, "Name of the output in tables.  [default: the models]", metavar="NAME")
+    table: tuple[str, ...] = written_file(
+        (),
+        "Write the results as a table, like `rescore report`: .md, .tex, .csv or .txt."
+        " May be repeated.",
+    )
+    dataset: str | None = option(
+        None,
+        "Name of the test set in tables.  [default: from the path]",
+        metavar="NAME",
+    )
+    system: str | None = option(
+        None, "Name of the output in tables.  [default: the models]", metavar="NAME"
+    )
 
     def check(self) -> None:
         """Refuse tables of no known style before anything is computed."""
@@ -315,13 +384,21 @@ class ReportOptions(Declared):
             from rescore.reports.markup import endings, style_of
 
             if style_of(path) is None:
-                raise click.UsageError(f"--table {path}: its ending is not one of {endings()}")
+                raise click.UsageError(
+                    f"--table {path}: its ending is not one of {endings()}"
+                )
 
     def write(self, results: Results, path: str) -> None:
-        """Name the results after the options or the path of the lists, and write them where asked for."""
+        """Name the results after the options or the path of the lists, and write them
+        where asked for.
+        """
         from rescore import formats
 
-        name = "stdin" if path == "-" else shown(resolved(Path(path)).name).partition(".")[0]
+        name = (
+            "stdin"
+            if path == "-"
+            else shown(resolved(Path(path)).name).partition(".")[0]
+        )
         results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:
@@ -333,14 +410,20 @@ class ReportOptions(Declared):
             from rescore.reports.overview import render_overview, with_dev
 
             with formats.opened(place) as file:
-                file.write(render_overview([*with_dev([results])], "espnet", str(style_of(place))) + "\n")
+                file.write(
+                    render_overview(
+                        [*with_dev([results])], "espnet", str(style_of(place))
+                    )
+                    + "\n"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetailsOutput(Declared):
     details: str | None = written_file(
         None,
-        "Write a row per utterance: reference, both texts, their errors, verdict, scores. .tsv, .csv, else JSON Lines.",
+        "Write a row per utterance: reference, both texts, their errors, verdict,"
+        " scores. .tsv, .csv, else JSON Lines.",
     )
 
     def write_details(self, rows: Callable[[], list[dict[str, Any]]]) -> None:

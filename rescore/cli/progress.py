@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def progress_bar(total: int | None, label: str, unit: str = "hyp") -> tqdm | LogProgress:
+def progress_bar(
+    total: int | None, label: str, unit: str = "hyp"
+) -> tqdm | LogProgress:
     """A bar of hypotheses on stderr; where that is no terminal, one line per minute."""
     if sys.stderr.isatty():
-        return _Bar(total=total, desc=label, unit=unit, leave=False, smoothing=0)  # the average: hypotheses differ
+        # the average: hypotheses differ
+        return _Bar(total=total, desc=label, unit=unit, leave=False, smoothing=0)
     return LogProgress(total, label, unit)
 
 
@@ -33,18 +36,28 @@ class _Bar(tqdm):  # type: ignore[misc]
         return cast("bool | None", super().update(n))
 
 
-def scoring_bar(config: RunConfig, *sets: Sequence[NbestList] | None) -> tqdm | LogProgress:
-    """A bar of the hypotheses of sets, for all models; how many there will be is not known of lists that grow."""
+def scoring_bar(
+    config: RunConfig, *sets: Sequence[NbestList] | None
+) -> tqdm | LogProgress:
+    """A bar of the hypotheses of sets, for all models; how many there will be is not
+    known of lists that grow.
+    """
     from rescore.lms import each
 
     if not config.lms:
         return LogProgress(None, "", "")
-    number = len(each(config.lms)) * sum(len(nbest.hypotheses) for lists in sets for nbest in lists or ())
-    return progress_bar(None if config.expands else number or None, f"score {', '.join(config.lms)}")
+    number = len(each(config.lms)) * sum(
+        len(nbest.hypotheses) for lists in sets for nbest in lists or ()
+    )
+    return progress_bar(
+        None if config.expands else number or None, f"score {', '.join(config.lms)}"
+    )
 
 
 class LogProgress:
-    """A bar for log files: one line per minute, for jobs that somebody looks at from time to time."""
+    """A bar for log files: one line per minute, for jobs that somebody looks at from
+    time to time.
+    """
 
     EVERY = 60.0
 
@@ -66,10 +79,19 @@ class LogProgress:
         self._done += done
         if now - self._reported >= self.EVERY:
             of = f" of {self._total:,}" if self._total else ""
-            rate = (self._done - self._done_before) / (now - self._began)  # on average: hypotheses differ in length
+            # on average: hypotheses differ in length
+            rate = (self._done - self._done_before) / (now - self._began)
             self._reported, left = now, ""
             if self._total and rate:
                 seconds = (self._total - self._done) / rate
                 size, unit = (60, "minute") if seconds >= 60 else (1, "second")
                 left = f", {counted(max(1, round(seconds / size)), unit)} to go"
-            log.info("%s: %s%s %s, %.0f a second%s", self._label, f"{self._done:,}", of, self._unit, rate, left)
+            log.info(
+                "%s: %s%s %s, %.0f a second%s",
+                self._label,
+                f"{self._done:,}",
+                of,
+                self._unit,
+                rate,
+                left,
+            )

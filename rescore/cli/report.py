@@ -1,4 +1,6 @@
-"""`rescore report`, a table of results files; `rescore check`, results against golden ones."""
+"""`rescore report`, a table of results files; `rescore check`, results against golden
+ones.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,26 @@ from rescore.options import Declared, option, read_file, written_file
 class Table(Declared):
     common = True
 
-    results: tuple[str, ...] = option((), metavar="RESULTS.json...", argument=True, required=True, reads=True)
-    dev: bool = option(False, "Also show the dev lists that each result was tuned on (`run --dev`).")
+    results: tuple[str, ...] = option(
+        (), metavar="RESULTS.json...", argument=True, required=True, reads=True
+    )
+    dev: bool = option(
+        False, "Also show the dev lists that each result was tuned on (`run --dev`)."
+    )
     layout: str = option(
         "espnet",
-        "espnet: one row per output, as in ESPnet's RESULTS.md; paper: one row per method, one column per test set.",
+        "espnet: one row per output, as in ESPnet's RESULTS.md; paper: one row per"
+        " method, one column per test set.",
         choices=("espnet", "paper"),
     )
     style: str | None = option(
-        None, "Style of the table.  [default: from the ending of -o, else text]", choices=parts.STYLES
+        None,
+        "Style of the table.  [default: from the ending of -o, else text]",
+        choices=parts.STYLES,
     )
-    output: str = written_file("-", "Write the table: .md, .csv, .tex or .txt; - is stdout.", "-o", "--output")
+    output: str = written_file(
+        "-", "Write the table: .md, .csv, .tex or .txt; - is stdout.", "-o", "--output"
+    )
 
 
 @options.command("report")
@@ -45,32 +56,51 @@ def report_command(own: Table) -> None:
     from rescore.reports.overview import render_overview, told_apart, with_dev
 
     if own.output.endswith(".json"):
-        raise click.UsageError(f"--output {own.output}: its ending is not one of {endings()}; give --style")
+        raise click.UsageError(
+            f"--output {own.output}: its ending is not one of {endings()}; give --style"
+        )
     results = told_apart([read(Path(path)) for path in own.results])
     with formats.opened(own.output) as file:
         shown = list(with_dev(results)) if own.dev else results
-        file.write(render_overview(shown, own.layout, own.style or style_of(own.output) or "text") + "\n")
+        file.write(
+            render_overview(
+                shown, own.layout, own.style or style_of(own.output) or "text"
+            )
+            + "\n"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Regression(Declared):
     common = True
 
-    results: str = option("", metavar="RESULTS.json", argument=True, required=True, reads=True)
-    golden: str = read_file("", "Results file with the expected figures: a copy of RESULTS.json.", required=True)
-    tolerance: float = option(0.05, "Largest loss allowed for a figure, in percentage points.", low=0, high=1e6)
+    results: str = option(
+        "", metavar="RESULTS.json", argument=True, required=True, reads=True
+    )
+    golden: str = read_file(
+        "",
+        "Results file with the expected figures: a copy of RESULTS.json.",
+        required=True,
+    )
+    tolerance: float = option(
+        0.05,
+        "Largest loss allowed for a figure, in percentage points.",
+        low=0,
+        high=1e6,
+    )
 
 
 @options.command("check")
 def check_command(own: Regression) -> int:
-    """Compare a results file with a golden file; exit with 1 if a figure is worse or cannot be compared.
+    """Compare a results file with a golden file; exit with 1 if a figure is worse or
+    cannot be compared.
 
     \b
     rescore test.json --lm tta --dev dev.json --report results.json
     rescore check results.json --golden golden.json
 
-    No figure may be worse by more than --tolerance; counts and settings must be equal. A changed model, weight or
-    version is reported, but it is not a failure.
+    No figure may be worse by more than --tolerance; counts and settings must be equal.
+    A changed model, weight or version is reported, but it is not a failure.
     """
     from rescore.reports.check import compare, render
     from rescore.reports.files import read

@@ -24,20 +24,30 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs, options.DetailsOutput):
+class Reranking(
+    options.Lists,
+    options.DetokenizeOption,
+    options.RerankedOutputs,
+    options.DetailsOutput,
+):
     """The lists, and where reranked lists and texts go."""
 
     keep: int | None = option(
         None,
-        "Write only the N best hypotheses of each list to -o, for example for a slow model.  [default: all]",
+        "Write only the N best hypotheses of each list to -o, for example for a slow"
+        " model.  [default: all]",
         "--nbest",
         metavar="N",
         low=1,
         needs="output",
     )
 
-    def write(self, ranked: Iterator[tuple[NbestList, str]], times: options.Times) -> None:
-        """Write lists and texts as a stream; `times` is what the method `times` returned."""
+    def write(
+        self, ranked: Iterator[tuple[NbestList, str]], times: options.Times
+    ) -> None:
+        """Write lists and texts as a stream; `times` is what the method `times`
+        returned.
+        """
         from rescore import formats
         from rescore.formats.text import detokeniser
 
@@ -51,7 +61,12 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
                     if writer:
                         writer.write(nbest, undo(text))
                     if writer and best != "-":
-                        changed[text != nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]].text] += 1
+                        changed[
+                            text
+                            != nbest.hypotheses[
+                                ranking(nbest, nbest.column(FIRST_PASS))[0]
+                            ].text
+                        ] += 1
                     yield replace(nbest, hypotheses=nbest.hypotheses[: self.keep])
 
             if self.output:
@@ -62,7 +77,12 @@ class Reranking(options.Lists, options.DetokenizeOption, options.RerankedOutputs
             if writer:
                 writer.close()
         if best and best != "-":
-            log.info("%s: %s, %s changed", best, counted(changed.total(), "text"), f"{changed[True]:,}")
+            log.info(
+                "%s: %s, %s changed",
+                best,
+                counted(changed.total(), "text"),
+                f"{changed[True]:,}",
+            )
 
 
 @options.command("rerank", config=options.config("rerank"))
@@ -73,12 +93,14 @@ def command(
     config: RunConfig,
     inputs: options.InputOptions,
 ) -> None:
-    """Sort each list by the combined score. Without files to write, the 1-best goes to stdout as Kaldi text.
+    """Sort each list by the combined score. Without files to write, the 1-best goes to
+    stdout as Kaldi text.
 
     \b
     rescore rerank test.tta.jsonl --weights weights.json --best test.trn
 
-    JSON Lines are read as a stream, unless --report, --table, --details (which print the figures) or --ref is given.
+    JSON Lines are read as a stream, unless --report, --table, --details (which print
+    the figures) or --ref is given.
     """
     from rescore import pipeline
     from rescore.reports.results import render
@@ -89,12 +111,17 @@ def command(
     config = options.configured(config, weights=weights)
     reported = bool(reporting.report or reporting.table)
     if reported or own.details:
-        outcome = pipeline.apply(inputs.read(own.nbest, need_references=reported), loaded, config)
+        outcome = pipeline.apply(
+            inputs.read(own.nbest, need_references=reported), loaded, config
+        )
         reporting.write(outcome.results, own.nbest[0])
         own.write_details(outcome.results.details)
         if own.output or own.best:
             own.write(outcome.ranked(), times)
-        click.echo(render(outcome.results), err="-" in (own.output, own.best, own.details, reporting.report))
+        click.echo(
+            render(outcome.results),
+            err="-" in (own.output, own.best, own.details, reporting.report),
+        )
         return
     texts = own.best is not None or own.output is None
     own.write(pipeline.rerank(inputs.iterate(own.nbest), loaded, config, texts), times)

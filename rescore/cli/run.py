@@ -27,7 +27,9 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
     save_weights: str | None = written_file(
         None, "Write the weights for `rescore rerank` or `analyse` of the -o lists."
     )
-    html: str | None = written_file(None, "Write a report as one HTML page that works offline.", common=True)
+    html: str | None = written_file(
+        None, "Write a report as one HTML page that works offline.", common=True
+    )
 
     @property
     def any(self) -> bool:
@@ -55,7 +57,12 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
             formats.write((nbest for nbest, _ in outcome.ranked()), self.output)
         if self.best:
             with formats.opened(self.best) as file:
-                formats.write_best(self.best, zip(outcome.lists, outcome.texts, strict=True), file, times)
+                formats.write_best(
+                    self.best,
+                    zip(outcome.lists, outcome.texts, strict=True),
+                    file,
+                    times,
+                )
         self.write_details(outcome.results.details)
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
@@ -63,8 +70,14 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
             from rescore.reports.page import page
             from rescore.tuning.curves import weight_curve
 
-            curve = weight_curve(outcome.metric, outcome.dev, outcome.weights) if outcome.dev else []
-            content = page(outcome.results, outcome.metric, outcome.lists, outcome.texts, curve)
+            curve = (
+                weight_curve(outcome.metric, outcome.dev, outcome.weights)
+                if outcome.dev
+                else []
+            )
+            content = page(
+                outcome.results, outcome.metric, outcome.lists, outcome.texts, curve
+            )
             with formats.opened(self.html) as file:
                 file.write(content)
 
@@ -79,7 +92,8 @@ def command(
     reporting: options.ReportOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Score N-best lists with language models, tune their weights on --dev, rerank, and report.
+    """Score N-best lists with language models, tune their weights on --dev, rerank, and
+    report.
 
     \b
     rescore test.json --lm tta --dev dev.json
@@ -88,8 +102,9 @@ def command(
     rescore test.json --lm tta --lm ngram:lm.arpa --dev dev.json
     rescore test.json --lm tta --dev dev.json --table RESULTS.md --best out.trn
 
-    With several --lm, all weights and a word bonus are tuned together. Without --dev and --weight, the model card gives
-    the weight. Without --lm, the scores in the lists are used.
+    With several --lm, all weights and a word bonus are tuned together. Without --dev
+    and --weight, the model card gives the weight. Without --lm, the scores in the lists
+    are used.
     """
     from rescore import formats, pipeline
     from rescore.plan import check
@@ -100,16 +115,31 @@ def command(
     config = check(options.configured(config, lms, dev=weights.dev))
     times = outputs.times()
     lists = inputs.read(nbest, need_references=bool(config.folds))
-    dev = inputs.read_dev(weights.dev, weights.dev_ref, weights.dev_src) if weights.dev else None
+    dev = (
+        inputs.read_dev(weights.dev, weights.dev_ref, weights.dev_src)
+        if weights.dev
+        else None
+    )
     outputs.check_lists(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
-    if (reporting.report or reporting.table) and outcome.results.dev and dev is not None:
-        outcome.results.dev.metrics = pipeline.evaluate(outcome.plan, outcome.weights, outcome.dev or ())[0].metrics
+    if (
+        (reporting.report or reporting.table)
+        and outcome.results.dev
+        and dev is not None
+    ):
+        outcome.results.dev.metrics = pipeline.evaluate(
+            outcome.plan, outcome.weights, outcome.dev or ()
+        )[0].metrics
     reporting.write(outcome.results, nbest[0])
     outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, outputs.details, reporting.report)
-    if not (outputs.any or reporting.report or reporting.table) and outcome.results.metric is None:
-        formats.write_best("-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout)
+    if (
+        not (outputs.any or reporting.report or reporting.table)
+        and outcome.results.metric is None
+    ):
+        formats.write_best(
+            "-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout
+        )
         to_stdout = True
     click.echo(render(outcome.results), err=to_stdout)

@@ -1,4 +1,6 @@
-"""`rescore score`: LM scores, of N-best lists as columns, or of plain text as perplexity."""
+"""`rescore score`: LM scores, of N-best lists as columns, or of plain text as
+perplexity.
+"""
 
 from __future__ import annotations
 
@@ -30,33 +32,44 @@ class Scoring(Declared):
     nbest: tuple[str, ...] = option((), metavar="[NBEST]...", argument=True, reads=True)
 
     text: str | None = read_file(
-        None, "Score plain text instead of lists, one sentence per line (.gz, .xz; - is stdin)."
+        None,
+        "Score plain text instead of lists, one sentence per line (.gz, .xz; - is"
+        " stdin).",
     )
-    tokens: str | None = written_file(None, "Write the log-probability of each token as JSON Lines (also .gz).")
+    tokens: str | None = written_file(
+        None, "Write the log-probability of each token as JSON Lines (also .gz)."
+    )
     output: str | None = written_file(
         None,
-        "Write the lists with the new columns; with --text, the figures as JSON.  [default: lists go to stdout]",
+        "Write the lists with the new columns; with --text, the figures as JSON. "
+        " [default: lists go to stdout]",
         "-o",
         "--output",
     )
     count_tokens: bool | None = option(
         None,
-        "Add the column tokens: the number of tokens of each hypothesis.  [default: yes if a model gives "
-        "pseudo-log-likelihoods]",
+        "Add the column tokens: the number of tokens of each hypothesis.  [default: yes"
+        " if a model gives pseudo-log-likelihoods]",
         "--count-tokens/--no-count-tokens",
     )
 
 
 @options.command("score", config=options.config("score"))
-def command(own: Scoring, lms: options.LanguageModelOptions, config: RunConfig, inputs: options.InputOptions) -> None:
-    """Add columns of LM scores (natural log) to N-best lists, or print the perplexity of plain text.
+def command(
+    own: Scoring,
+    lms: options.LanguageModelOptions,
+    config: RunConfig,
+    inputs: options.InputOptions,
+) -> None:
+    """Add columns of LM scores (natural log) to N-best lists, or print the perplexity
+    of plain text.
 
     \b
     rescore score test.json --lm tta -o test.tta.jsonl.gz
     rescore score --text test.txt --lm tta --lm ngram:lm.arpa
 
-    A column has the name of its model: tta for sums over tokens, tta.mean for means. JSON Lines are scored as
-    a stream.
+    A column has the name of its model: tta for sums over tokens, tta.mean for means.
+    JSON Lines are scored as a stream.
     """
     from rescore import formats, pipeline
 
@@ -64,10 +77,18 @@ def command(own: Scoring, lms: options.LanguageModelOptions, config: RunConfig, 
     if bool(nbest) == bool(own.text):
         raise click.UsageError("give either N-best lists or --text FILE")
     if not lms.lm:
-        raise click.UsageError("give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of models")
+        raise click.UsageError(
+            "give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of"
+            " models"
+        )
     of_lists = config.expanding.values | {"words": config.measuring.words}
-    if own.text and (given := ", ".join(f"--{name}" for name, value in of_lists.items() if value)):
-        raise click.UsageError(f"--text is scored as it is; options that add hypotheses are for lists: {given}")
+    if own.text and (
+        given := ", ".join(f"--{name}" for name, value in of_lists.items() if value)
+    ):
+        raise click.UsageError(
+            "--text is scored as it is; options that add hypotheses are for lists:"
+            f" {given}"
+        )
     if tokens == "-" and (output or "-") == "-":
         raise click.UsageError("--tokens and the result cannot both go to stdout")
     with formats.opened(tokens) if tokens else nullcontext() as file:
@@ -78,7 +99,9 @@ def command(own: Scoring, lms: options.LanguageModelOptions, config: RunConfig, 
         head, lists = pipeline.first_lists(inputs.iterate(nbest), most=1)
         plan = pipeline.resolve(config, head, load=lms.load, measures=False)
         lists = pipeline.expand(plan, lists)
-        with options.progress_bar(None, f"score {', '.join(model.name for model in plan.models)}") as bar:
+        with options.progress_bar(
+            None, f"score {', '.join(model.name for model in plan.models)}"
+        ) as bar:
             if lms.engine != "local" and output and output != "-" and not tokens:
                 pipeline.score_in_parts(plan, lists, output, bar.update)
                 return
@@ -87,22 +110,43 @@ def command(own: Scoring, lms: options.LanguageModelOptions, config: RunConfig, 
             formats.write(scored, output or "-")
 
 
-def _write_scores(file: IO[str], model: LanguageModel, nbest: NbestList, scores: Sequence[TokenScores]) -> None:
+def _write_scores(
+    file: IO[str], model: LanguageModel, nbest: NbestList, scores: Sequence[TokenScores]
+) -> None:
     """The tokens of each hypothesis of a list."""
-    for rank, (hypothesis, token_scores) in enumerate(zip(nbest.hypotheses, scores, strict=True), 1):
-        _write_tokens(file, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, token_scores)
+    for rank, (hypothesis, token_scores) in enumerate(
+        zip(nbest.hypotheses, scores, strict=True), 1
+    ):
+        _write_tokens(
+            file, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, token_scores
+        )
 
 
 def _write_tokens(
-    file: IO[str], place: dict[str, str | int], model: LanguageModel, text: str, scores: TokenScores
+    file: IO[str],
+    place: dict[str, str | int],
+    model: LanguageModel,
+    text: str,
+    scores: TokenScores,
 ) -> None:
-    entry = {**place, "lm": model.name, "text": text, "tokens": scores.tokens, "log_probs": scores.log_probs.tolist()}
+    entry = {
+        **place,
+        "lm": model.name,
+        "text": text,
+        "tokens": scores.tokens,
+        "log_probs": scores.log_probs.tolist(),
+    }
     if scores.unknown:
         entry["unknown"] = list(scores.unknown)
     file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
-def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str] | None, strict: bool) -> None:
+def _score_text(
+    own: Scoring,
+    lms: options.LanguageModelOptions,
+    tokens: IO[str] | None,
+    strict: bool,
+) -> None:
     from rescore.errors import UserError
     from rescore.formats.source import InputWarnings
     from rescore.formats.text import read_lines
@@ -111,7 +155,9 @@ def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str]
 
     assert own.text is not None
     warnings = InputWarnings(strict)
-    lines = perplexity.documents(read_lines(Path(own.text), empty=True, warnings=warnings))
+    lines = perplexity.documents(
+        read_lines(Path(own.text), empty=True, warnings=warnings)
+    )
     warnings.report()
     if not lines:
         raise UserError(f"{own.text}: no text in it")
@@ -120,9 +166,17 @@ def _score_text(own: Scoring, lms: options.LanguageModelOptions, tokens: IO[str]
         with options.progress_bar(len(lines), f"score {model.name}") as bar:
             text_score, scores = perplexity.measure(model, lines, bar.update)
         text_scores.append(text_score)
-        for number, (line, token_scores) in enumerate(zip(lines, scores, strict=True), 1):
+        for number, (line, token_scores) in enumerate(
+            zip(lines, scores, strict=True), 1
+        ):
             if tokens:
-                _write_tokens(tokens, {"line": number}, model, line.hypotheses[0].text, token_scores)
+                _write_tokens(
+                    tokens,
+                    {"line": number},
+                    model,
+                    line.hypotheses[0].text,
+                    token_scores,
+                )
     if own.output:
         write_json(text_scores, own.output)
     if own.output != "-":

@@ -1,4 +1,6 @@
-"""`rescore train`: a language model from text, or from translations. The options are those that its kind declares."""
+"""`rescore train`: a language model from text, or from translations. The options are
+those that its kind declares.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def trained_kinds() -> Registry[Kind]:
     """The kinds of models that can be trained."""
     kinds = {name: kind_of(name) for name in KINDS}
     kinds |= {name: CHANNEL_KINDS[name](name) for name in CHANNEL_KINDS}
-    return Registry(KINDS.kind, {name: (kind, "") for name, kind in kinds.items() if kind.training_options()})
+    return Registry(
+        KINDS.kind,
+        {name: (kind, "") for name, kind in kinds.items() if kind.training_options()},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +46,15 @@ class TrainedKind(Declared):
 
 
 class TrainCommand(Command):
-    """A command with the options of the kind that --lm names; without --lm, with those of most networks."""
+    """A command with the options of the kind that --lm names; without --lm, with those
+    of most networks.
+    """
 
     def offers(self, ctx: click.Context) -> Mapping[str, Offer]:
-        return {**super().offers(ctx), "options": Offer(ctx.meta.get(DECLARED, SourceOptions))}
+        return {
+            **super().offers(ctx),
+            "options": Offer(ctx.meta.get(DECLARED, SourceOptions)),
+        }
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         kinds, name = trained_kinds(), _named(args)
@@ -59,13 +69,18 @@ DECLARED = "rescore.train.options"
 def _named(args: Sequence[str]) -> str:
     """What --lm is given; empty where it is absent."""
     values = [following for argument, following in pairwise(args) if argument == "--lm"]
-    values += [argument.removeprefix("--lm=") for argument in args if argument.startswith("--lm=")]
+    values += [
+        argument.removeprefix("--lm=")
+        for argument in args
+        if argument.startswith("--lm=")
+    ]
     return values[0] if values else ""
 
 
 @bridge.command("train", TrainCommand)
 def command(kind: TrainedKind, options: TrainingOptions) -> None:
-    """Train a language model. Write the model, tokenizer.json, and a model card (README.md) to --out.
+    """Train a language model. Write the model, tokenizer.json, and a model card
+    (README.md) to --out.
 
     \b
     rescore train --lm tta --help-all
@@ -75,13 +90,16 @@ def command(kind: TrainedKind, options: TrainingOptions) -> None:
     rescore train --lm ngram -o 5 --prune 0,0,1 --text corpus.txt.xz --out lm
     rescore train --lm channel --text dev.json --out channel
 
-    To continue after an interruption, repeat the command with --resume. N-gram models of more than 20 million words
-    need KenLM's lmplz on PATH.
+    To continue after an interruption, repeat the command with --resume. N-gram models
+    of more than 20 million words need KenLM's lmplz on PATH.
     """
     there = card_value(options.out, "kind")
     if there not in (None, kind.lm):  # files of both would be mixed in the folder
         instead = "give another folder, or delete this one"
-        raise UserError(f"--out {options.out}: holds a model of kind {there}, not {kind.lm}; {instead}")
+        raise UserError(
+            f"--out {options.out}: holds a model of kind {there}, not {kind.lm};"
+            f" {instead}"
+        )
     if Path("-") in getattr(options, "text", ()):
         raise click.UsageError("--text -: the text is read more than once; give a file")
     is_new = not options.out.exists()
@@ -89,5 +107,7 @@ def command(kind: TrainedKind, options: TrainingOptions) -> None:
         trained_kinds()[kind.lm].train(options, lambda line: click.echo(line, err=True))
     finally:
         if is_new:
-            with suppress(OSError):  # a folder with files stays, and a training can end before it makes the folder
+            # a folder with files stays, and a training can end before it makes the
+            # folder
+            with suppress(OSError):
                 options.out.rmdir()

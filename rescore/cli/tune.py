@@ -21,33 +21,40 @@ if TYPE_CHECKING:
 class TunedColumns(options.Lists):
     column: tuple[str, ...] = option(
         (),
-        "Column with LM scores. May be repeated.  [default: the columns that `rescore score` added, else all but the "
-        "first pass]",
+        "Column with LM scores. May be repeated.  [default: the columns that `rescore"
+        " score` added, else all but the first pass]",
         metavar="NAME",
     )
     word_bonus: bool | None = option(
-        None, "Also tune a word bonus.  [default: with several columns, not for BLEU]", "--word-bonus/--no-word-bonus"
+        None,
+        "Also tune a word bonus.  [default: with several columns, not for BLEU]",
+        "--word-bonus/--no-word-bonus",
     )
     token_bonus: bool | None = option(
         None,
-        "Also tune a token bonus; the lists need `score --count-tokens`.  [default: if a column has "
-        "pseudo-log-likelihoods and 500 lists or more have token counts, not for BLEU]",
+        "Also tune a token bonus; the lists need `score --count-tokens`.  [default: if"
+        " a column has pseudo-log-likelihoods and 500 lists or more have token counts,"
+        " not for BLEU]",
         "--token-bonus/--no-token-bonus",
     )
-    output: str = written_file("-", "Write the weights as JSON; - is stdout.", "-o", "--output")
+    output: str = written_file(
+        "-", "Write the weights as JSON; - is stdout.", "-o", "--output"
+    )
     curve: str | None = written_file(None, "Write the metric at each weight as CSV.")
 
 
 @options.command("tune", config=options.config("tune"))
 def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) -> None:
-    """Tune the weights for the best WER, CER or BLEU on lists with LM scores and references.
+    """Tune the weights for the best WER, CER or BLEU on lists with LM scores and
+    references.
 
     \b
     rescore score dev.json --lm tta -o dev.tta.jsonl
     rescore tune dev.tta.jsonl -o weights.json
 
-    A single weight is tuned exactly, without a grid; several weights are tuned together by exact line searches. The
-    weights are the mean of the best weights of bootstrap samples of the lists, and 0 if the gain is not significant.
+    A single weight is tuned exactly, without a grid; several weights are tuned together
+    by exact line searches. The weights are the mean of the best weights of bootstrap
+    samples of the lists, and 0 if the gain is not significant.
     --no-bagging takes the weights with the lowest error on the lists.
     """
     from rescore import formats, pipeline
@@ -55,12 +62,19 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     from rescore.tuning.curves import weight_curve, write_curve
 
     config = options.configured(
-        config, dev=own.nbest, columns=own.column, word_bonus=own.word_bonus, token_bonus=own.token_bonus
+        config,
+        dev=own.nbest,
+        columns=own.column,
+        word_bonus=own.word_bonus,
+        token_bonus=own.token_bonus,
     )
     dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)
     if own.curve and plan.decision.name != "best":
-        raise click.UsageError(f"--curve is the curve of --decide best; leave out --curve or --decide {config.decide}")
+        raise click.UsageError(
+            "--curve is the curve of --decide best; leave out --curve or --decide"
+            f" {config.decide}"
+        )
     lists, metric = list(pipeline.expand(plan, dev, dev=True)), plan.metric
     weights = pipeline.tune(lists, plan=plan)
     if own.output == "-":
@@ -81,19 +95,34 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
     from rescore.tuning.weights import notes
 
     about = weights.tuned_for
-    assert about is not None and about.value is not None and about.first_pass is not None
-    tuned = {name: weight for name, weight in weights.weights.items() if name != FIRST_PASS}
+    assert (
+        about is not None and about.value is not None and about.first_pass is not None
+    )
+    tuned = {
+        name: weight for name, weight in weights.weights.items() if name != FIRST_PASS
+    }
     if weights.mixture:
         from rescore.decision.mixture import named as votes_of
 
         yield f"votes: {votes_of(weights.mixture)}"
     elif not tuned:
-        yield "no column is tuned; --components or --column NAME also tunes scores in the lists"
+        yield (
+            "no column is tuned; --components or --column NAME also tunes scores in the"
+            " lists"
+        )
     yield from zero(Dev.of(weights), weights.weights, metric, weights.decision.name)
     yield from notes([weights.weights], weights.columns, about.with_all, about.value)
     named = ", ".join(f"{name} {weight:.4g}" for name, weight in tuned.items())
-    same = "" if about.low is None else f" (the same from {about.low:.4g} to {about.high:.4g})"
+    same = (
+        ""
+        if about.low is None
+        else f" (the same from {about.low:.4g} to {about.high:.4g})"
+    )
     how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
-    how += "" if weights.decision.scale is None else f" with posteriors exp({weights.decision.scale:.4g} * score)"
+    how += (
+        ""
+        if weights.decision.scale is None
+        else f" with posteriors exp({weights.decision.scale:.4g} * score)"
+    )
     at = f" at lambda {named}{same}" if named else ""
     yield f"{metric} {about.first_pass:.2f} -> {about.value:.2f}{at}{how}"

@@ -1,4 +1,5 @@
-"""Reading and writing N-best lists: which format a path holds is found out by looking inside.
+"""Reading and writing N-best lists: which format a path holds is found out by looking
+inside.
 
 For example:
 
@@ -17,10 +18,33 @@ if TYPE_CHECKING:
     from rescore.formats.reading import Format, fairseq_logs, from_json, iterate, read
     from rescore.formats.references import References, read_references
     from rescore.formats.source import ReadOptions, sniff
-    from rescore.formats.writing import BEST_ENDINGS, check_output, opened, write, written_formats
+    from rescore.formats.writing import (
+        BEST_ENDINGS,
+        check_output,
+        opened,
+        write,
+        written_formats,
+    )
 
-__all__ = ["BEST_ENDINGS", "FORMATS", "BestWriter", "Format", "ReadOptions", "References", "check_output"]
-__all__ += ["fairseq_logs", "from_json", "iterate", "opened", "read", "read_output", "read_references", "sniff"]
+__all__ = [
+    "BEST_ENDINGS",
+    "FORMATS",
+    "BestWriter",
+    "Format",
+    "ReadOptions",
+    "References",
+    "check_output",
+]
+__all__ += [
+    "fairseq_logs",
+    "from_json",
+    "iterate",
+    "opened",
+    "read",
+    "read_output",
+    "read_references",
+    "sniff",
+]
 __all__ += ["write", "write_best", "written_formats"]
 _LATER = {
     "best": ("BestWriter", "write_best"),

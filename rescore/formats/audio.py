@@ -1,7 +1,8 @@
-"""Recordings of utterances: where they are, and their samples. The only border between audio files and the package.
+"""Recordings of utterances: where they are, and their samples. The only border between
+audio files and the package.
 
-recordings(["data/test/wav.scp"])["utt-1"]      an `Audio`, from wav.scp with segments, a folder, or a manifest
-samples(audio, 16_000)                          its samples, mono, at this rate
+`recordings(["data/test/wav.scp"])["utt-1"]` is an `Audio`, from wav.scp with segments,
+a folder, or a manifest; `samples(audio, 16_000)` are its samples, mono, at this rate.
 """
 
 from __future__ import annotations
@@ -38,16 +39,19 @@ LONGEST, SHORTEST = 600.0, 0.025
 MOST_SAMPLES, BLOCK = 1 << 28, 1 << 20
 """Samples of all channels of an utterance, at most; and of those that are in memory."""
 UNKNOWN_SIZE = 0x7FFFF000
-"""From this size on, the header of a WAV means that its writer did not know the size."""
+"""From this size on, the header of a WAV means that its writer did not know the
+size.
+"""
 
 
 def recordings(paths: Sequence[str]) -> Mapping[str, Audio]:
     """The recordings of utterances by id.
 
     Args:
-        paths: each is Kaldi's wav.scp (with `segments` in its folder, the utterances are these), a folder with such a
-            file, a folder of audio files called after their utterances, or a NeMo manifest (JSON Lines with
-            audio_filepath, and perhaps offset and duration in seconds).
+        paths: each is Kaldi's wav.scp (with `segments` in its folder, the utterances
+            are these), a folder with such a file, a folder of audio files called after
+            their utterances, or a NeMo manifest (JSON Lines with audio_filepath, and
+            perhaps offset and duration in seconds).
     """
     every: dict[str, Audio] = {}
     for path in map(Path, paths):
@@ -56,10 +60,17 @@ def recordings(paths: Sequence[str]) -> Mapping[str, Audio]:
             entries: Iterable[tuple[str, Audio]] = _folder(path)
         else:
             source = Source(scp if path.is_dir() else path)
-            entries = _manifest(source) if source.head.lstrip().startswith("{") else _scp(source)
+            entries = (
+                _manifest(source)
+                if source.head.lstrip().startswith("{")
+                else _scp(source)
+            )
         for name, audio in entries:
             if every.setdefault(name, audio) != audio:
-                raise UserError(f"{path}: utterance {name} has another recording, {every[name].path}; give only one")
+                raise UserError(
+                    f"{path}: utterance {name} has another recording,"
+                    f" {every[name].path}; give only one"
+                )
     return every
 
 
@@ -82,18 +93,23 @@ def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
             raise UserError(f"{place}: expected `utterance recording start end`")
         is_open = cells[2] in ("-1", "-1.0")  # Kaldi's mark
         span = Span.read(cells[1], LATEST if is_open else cells[2], place)
-        segments[name] = RecordingSegment(cells[0], span.start, None if is_open else span.end)
+        segments[name] = RecordingSegment(
+            cells[0], span.start, None if is_open else span.end
+        )
     return segments
 
 
 def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestList]:
-    """The lists with their recordings: of each line of a file, the first field is an utterance, and the second its
-    recording.
+    """The lists with their recordings: of each line of a file, the first field is an
+    utterance, and the second its recording.
     """
     recordings = table(path)
     for nbest in lists:
         if not recordings.get(nbest.id):
-            raise UserError(f"{path}: utterance {nbest.id} is not in it, or has no recording behind it")
+            raise UserError(
+                f"{path}: utterance {nbest.id} is not in it, or has no recording"
+                " behind it"
+            )
         yield replace(nbest, recording=recordings[nbest.id].split()[0])
 
 
@@ -110,12 +126,14 @@ def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
         name, path = split_id(line)
         if "|" in (path[:1], path[-1:]):
             raise UserError(
-                f"{place}: {name} is a command, which is not run; run it, write its output to a .wav or .flac file, "
-                "and name this file"
+                f"{place}: {name} is a command, which is not run; run it, write its"
+                " output to a .wav or .flac file, and name this file"
             )
         if not path:
             raise UserError(f"{place}: expected `utterance path`")
-        add_once(files, name, Audio(_located(path, source.path.parent), name=name), place)
+        add_once(
+            files, name, Audio(_located(path, source.path.parent), name=name), place
+        )
     segments = source.path.parent / "segments"
     if not segments.is_file():
         yield from files.items()
@@ -123,40 +141,65 @@ def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
     for name, segment in read_segments(segments).items():
         place = f"{segments}: utterance {name}"
         if segment.recording not in files:
-            raise UserError(f"{place}: recording {segment.recording} is not in {source.name}")
-        audio = replace(files[segment.recording], start=segment.start, end=segment.end, name=name)
+            raise UserError(
+                f"{place}: recording {segment.recording} is not in {source.name}"
+            )
+        audio = replace(
+            files[segment.recording], start=segment.start, end=segment.end, name=name
+        )
         yield name, audio_part(audio, place)
 
 
 def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
-    """The recordings of NeMo's manifest; `offset` and `duration` beside a path say the part."""
+    """The recordings of NeMo's manifest; `offset` and `duration` beside a path say the
+    part.
+    """
     for place, line in source.filled():
         value = loads(line, place, line=True)
-        if not isinstance(value, dict) or not isinstance(value.get("audio_filepath"), str):
+        if not isinstance(value, dict) or not isinstance(
+            value.get("audio_filepath"), str
+        ):
             raise UserError(f"{place}: expected an object with audio_filepath")
         name = identity_of(value["id"] if "id" in value else value["audio_filepath"])
         yield name, manifest_audio(value, name, source.path.parent, place)
 
 
-def manifest_audio(value: Mapping[str, Any], name: str, folder: Path, place: str) -> Audio:
+def manifest_audio(
+    value: Mapping[str, Any], name: str, folder: Path, place: str
+) -> Audio:
     """The recording that a line of a manifest names."""
     span, duration = Span(0.0, LATEST), value.get("duration")
-    if value.get("offset") is not None:  # without an offset, the duration describes the whole file
-        span = Span.read(value["offset"], LATEST if duration is None else duration, place, duration is not None)
+    # without an offset, the duration describes the whole file
+    if value.get("offset") is not None:
+        span = Span.read(
+            value["offset"],
+            LATEST if duration is None else duration,
+            place,
+            duration is not None,
+        )
     end = None if span.end == LATEST else span.end
-    return audio_part(Audio(_located(value["audio_filepath"], folder), span.start, end, name=name), place)
+    return audio_part(
+        Audio(_located(value["audio_filepath"], folder), span.start, end, name=name),
+        place,
+    )
 
 
 def _located(path: str, folder: Path) -> str:
-    """A path as it is; a relative path that is not there, from the folder of the file that names it."""
+    """A path as it is; a relative path that is not there, from the folder of the file
+    that names it.
+    """
     return path if Path(path).is_absolute() or _is_file(path) else str(folder / path)
 
 
 def audio_part(audio: Audio, place: str) -> Audio:
-    """The same, if its path can be a path, and its start and end are a part of a recording."""
+    """The same, if its path can be a path, and its start and end are a part of a
+    recording.
+    """
     span = Span.read(audio.start, LATEST if audio.end is None else audio.end, place)
     if span.start == span.end:
-        raise UserError(f"{place}: the part from {span.start:g} s to {span.end:g} s is empty")
+        raise UserError(
+            f"{place}: the part from {span.start:g} s to {span.end:g} s is empty"
+        )
     if "\0" in audio.path:
         raise UserError(f"{place}: the path of a recording has a NUL character")
     return audio
@@ -170,15 +213,24 @@ class _Audio(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def native_audio(value: str | dict[str, Any], name: str, place: str) -> Audio:
-    """The recording that a native list names: a path, a part of one, or the file itself as base64."""
-    entry = parsed({"path": value} if isinstance(value, str) else value, _Audio, f"{place}: audio")
+    """The recording that a native list names: a path, a part of one, or the file itself
+    as base64.
+    """
+    entry = parsed(
+        {"path": value} if isinstance(value, str) else value, _Audio, f"{place}: audio"
+    )
     try:
-        content = None if entry.base64 is None else base64.b64decode(entry.base64, validate=True)
+        content = (
+            None
+            if entry.base64 is None
+            else base64.b64decode(entry.base64, validate=True)
+        )
     except ValueError as error:
         raise UserError(f"{place}: audio: not base64 ({error})") from None
     if bool(entry.path) == bool(content):
         raise UserError(
-            f'{place}: audio: expected a path, {{"path": ..., "start": ..., "end": ...}} or {{"base64": ...}}'
+            f'{place}: audio: expected a path, {{"path": ..., "start": ..., "end":'
+            ' ...} or {"base64": ...}'
         )
     return audio_part(Audio(entry.path, entry.start, entry.end, content, name), place)
 
@@ -192,25 +244,31 @@ def native_entry(audio: Audio) -> str | dict[str, Any]:
     return {"path": audio.path, "start": audio.start, "end": audio.end}
 
 
-def with_audio(lists: Iterable[NbestList], paths: Sequence[str], allow_missing: bool) -> Iterator[NbestList]:
+def with_audio(
+    lists: Iterable[NbestList], paths: Sequence[str], allow_missing: bool
+) -> Iterator[NbestList]:
     """The lists with their recordings, each of which is read and checked; a stream.
 
     Args:
-        paths: see `recordings`. allow_missing: whether a list without a usable recording gets `NO_AUDIO` and a warning;
-            else it is an error.
+        paths: see `recordings`. allow_missing: whether a list without a usable
+            recording gets `NO_AUDIO` and a warning; else it is an error.
     """
     known = recordings(paths)
     for nbest in lists:
         audio = known.get(nbest.id, nbest.audio)
         audio = replace(audio or NO_AUDIO, name=nbest.id, optional=allow_missing)
-        yield replace(nbest, audio=_usable(audio, f"no recording in {', '.join(paths)}"))
+        yield replace(
+            nbest, audio=_usable(audio, f"no recording in {', '.join(paths)}")
+        )
 
 
 def heard(lists: Iterable[NbestList], longest: float, name: str) -> list[NbestList]:
-    """The lists for models that listen. All recordings are checked before anything is scored.
+    """The lists for models that listen. All recordings are checked before anything is
+    scored.
 
     Args:
-        longest: seconds of a recording that all models hear. name: of the model that hears no longer recordings.
+        longest: seconds of a recording that all models hear. name: of the model that
+            hears no longer recordings.
 
     Raises:
         UserError: a recording that is not optional is missing, damaged or too long.
@@ -218,14 +276,26 @@ def heard(lists: Iterable[NbestList], longest: float, name: str) -> list[NbestLi
     checked = []
     for nbest in lists:
         if nbest.audio is None:
-            raise UserError(f"utterance {nbest.id}: no recording, which {name} listens to; give --audio")
+            raise UserError(
+                f"utterance {nbest.id}: no recording, which {name} listens to; give"
+                " --audio"
+            )
         audio = replace(nbest.audio, name=nbest.id)
-        checked.append(replace(nbest, audio=audio if audio == NO_AUDIO else _usable(audio, "", name, longest)))
+        checked.append(
+            replace(
+                nbest,
+                audio=audio if audio == NO_AUDIO else _usable(audio, "", name, longest),
+            )
+        )
     return checked
 
 
-def _usable(audio: Audio, absent: str, name: str = "", longest: float = LONGEST) -> Audio:
-    """The recording; `NO_AUDIO`, with a warning, for an optional recording that cannot be used."""
+def _usable(
+    audio: Audio, absent: str, name: str = "", longest: float = LONGEST
+) -> Audio:
+    """The recording; `NO_AUDIO`, with a warning, for an optional recording that cannot
+    be used.
+    """
     try:
         if audio == NO_AUDIO:
             raise UserError(f"utterance {audio.name}: {absent}")
@@ -243,29 +313,43 @@ def check_length(audio: Audio, name: str, longest: float) -> None:
     _, seconds = _measured(audio)
     if seconds > longest:
         raise UserError(
-            f"utterance {audio.name}: {audio.path}: {seconds:.1f} s, but {name} hears {longest:g} s; cut it into "
-            "shorter utterances with `segments` beside wav.scp"
+            f"utterance {audio.name}: {audio.path}: {seconds:.1f} s, but {name} hears"
+            f" {longest:g} s; cut it into shorter utterances with `segments` beside"
+            " wav.scp"
         )
 
 
 def confined(audio: Audio, folder: Path | None) -> Audio:
-    """A recording that a request names, if it may be read: its content, or a path within a folder."""
+    """A recording that a request names, if it may be read: its content, or a path
+    within a folder.
+    """
     if audio.content is not None:
         return audio
     if folder is None:
-        raise UserError(f"utterance {audio.name}: paths of recordings are not allowed; send the file as base64")
+        raise UserError(
+            f"utterance {audio.name}: paths of recordings are not allowed; send the"
+            " file as base64"
+        )
     path = (folder / audio.path).resolve()
     if not path.is_relative_to(folder.resolve()):
-        raise UserError(f"utterance {audio.name}: {audio.path} is outside the folder of recordings")
+        raise UserError(
+            f"utterance {audio.name}: {audio.path} is outside the folder of recordings"
+        )
     return replace(audio, path=str(path))
 
 
 def samples(audio: Audio, rate: int) -> Samples:
-    """The samples of a recording, in [-1, 1], (samples,), at `rate` a second; several channels are averaged."""
+    """The samples of a recording, in [-1, 1], (samples,), at `rate` a second; several
+    channels are averaged.
+    """
     with _opened(audio) as (own_rate, _, blocks):
         import soxr
 
-        stream = None if own_rate == rate else soxr.ResampleStream(own_rate, rate, 1, dtype="float32")
+        stream = (
+            None
+            if own_rate == rate
+            else soxr.ResampleStream(own_rate, rate, 1, dtype="float32")
+        )
         parts = [stream.resample_chunk(block) if stream else block for block in blocks]
         if stream:
             parts.append(stream.resample_chunk(np.zeros(0, np.float32), last=True))
@@ -273,15 +357,19 @@ def samples(audio: Audio, rate: int) -> Samples:
 
 
 def digest(audio: Audio) -> str:
-    """The hash of a recording's samples and their rate, in hexadecimal; the file's name does not count. Empty for
-    `NO_AUDIO`.
+    """The hash of a recording's samples and their rate, in hexadecimal; the file's name
+    does not count. Empty for `NO_AUDIO`.
     """
     return "" if audio == NO_AUDIO else _measured(audio)[0]
 
 
 def _measured(audio: Audio) -> tuple[str, float]:
     """The hash and the length of a recording, in seconds."""
-    state = Path(audio.path).stat() if audio.content is None and _is_file(audio.path) else None
+    state = (
+        Path(audio.path).stat()
+        if audio.content is None and _is_file(audio.path)
+        else None
+    )
     return _read_through(audio, state and (state.st_mtime_ns, state.st_size))
 
 
@@ -298,26 +386,43 @@ def _read_through(audio: Audio, state: tuple[int, int] | None) -> tuple[str, flo
 
 @contextmanager
 def _opened(audio: Audio) -> Iterator[tuple[int, int, Iterator[Samples]]]:
-    """The rate of a recording, the number of its samples, and the samples in blocks, the channels averaged.
+    """The rate of a recording, the number of its samples, and the samples in blocks,
+    the channels averaged.
 
     Errors of soundfile become `UserError`.
     """
-    place = f"utterance {audio.name}: {'its audio' if audio.content is not None else audio.path}"
+    place = (
+        f"utterance {audio.name}:"
+        f" {'its audio' if audio.content is not None else audio.path}"
+    )
     try:
         import soundfile
         import soxr  # noqa: F401 (missing packages are told together)
     except (ImportError, OSError):
-        raise UserError("recordings need soundfile and soxr; install them with: pip install 'rescore[audio]'") from None
+        raise UserError(
+            "recordings need soundfile and soxr; install them with: pip install"
+            " 'rescore[audio]'"
+        ) from None
     audio_part(audio, place)
     try:
         if audio.content is None and not _is_file(audio.path):
             raise UserError(f"{place}: no such file")
-        with soundfile.SoundFile(audio.path if audio.content is None else io.BytesIO(audio.content)) as file:
+        with soundfile.SoundFile(
+            audio.path if audio.content is None else io.BytesIO(audio.content)
+        ) as file:
             first, last = _part(audio, file, _frames(audio, file.frames), place)
             yield file.samplerate, last - first, _blocks(file, first, last, place)
-    except (soundfile.SoundFileError, OSError, TypeError, ValueError, MemoryError) as error:
+    except (
+        soundfile.SoundFileError,
+        OSError,
+        TypeError,
+        ValueError,
+        MemoryError,
+    ) as error:
         reason = " ".join(str(error).rpartition(": ")[2].split())[:100]
-        raise UserError(f"{place}: cannot be read as audio ({reason}); convert it to WAV or FLAC") from None
+        raise UserError(
+            f"{place}: cannot be read as audio ({reason}); convert it to WAV or FLAC"
+        ) from None
 
 
 def _is_file(path: str) -> bool:
@@ -328,7 +433,9 @@ def _is_file(path: str) -> bool:
 
 
 def _frames(audio: Audio, present: int) -> int:
-    """The samples of a channel. `present` can be read; a WAV that is cut has more, by the size in its header."""
+    """The samples of a channel. `present` can be read; a WAV that is cut has more, by
+    the size in its header.
+    """
     if audio.content is None:
         with open(audio.path, "rb") as file:
             head, size = file.read(8), Path(audio.path).stat().st_size
@@ -346,17 +453,19 @@ def _part(audio: Audio, file: Any, frames: int, place: str) -> tuple[int, int]:
     seconds = (last - first) / rate
     if seconds < SHORTEST:
         raise UserError(
-            f"{place}: {max(0, last - first)} samples from {audio.start:g} s on ({frames / rate:.2f} s in the file), "
-            "too short for speech"
+            f"{place}: {max(0, last - first)} samples from {audio.start:g} s on"
+            f" ({frames / rate:.2f} s in the file), too short for speech"
         )
     if seconds > LONGEST:
         raise UserError(
-            f"{place}: {seconds:,.0f} s, more than {LONGEST:g} s; cut it into utterances with `segments` beside wav.scp"
+            f"{place}: {seconds:,.0f} s, more than {LONGEST:g} s; cut it into"
+            " utterances with `segments` beside wav.scp"
         )
     if (last - first) * file.channels > MOST_SAMPLES:
         raise UserError(
-            f"{place}: {last - first:,} samples in each of {file.channels} channels, more than {MOST_SAMPLES:,} in "
-            "all; give a single channel, or a lower rate"
+            f"{place}: {last - first:,} samples in each of {file.channels} channels,"
+            f" more than {MOST_SAMPLES:,} in all; give a single channel, or a lower"
+            " rate"
         )
     return first, last
 
@@ -372,4 +481,7 @@ def _blocks(file: Any, first: int, last: int, place: str) -> Iterator[Samples]:
         read += len(block)
         yield block[:, 0] if block.shape[1] == 1 else block.mean(axis=1)
     if read < last - first - rate * SHORTEST:
-        raise UserError(f"{place}: damaged: {read / rate:.2f} s of {(last - first) / rate:.2f} s can be read")
+        raise UserError(
+            f"{place}: damaged: {read / rate:.2f} s of {(last - first) / rate:.2f} s"
+            " can be read"
+        )

@@ -20,7 +20,9 @@ from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, ranking
 
 
 class _Espnet1:
-    """data.json: one file, or the folder that parallel decoding leaves (data.1.json, data.2.json, ...)."""
+    """data.json: one file, or the folder that parallel decoding leaves (data.1.json,
+    data.2.json, ...).
+    """
 
     def sniff(self, source: Source) -> bool:
         if source.is_folder:
@@ -28,7 +30,11 @@ class _Espnet1:
         return is_espnet1(source.peek)
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        for part in [Source(path, source.warnings) for path in _files(source.path)] if source.is_folder else [source]:
+        for part in (
+            [Source(path, source.warnings) for path in _files(source.path)]
+            if source.is_folder
+            else [source]
+        ):
             yield from _read_file(part)
 
 
@@ -41,7 +47,9 @@ class _Output(msgspec.Struct):
 
 
 def _files(folder: Path) -> list[Path]:
-    """data.json where there is one (ESPnet joins the parts into it), else data.1.json, data.2.json, ... in order."""
+    """data.json where there is one (ESPnet joins the parts into it), else data.1.json,
+    data.2.json, ... in order.
+    """
     whole = folder / "data.json"
     return [whole] if whole.exists() else numbered(folder, _FILE)
 
@@ -56,11 +64,16 @@ def _read_file(source: Source) -> Iterator[NbestList]:
         output = entry.get("output") if isinstance(entry, dict) else None
         if not isinstance(output, list):
             raise UserError(f'{place}: no "output" list')
-        hypotheses = [_hypothesis(value, f"{place}, hypothesis {rank}") for rank, value in enumerate(output, 1)]
+        hypotheses = [
+            _hypothesis(value, f"{place}, hypothesis {rank}")
+            for rank, value in enumerate(output, 1)
+        ]
         reference = output[0].get("text") if output else None
         if not isinstance(reference, str | None):
             raise UserError(f'{place}: "text" is {reference!r}, not a text')
-        yield NbestList(name, hypotheses, () if reference is None else (strip_markup(reference),))
+        yield NbestList(
+            name, hypotheses, () if reference is None else (strip_markup(reference),)
+        )
 
 
 def _hypothesis(value: Any, place: str) -> Hypothesis:
@@ -71,25 +84,33 @@ def _hypothesis(value: Any, place: str) -> Hypothesis:
         )
     if not isinstance(value, dict) or "rec_text" not in value:
         raise UserError(
-            f'{place}: no "rec_text"; is this the data.json of a data folder? Give the one that decoding wrote'
+            f'{place}: no "rec_text"; is this the data.json of a data folder? Give the'
+            " one that decoding wrote"
         )
     output = parsed(value, _Output, place)
     return Hypothesis(strip_markup(output.rec_text), {FIRST_PASS: output.score})
 
 
 class _Espnet2:
-    """Decode folders: logdir/output.J/{n}best_recog/{text,score}, in some also `scores`: the parts of the score."""
+    """Decode folders: logdir/output.J/{n}best_recog/{text,score}, in some also
+    `scores`: the parts of the score.
+    """
 
     def sniff(self, source: Source) -> bool:
         return source.is_folder and bool(_parts(source.path))
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """One part at a time. Lists may be of unequal length; a hypothesis may be empty.
+        """One part at a time. Lists may be of unequal length; a hypothesis may be
+        empty.
 
-        In `scores`, lines have the form `utt {"decoder": -1.2, "ctc": -3.4, "lm": -5.6}`; each key is a column.
+        In `scores`, lines have the form `utt {"decoder": -1.2, "ctc": -3.4, "lm":
+        -5.6}`; each key is a column.
         """
         if not source.is_folder:
-            raise UserError(f"{source.name}: is not a folder; ESPnet2's lists are a decode folder with logdir/output.*")
+            raise UserError(
+                f"{source.name}: is not a folder; ESPnet2's lists are a decode folder"
+                " with logdir/output.*"
+            )
         columns: dict[str, Column] = {}
         for part in _parts(source.path):
             lists: dict[str, NbestList] = {}
@@ -98,15 +119,27 @@ class _Espnet2:
             yield from lists.values()
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """A decode folder: logdir/output.1/{n}best_recog/{text,score}, and the best in text; sorted by id.
+        """A decode folder: logdir/output.1/{n}best_recog/{text,score}, and the best in
+        text; sorted by id.
 
         Columns beside the first pass go to `scores`, from where they are read again.
         """
-        ordered = sorted(check_holds(lists, frozenset({"components"}), path), key=lambda nbest: checked_id(nbest, path))
+        ordered = sorted(
+            check_holds(lists, frozenset({"components"}), path),
+            key=lambda nbest: checked_id(nbest, path),
+        )
         with new_folder(path) as target:
-            for rank in range(1, max((len(nbest.hypotheses) for nbest in ordered), default=0) + 1):
-                entries = [(nbest.id, nbest.hypotheses[rank - 1]) for nbest in ordered if rank <= len(nbest.hypotheses)]
-                _write_rank(entries, target / "logdir" / "output.1" / f"{rank}best_recog")
+            for rank in range(
+                1, max((len(nbest.hypotheses) for nbest in ordered), default=0) + 1
+            ):
+                entries = [
+                    (nbest.id, nbest.hypotheses[rank - 1])
+                    for nbest in ordered
+                    if rank <= len(nbest.hypotheses)
+                ]
+                _write_rank(
+                    entries, target / "logdir" / "output.1" / f"{rank}best_recog"
+                )
             with opened(str(target / "text")) as file:
                 for nbest in ordered:
                     best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
@@ -118,28 +151,48 @@ _BEST = re.compile(r"(\d+)best_recog")
 _TENSOR = re.compile(r"""["']?tensor\(\s*([-+.\w]+)[^()]*\)["']?""")
 _COMPONENT = Column.component("espnet2")
 # Releases differ: -1.23, tensor(-1.23), tensor(-1.23, device='cuda:0').
-_SCORE = re.compile(r"(?:tensor\()?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))\s*(?:,[^)]*)?\)?", re.IGNORECASE)
+_SCORE = re.compile(
+    r"(?:tensor\()?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))\s*(?:,[^)]*)?\)?",
+    re.IGNORECASE,
+)
 
 
 def _parts(folder: Path) -> list[Path]:
-    """The output.J folders of a decode folder, of its logdir, or the folder itself; [] if there are none."""
+    """The output.J folders of a decode folder, of its logdir, or the folder itself; []
+    if there are none.
+    """
     for candidate in (folder / "logdir", folder):
         if candidate.is_dir() and (parts := numbered(candidate, _OUTPUT)):
             return [part for part in parts if part.is_dir() and numbered(part, _BEST)]
     return [folder] if numbered(folder, _BEST) else []
 
 
-def _add_rank(lists: dict[str, NbestList], best: Path, columns: dict[str, Column], warnings: InputWarnings) -> None:
-    """Add the hypotheses of one rank to their lists, and the components of their scores to `columns`."""
+def _add_rank(
+    lists: dict[str, NbestList],
+    best: Path,
+    columns: dict[str, Column],
+    warnings: InputWarnings,
+) -> None:
+    """Add the hypotheses of one rank to their lists, and the components of their scores
+    to `columns`.
+    """
     scores, texts = (table(best / name, warnings) for name in ("score", "text"))
     if scores.keys() != texts.keys():
         name = next(iter(scores.keys() ^ texts.keys()))
         has, lacks = ("text", "score") if name in texts else ("score", "text")
-        raise UserError(f"{best / lacks}: no {lacks} for utterance {name}, which {best / has} has")
+        raise UserError(
+            f"{best / lacks}: no {lacks} for utterance {name}, which {best / has} has"
+        )
     parts = table(best / "scores", warnings) if (best / "scores").is_file() else {}
     for name, text in texts.items():
-        first_pass = {FIRST_PASS: _score(scores[name], f"{best / 'score'}: utterance {name}")}
-        more = _components(parts[name], f"{best / 'scores'}: utterance {name}") if name in parts else {}
+        first_pass = {
+            FIRST_PASS: _score(scores[name], f"{best / 'score'}: utterance {name}")
+        }
+        more = (
+            _components(parts[name], f"{best / 'scores'}: utterance {name}")
+            if name in parts
+            else {}
+        )
         columns.update((key, _COMPONENT) for key in more if key not in columns)
         nbest = lists.setdefault(name, NbestList(name, [], provenance=columns))
         nbest.hypotheses.append(Hypothesis(strip_markup(text), first_pass | more))
@@ -157,8 +210,14 @@ def _components(text: str, place: str) -> dict[str, float]:
     """`{"decoder": "tensor(-0.9)", "lm": -5.6}`, as JSON or as Python prints it."""
     parts = loads(_TENSOR.sub(r'"\1"', text).replace("'", '"'), place, line=True)
     if not isinstance(parts, dict):
-        raise UserError(f'{place}: expected {{"decoder": -1.2, ...}}, found {text[:40]!r}')
-    return {name: _score(str(value), place) for name, value in parts.items() if name != FIRST_PASS}
+        raise UserError(
+            f'{place}: expected {{"decoder": -1.2, ...}}, found {text[:40]!r}'
+        )
+    return {
+        name: _score(str(value), place)
+        for name, value in parts.items()
+        if name != FIRST_PASS
+    }
 
 
 def _write_rank(entries: list[tuple[str, Hypothesis]], best: Path) -> None:
@@ -169,7 +228,14 @@ def _write_rank(entries: list[tuple[str, Hypothesis]], best: Path) -> None:
             text.write(f"{name} {line(hypothesis.text)}".rstrip() + "\n")
             score.write(f"{name} {hypothesis.scores[FIRST_PASS]!r}\n")
     more = [
-        (name, {key: value for key, value in hypothesis.scores.items() if key != FIRST_PASS})
+        (
+            name,
+            {
+                key: value
+                for key, value in hypothesis.scores.items()
+                if key != FIRST_PASS
+            },
+        )
         for name, hypothesis in entries
     ]
     if any(columns for _, columns in more):

@@ -1,6 +1,7 @@
 """The native format: one JSON object of utterances, or JSON Lines; see docs/formats.md.
 
-Each list carries the record of its columns, so that lines may be shuffled, cut and joined.
+Each list carries the record of its columns, so that lines may be shuffled, cut and
+joined.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from rescore.formats.source import JsonPeek, ReadOptions, Source
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, Origin
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
-OTHERS = {"hyps", "hypotheses", "nbest", "beams", "hyp", "text", "prediction", "predictions"}
+OTHERS = {
+    "hyps",
+    "hypotheses",
+    "nbest",
+    "beams",
+    "hyp",
+    "text",
+    "prediction",
+    "predictions",
+}
 """Keys of the hypotheses in records of other tools."""
 
 
@@ -28,17 +38,28 @@ def sniff(source: Source) -> bool:
     if not peek.keys or any(map(_HYPOTHESIS.fullmatch, peek.inner)):
         return True
     hyps = peek.first.get("hyps")
-    if "hyps" in peek.keys and not (isinstance(hyps, list) and hyps and isinstance(hyps[0], str | list)):
+    if "hyps" in peek.keys and not (
+        isinstance(hyps, list) and hyps and isinstance(hyps[0], str | list)
+    ):
         return True
     return bool({"ref", "src"} & set(peek.inner)) and not OTHERS & set(peek.inner)
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
-    """Read either form. JSON Lines are read line by line; one JSON object has to be in memory as a whole."""
+    """Read either form. JSON Lines are read line by line; one JSON object has to be in
+    memory as a whole.
+    """
     columns: Mapping[str, Column] = {}
     peek, lists = source.peek, _read_object(source)
-    if peek.lines and "hyps" in peek.keys and not any(map(_HYPOTHESIS.fullmatch, peek.inner)):
-        lists = (from_json(loads(line, place, line=True), place) for place, line in source.filled())
+    if (
+        peek.lines
+        and "hyps" in peek.keys
+        and not any(map(_HYPOTHESIS.fullmatch, peek.inner))
+    ):
+        lists = (
+            from_json(loads(line, place, line=True), place)
+            for place, line in source.filled()
+        )
     for nbest in lists:
         if nbest.provenance == columns:
             nbest.provenance = columns  # one object for all lists
@@ -47,12 +68,18 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
 
 
 def is_espnet1(peek: JsonPeek) -> bool:
-    """Whether a JSON object is ESPnet1's, and not one with an utterance called `utts`."""
-    return peek.keys[:1] == ("utts",) and not any(key.startswith("hyp_") for key in peek.inner)
+    """Whether a JSON object is ESPnet1's, and not one with an utterance called
+    `utts`.
+    """
+    return peek.keys[:1] == ("utts",) and not any(
+        key.startswith("hyp_") for key in peek.inner
+    )
 
 
 class _Hypothesis(msgspec.Struct):
-    """A hypothesis as a file has it. `_hypothesis` reads a new field, `rescore.formats.writing` writes it."""
+    """A hypothesis as a file has it. `_hypothesis` reads a new field,
+    `rescore.formats.writing` writes it.
+    """
 
     text: str
     score: float | msgspec.UnsetType = msgspec.UNSET
@@ -77,7 +104,15 @@ class _About(msgspec.Struct):
 
             audio = native_audio(self.audio, name, place)
         references = (self.ref,) if isinstance(self.ref, str) else tuple(self.ref or ())
-        return NbestList(name, hypotheses, references, self.src, self.columns or {}, self.recording, audio)
+        return NbestList(
+            name,
+            hypotheses,
+            references,
+            self.src,
+            self.columns or {},
+            self.recording,
+            audio,
+        )
 
 
 class _List(_About, kw_only=True):
@@ -93,9 +128,16 @@ def _read_object(source: Source) -> Iterator[NbestList]:
         place = f"{source.name}: utterance {name}"
         if not isinstance(entry, dict):
             raise UserError(f'{place}: expected an object with "hyp_1", "hyp_2", ...')
-        numbered = sorted((int(match[1]), key) for key in entry if (match := _HYPOTHESIS.fullmatch(key)))
+        numbered = sorted(
+            (int(match[1]), key)
+            for key in entry
+            if (match := _HYPOTHESIS.fullmatch(key))
+        )
         hypotheses = [
-            _hypothesis(parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}") for _, key in numbered
+            _hypothesis(
+                parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}"
+            )
+            for _, key in numbered
         ]
         yield parsed(entry, _About, place).as_list(name, hypotheses, place)
 
@@ -103,7 +145,10 @@ def _read_object(source: Source) -> Iterator[NbestList]:
 def from_json(value: Any, place: str) -> NbestList:
     """The list that a line of JSON Lines holds."""
     entry = parsed(value, _List, place)
-    hypotheses = [_hypothesis(hyp, f"{place}, hypothesis {rank}") for rank, hyp in enumerate(entry.hyps, 1)]
+    hypotheses = [
+        _hypothesis(hyp, f"{place}, hypothesis {rank}")
+        for rank, hyp in enumerate(entry.hyps, 1)
+    ]
     return entry.as_list(str(entry.id), hypotheses, place)
 
 
@@ -116,14 +161,21 @@ def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
     scores = entry.scores
     if entry.score is not msgspec.UNSET:
         if FIRST_PASS in scores and scores[FIRST_PASS] != entry.score:
-            raise UserError(f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave one out')
+            raise UserError(
+                f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave'
+                " one out"
+            )
         scores = {FIRST_PASS: entry.score} | scores
     return Hypothesis(entry.text, scores, entry.origin, times, entry.rank)
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:
-    """Write one JSON object where the name ends in .json or .json.gz, else JSON Lines."""
+    """Write one JSON object where the name ends in .json or .json.gz, else JSON
+    Lines.
+    """
     from rescore.formats.writing import opened, write_lines, write_object
 
     with opened(path) as file:
-        (write_object if path.removesuffix(".gz").endswith(".json") else write_lines)(lists, file)
+        (write_object if path.removesuffix(".gz").endswith(".json") else write_lines)(
+            lists, file
+        )

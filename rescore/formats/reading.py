@@ -1,4 +1,6 @@
-"""Reading N-best lists: which format a path holds is found out by looking inside; what single lists must have."""
+"""Reading N-best lists: which format a path holds is found out by looking inside; what
+single lists must have.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rescore.errors import UserError
 from rescore.files import shown
-from rescore.formats.source import NO_SCORES, TWICE, InputWarnings, ReadOptions, Source, sniff
+from rescore.formats.source import (
+    NO_SCORES,
+    TWICE,
+    InputWarnings,
+    ReadOptions,
+    Source,
+    sniff,
+)
 from rescore.nbest import (
     FIRST_PASS,
     FORMER_FIRST_PASS,
@@ -56,16 +65,24 @@ def iterate(
     options: ReadOptions | None = None,
     told: bool = False,
 ) -> Iterator[NbestList]:
-    """N-best lists of one or several paths, as a stream: the border of files. Code behind it checks no list again.
+    """N-best lists of one or several paths, as a stream: the border of files. Code
+    behind it checks no list again.
 
     Args:
-        paths: files, folders (also of JSON Lines), or `-`; several are read one after another.
+        paths: files, folders (also of JSON Lines), or `-`; several are read one after
+            another.
         format_name: a key of `FORMATS`; None detects the format.
-        s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the order of the file.
-        strict: oddities that can be repaired (`rescore.formats.source.InputProblem`) are errors instead of warnings.
+        s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the
+            order of the file.
+        strict: oddities that can be repaired (`rescore.formats.source.InputProblem`)
+            are errors instead of warnings.
         options: settings of single formats. told: a long reading is logged.
     """
-    seen, warnings, shared = set[str](), InputWarnings(strict), dict[tuple[str, ...], dict[str, Column]]()
+    seen, warnings, shared = (
+        set[str](),
+        InputWarnings(strict),
+        dict[tuple[str, ...], dict[str, Column]](),
+    )
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         reader = _format(source, format_name or named_table(source, options))
@@ -78,10 +95,20 @@ def iterate(
             nbest.file = f"{shown(source.name)}: "
             check_scores(nbest, place)
             if getattr(reader, "translates", False):
-                of_translator = {**nbest.provenance, TRANSLATOR: Column.component(TRANSLATOR)}
-                nbest.provenance = shared.setdefault(tuple(of_translator), of_translator)
-            without_scores = not any(hypothesis.scores for hypothesis in nbest.hypotheses)
-            alone = len(nbest.hypotheses) == 1 and FIRST_PASS not in nbest.hypotheses[0].scores
+                of_translator = {
+                    **nbest.provenance,
+                    TRANSLATOR: Column.component(TRANSLATOR),
+                }
+                nbest.provenance = shared.setdefault(
+                    tuple(of_translator), of_translator
+                )
+            without_scores = not any(
+                hypothesis.scores for hypothesis in nbest.hypotheses
+            )
+            alone = (
+                len(nbest.hypotheses) == 1
+                and FIRST_PASS not in nbest.hypotheses[0].scores
+            )
             if without_scores and not alone and s2s != RANK:
                 warnings.add("list", NO_SCORES, place)
             if without_scores or s2s == RANK or (alone and s2s == FIRST_PASS):
@@ -89,9 +116,13 @@ def iterate(
             elif s2s != FIRST_PASS:
                 _with_first_pass(nbest, s2s, place)
             _check_columns(nbest, place)
-            scored = any(not column.is_component for column in nbest.provenance.values())
+            scored = any(
+                not column.is_component for column in nbest.provenance.values()
+            )
             reported = scored and not strict  # by the command that added the columns
-            if not reported and len({hypothesis.text for hypothesis in nbest.hypotheses}) < len(nbest.hypotheses):
+            if not reported and len(
+                {hypothesis.text for hypothesis in nbest.hypotheses}
+            ) < len(nbest.hypotheses):
                 warnings.add("list", TWICE, place)
             yield nbest
     warnings.report()
@@ -112,11 +143,12 @@ def read(
     allow_missing: bool = False,
     sources: str | Path | None = None,
 ) -> list[NbestList]:
-    """All lists of `iterate`; with `references` (Kaldi text, trn or plain) these replace any in the files, and so do
-    `sources`, a file of source texts (Kaldi text, plain, or a table with a column src).
+    """All lists of `iterate`; with `references` (Kaldi text, trn or plain) these
+    replace any in the files, and so do `sources`, a file of source texts (Kaldi text,
+    plain, or a table with a column src).
 
-    Messages about missing references name `ref_option`. With `allow_missing`, references of
-    utterances without a list are only reported, and not an error.
+    Messages about missing references name `ref_option`. With `allow_missing`,
+    references of utterances without a list are only reported, and not an error.
     """
     lists = list(iterate(paths, format_name, s2s, strict, options, told=True))
     if references is not None:
@@ -133,15 +165,15 @@ def read(
     if missing and (need_references or len(missing) < len(lists)):
         name = ", ".join(_names(paths))
         raise UserError(
-            f"{name}: utterance {missing[0]}: no reference ({len(missing)} of {len(lists)} missing); "
-            f"give {ref_option} FILE"
+            f"{name}: utterance {missing[0]}: no reference ({len(missing)} of"
+            f" {len(lists)} missing); give {ref_option} FILE"
         )
     return lists
 
 
 def from_json(value: Any, place: str) -> NbestList:
-    """A list from JSON that is in memory, as a line of native JSON Lines has it: the border of requests and of Python,
-    with the checks of files.
+    """A list from JSON that is in memory, as a line of native JSON Lines has it: the
+    border of requests and of Python, with the checks of files.
     """
     nbest = FORMATS["native"].from_json(value, place)
     check_scores(nbest, place)
@@ -152,18 +184,33 @@ def from_json(value: Any, place: str) -> NbestList:
 
 
 def expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
-    """Folders of JSON Lines or of fairseq's logs as these files, by name; other paths as they are."""
+    """Folders of JSON Lines or of fairseq's logs as these files, by name; other paths
+    as they are.
+    """
     for path in paths:
-        if not isinstance(path, Source) and Path(path).is_dir() and sniff(Source(path)) is None:
+        if (
+            not isinstance(path, Source)
+            and Path(path).is_dir()
+            and sniff(Source(path)) is None
+        ):
             folder = Path(path)
-            yield from sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")]) or fairseq_logs(folder) or [folder]
+            yield from (
+                sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
+                or fairseq_logs(folder)
+                or [folder]
+            )
         else:
             yield path
 
 
 def fairseq_logs(folder: Path) -> list[Path]:
     """fairseq's logs among other files: a single log, or the parts of a set."""
-    files = sorted(path for ending in ("txt", "log", "out") for path in folder.glob(f"*.{ending}*") if path.is_file())
+    files = sorted(
+        path
+        for ending in ("txt", "log", "out")
+        for path in folder.glob(f"*.{ending}*")
+        if path.is_file()
+    )
     return [path for path in files if FORMATS["fairseq"].sniff(Source(path))]
 
 
@@ -175,13 +222,21 @@ def named_table(source: Source, options: ReadOptions | None) -> str | None:
     """The kind of table whose first line has the name that --field text= gives."""
     text = options.values.get("fields", {}).get("text") if options else None
     first = source.head.partition("\n")[0].rstrip("\r") if text else ""
-    return next((name for name, mark in (("tsv", "\t"), ("csv", ",")) if text in first.split(mark)), None)
+    return next(
+        (
+            name
+            for name, mark in (("tsv", "\t"), ("csv", ","))
+            if text in first.split(mark)
+        ),
+        None,
+    )
 
 
 def _format(source: Source, name: str | None) -> Format:
     name = name or sniff(source)
     if name is None:
-        from rescore.formats.unknown import unknown  # here: most paths have a known format
+        # here: most paths have a known format
+        from rescore.formats.unknown import unknown
 
         raise UserError(f"{source.name}: {unknown(source)}")
     return FORMATS[name]
@@ -194,26 +249,35 @@ def _rank(nbest: NbestList) -> None:
 
 
 def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
-    """Make a score the first pass. The old first pass goes under its own name, so that nothing is lost and the sum no
-    longer marks a mean."""
+    """Make a score the first pass. The old first pass goes under its own name, so that
+    nothing is lost and the sum no longer marks a mean.
+    """
     former = hypothesis.scores.pop(FIRST_PASS, None)
     kept = {} if former is None else {FORMER_FIRST_PASS: former}
     hypothesis.scores = {FIRST_PASS: score, **hypothesis.scores, **kept}
 
 
 READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
-"""Reserved names of first-pass columns, which readers and writers of files handle themselves."""
+"""Reserved names of first-pass columns, which readers and writers of files handle
+themselves.
+"""
 
 
 def _check_columns(nbest: NbestList, place: str) -> None:
-    """Check that each hypothesis has a first pass, and that no column has a reserved name, unless the record of the
-    list says that it is ours."""
+    """Check that each hypothesis has a first pass, and that no column has a reserved
+    name, unless the record of the list says that it is ours.
+    """
     ours = {FIRST_PASS, *READERS_OWN.difference(nbest.provenance)}
-    ours |= {name for name, column in nbest.provenance.items() if not column.is_component}
+    ours |= {
+        name for name, column in nbest.provenance.items() if not column.is_component
+    }
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
         for name in hypothesis.scores:
             if name in RESERVED and name not in ours:
-                raise UserError(f"{place}: the name of the column {name} is reserved; give the column another name")
+                raise UserError(
+                    f"{place}: the name of the column {name} is reserved; give the"
+                    " column another name"
+                )
         if FIRST_PASS not in hypothesis.scores:
             what, how = (
                 f"{place}, hypothesis {rank}: no first-pass score",
@@ -221,18 +285,28 @@ def _check_columns(nbest: NbestList, place: str) -> None:
             )
             if columns := list(hypothesis.scores):
                 what += f" among its columns ({', '.join(columns)})"
-                how = f"choose a column with --s2s, or --field score=-{columns[0]} where lower is better"
+                how = (
+                    f"choose a column with --s2s, or --field score=-{columns[0]} where"
+                    " lower is better"
+                )
             raise UserError(f"{what}; {how}")
 
 
 def _with_first_pass(nbest: NbestList, column: str, place: str) -> None:
     """Make another column the first pass."""
-    if column == WORDS and not all(WORDS in hypothesis.scores for hypothesis in nbest.hypotheses):
-        raise UserError(f"{place}: no score {column!r} in the file; choose another --s2s")
+    if column == WORDS and not all(
+        WORDS in hypothesis.scores for hypothesis in nbest.hypotheses
+    ):
+        raise UserError(
+            f"{place}: no score {column!r} in the file; choose another --s2s"
+        )
     try:
         values = nbest.column(column)
     except UserError as error:
-        raise UserError(f"{place}: {str(error).partition(': ')[2].partition(';')[0]}; choose another --s2s") from None
+        raise UserError(
+            f"{place}: {str(error).partition(': ')[2].partition(';')[0]}; choose"
+            " another --s2s"
+        ) from None
     for hypothesis, value in zip(nbest.hypotheses, values, strict=True):
         del hypothesis.scores[column]
         _set_first_pass(hypothesis, value)

@@ -1,7 +1,8 @@
-"""One reader of bytes: a file, a folder, a pipe or standard input, unpacked, with a first look inside.
+"""One reader of bytes: a file, a folder, a pipe or standard input, unpacked, with a
+first look inside.
 
-Oddities of a file that can be read are reported once for each kind, with their number and first place; with --strict
-they are errors.
+Oddities of a file that can be read are reported once for each kind, with their number
+and first place; with --strict they are errors.
 """
 
 from __future__ import annotations
@@ -32,29 +33,57 @@ Item = TypeVar("Item")
 
 
 class InputProblem(NamedTuple):
-    """A reported problem of inputs. It never changes the set of utterances or hypotheses."""
+    """A reported problem of inputs. It never changes the set of utterances or
+    hypotheses.
+    """
 
     single: str
-    """The verb and its object, if one line, file or list has the problem; `several` if more have it."""
+    """The verb and its object, if one line, file or list has the problem; `several` if
+    more have it.
+    """
     several: str
     consequence: str
     level: int = logging.WARNING
 
 
-UTF8 = InputProblem("is not UTF-8", "are not UTF-8", "; undecodable bytes were read as \ufffd")
-CRLF = InputProblem("ends in a carriage return", "end in a carriage return", ", a Windows line end, which was removed")
-BOM = InputProblem("begins with a byte order mark", "begin with a byte order mark", ", which was removed")
-RANKED = "; their order is the first pass (--s2s rank): minus the log of the rank; --scale 0 (for samples) ignores it"
+UTF8 = InputProblem(
+    "is not UTF-8", "are not UTF-8", "; undecodable bytes were read as \ufffd"
+)
+CRLF = InputProblem(
+    "ends in a carriage return",
+    "end in a carriage return",
+    ", a Windows line end, which was removed",
+)
+BOM = InputProblem(
+    "begins with a byte order mark",
+    "begin with a byte order mark",
+    ", which was removed",
+)
+RANKED = (
+    "; their order is the first pass (--s2s rank): minus the log of the rank; --scale 0"
+    " (for samples) ignores it"
+)
 NO_SCORES = InputProblem("has no scores", "have no scores", RANKED)
-TWICE = InputProblem("has a hypothesis twice", "have a hypothesis twice", "; both were kept", logging.DEBUG)
-"""A decision by posteriors counts both, and warns; for the best score nothing follows."""
+TWICE = InputProblem(
+    "has a hypothesis twice",
+    "have a hypothesis twice",
+    "; both were kept",
+    logging.DEBUG,
+)
+"""A decision by posteriors counts both, and warns; for the best score nothing
+follows.
+"""
 
 
 class InputWarnings:
     """The warnings about one command's inputs."""
 
-    def __init__(self, strict: bool = False, refused: InputProblem | None = None) -> None:
-        """`strict`: every problem is an error. `refused`: this problem is an error in any case."""
+    def __init__(
+        self, strict: bool = False, refused: InputProblem | None = None
+    ) -> None:
+        """`strict`: every problem is an error. `refused`: this problem is an error in
+        any case.
+        """
         self._strict, self._refused = strict, refused
         self._found: dict[tuple[str, InputProblem], tuple[int, str]] = {}
         """The number and the first place of each problem."""
@@ -62,7 +91,11 @@ class InputWarnings:
     def add(self, unit: str, problem: InputProblem, place: str) -> None:
         """Count a problem at a place (file and line); `unit` is line, file or list."""
         if self._strict or problem == self._refused:
-            hint = "; convert the file with iconv" if problem == self._refused else " (--strict)"
+            hint = (
+                "; convert the file with iconv"
+                if problem == self._refused
+                else " (--strict)"
+            )
             raise UserError(f"{place}: {problem.single}{hint}")
         number, first = self._found.get((unit, problem), (0, place))
         self._found[unit, problem] = number + 1, first
@@ -71,7 +104,14 @@ class InputWarnings:
         """Log the collected problems, one line per kind, and clear them."""
         for (unit, problem), (number, first) in self._found.items():
             verb = problem.single if number == 1 else problem.several
-            log.log(problem.level, "%s %s%s (first: %s)", counted(number, unit), verb, problem.consequence, first)
+            log.log(
+                problem.level,
+                "%s %s%s (first: %s)",
+                counted(number, unit),
+                verb,
+                problem.consequence,
+                first,
+            )
         self._found.clear()
 
 
@@ -118,13 +158,17 @@ _ESCAPED = re.compile("[\udc80-\udcff]+")
 LONGEST_LINE = 1 << 26
 LONGEST_FIRST_LINE = 1 << 22
 LARGEST_DOCUMENT = 1 << 28
-"""Limits in characters, of packed files, too. Only damaged files, or files made to fill the memory, exceed them."""
+"""Limits in characters, of packed files, too. Only damaged files, or files made to fill
+the memory, exceed them.
+"""
 SLOW = 4.0
 """Megabytes of a file from which on its reading may take seconds."""
 
 
 _JSON = re.compile(r"""\{\s*(?:["}]|$)|\[\s*(?:["\[{\]\d-]|$)""")
-"""The beginning of JSON, unlike texts of sclite with alternatives such as `{uh / @}` or a `[noise]`."""
+"""The beginning of JSON, unlike texts of sclite with alternatives such as `{uh / @}` or
+a `[noise]`.
+"""
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],"]', re.DOTALL)
 """A string or a mark of JSON; a quotation mark alone is a string that is cut."""
 
@@ -146,18 +190,25 @@ class JsonPeek(NamedTuple):
     @property
     def inner(self) -> tuple[str, ...]:
         """The keys of the first object within the first object."""
-        return tuple(next((value for value in self.first.values() if isinstance(value, dict)), {}))
+        return tuple(
+            next(
+                (value for value in self.first.values() if isinstance(value, dict)), {}
+            )
+        )
 
     @classmethod
     def of(cls, head: str) -> JsonPeek:
-        """The peek of the beginning of a text. A document that is cut there is closed behind its last whole value."""
+        """The peek of the beginning of a text. A document that is cut there is closed
+        behind its last whole value.
+        """
         text = head.lstrip()
         if not _JSON.match(text):
             return cls()
         open_brackets: list[str] = []
         end = 0
         for token in _TOKEN.finditer(text):
-            if token[0] == '"':  # a string that is cut: an empty one, where it is a value
+            # a string that is cut: an empty one, where it is a value
+            if token[0] == '"':
                 if text[: token.start()].rstrip().endswith(":"):
                     text = text[: token.start()] + '""'
                     end = len(text)
@@ -177,19 +228,25 @@ class JsonPeek(NamedTuple):
         first = next(iter(value), {}) if isinstance(value, list) else value
         first_line, newline, _ = text.partition("\n")
         on_one_line = not newline if open_brackets else end == len(first_line.rstrip())
-        return cls(text[0], first if isinstance(first, dict) else {}, on_one_line and text[0] == "{")
+        return cls(
+            text[0],
+            first if isinstance(first, dict) else {},
+            on_one_line and text[0] == "{",
+        )
 
 
 class ReadOptions(OptionValues):
-    """The options of formats that are set, such as `ReadOptions(size=10, fields={"text": "hyp"})`. Each reader takes
-    those of its class `Options`."""
+    """The options of formats that are set, such as `ReadOptions(size=10,
+    fields={"text": "hyp"})`. Each reader takes those of its class `Options`.
+    """
 
 
 class Source:
     """One path of the command line: the border of files. `-` is standard input.
 
-    What comes from it is text, with oddities repaired and told; every failure to read is a `UserError`.
-    Inputs that cannot be read twice (a pipe, standard input) are read once: the beginning is kept for detection.
+    What comes from it is text, with oddities repaired and told; every failure to read
+    is a `UserError`. Inputs that cannot be read twice (a pipe, standard input) are read
+    once: the beginning is kept for detection.
     """
 
     def __init__(self, path: str | Path, warnings: InputWarnings | None = None) -> None:
@@ -208,10 +265,16 @@ class Source:
         return not self.is_stdin and self.path.is_dir()
 
     def files(self, wanted: Callable[[Path], bool] = lambda path: True) -> list[Source]:
-        """The source itself; of a folder its files in the order of their names, without hidden files."""
+        """The source itself; of a folder its files in the order of their names, without
+        hidden files.
+        """
         if not self.is_folder:
             return [self]
-        visible = (path for path in self.path.iterdir() if path.is_file() and not path.name.startswith("."))
+        visible = (
+            path
+            for path in self.path.iterdir()
+            if path.is_file() and not path.name.startswith(".")
+        )
         return [Source(path, self.warnings) for path in sorted(visible) if wanted(path)]
 
     @property
@@ -242,58 +305,91 @@ class Source:
                 start = zlib.decompressobj(31).decompress(start, HEAD)
             elif start.startswith(XZ):
                 start = lzma.LZMADecompressor().decompress(start, HEAD)
-        # A character may be cut at the end; invalid UTF-8 is reported when the whole is read.
+        # A character may be cut at the end; invalid UTF-8 is reported when the whole is
+        # read.
         return start.decode("utf-8-sig", errors="ignore")
 
     @cached_property
     def peek(self) -> JsonPeek:
-        """The beginning of a JSON text; of a file, the first line is read if 64 KiB are not enough."""
+        """The beginning of a JSON text; of a file, the first line is read if 64 KiB are
+        not enough.
+        """
         peek = JsonPeek.of(self.head)
-        if peek.lines and not peek.inner and len(self.head) >= HEAD // 4 and self.is_regular:
+        if (
+            peek.lines
+            and not peek.inner
+            and len(self.head) >= HEAD // 4
+            and self.is_regular
+        ):
             with self._open() as file:
-                peek = JsonPeek.of(file.readline(LONGEST_FIRST_LINE).removeprefix("\ufeff"))
+                peek = JsonPeek.of(
+                    file.readline(LONGEST_FIRST_LINE).removeprefix("\ufeff")
+                )
         return peek
 
     @contextmanager
     def _open(self) -> Iterator[IO[str]]:
-        """The text, decompressed and decoded; lines end where a newline is, nowhere else."""
-        with as_user_errors(self.name), open(self.path, "rb") if self.is_regular else nullcontext() as file:
+        """The text, decompressed and decoded; lines end where a newline is, nowhere
+        else.
+        """
+        with (
+            as_user_errors(self.name),
+            open(self.path, "rb") if self.is_regular else nullcontext() as file,
+        ):
             if file is None:
                 start, rest = self._once
-                stream = _unpacked(start, cast(IO[bytes], io.BufferedReader(_Rejoined(start, rest), HEAD)))
+                stream = _unpacked(
+                    start,
+                    cast(IO[bytes], io.BufferedReader(_Rejoined(start, rest), HEAD)),
+                )
             else:
                 start = file.read(len(XZ))
                 file.seek(0)
                 self._file = file
                 stream = _unpacked(start, file)
-            # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all` see and replace them.
-            with io.TextIOWrapper(stream, "utf-8", errors="surrogateescape", newline="\n") as text:
+            # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and
+            # `read_all` see and replace them.
+            with io.TextIOWrapper(
+                stream, "utf-8", errors="surrogateescape", newline="\n"
+            ) as text:
                 yield text
         if self._alone:
             self.warnings.report()
 
     def timed(self, items: Iterable[Item]) -> Iterator[Item]:
-        """What is read from it, one after another; a long reading of one file is logged."""
+        """What is read from it, one after another; a long reading of one file is
+        logged.
+        """
         if not self.is_regular or (size := self.path.stat().st_size / 1e6) < SLOW:
             return iter(items)
         from rescore.pace import paced_by  # here: most files are read in a moment
 
-        done = ((0.0 if self._file.closed else self._file.tell() / 1e6, item) for item in items)
+        done = (
+            (0.0 if self._file.closed else self._file.tell() / 1e6, item)
+            for item in items
+        )
         return paced_by(done, f"read %.0f of %.0f MB of {shown(self.name)}", size)
 
     def lines(self, crlf: bool = False) -> Iterator[str]:
-        """The lines without their ends; with `crlf`, a carriage return before the end is part of the format."""
+        """The lines without their ends; with `crlf`, a carriage return before the end
+        is part of the format.
+        """
         with self._open() as file:
             number = 0
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
                 if len(line) > LONGEST_LINE:
-                    raise UserError(f"{self.name}: line {number} has more than {LONGEST_LINE:,} characters")
+                    raise UserError(
+                        f"{self.name}: line {number} has more than {LONGEST_LINE:,}"
+                        " characters"
+                    )
                 line = line.removesuffix("\n")
                 yield self._repaired(line.removesuffix("\r") if crlf else line, number)
 
     def filled(self) -> Iterator[tuple[str, str]]:
-        """The lines that are not empty, each with its place for errors: file and number."""
+        """The lines that are not empty, each with its place for errors: file and
+        number.
+        """
         for number, line in enumerate(self.lines(), 1):
             if line.strip():
                 yield f"{self.name}: line {number}", line
@@ -304,8 +400,8 @@ class Source:
             text = file.read(LARGEST_DOCUMENT + 1)
         if len(text) > LARGEST_DOCUMENT:
             raise UserError(
-                f"{self.name}: has more than {LARGEST_DOCUMENT:,} characters, which have to be in memory as a whole; "
-                "write it as JSON Lines"
+                f"{self.name}: has more than {LARGEST_DOCUMENT:,} characters, which"
+                " have to be in memory as a whole; write it as JSON Lines"
             )
         return self._repaired(text, 0)
 
@@ -318,7 +414,11 @@ class Source:
             text = text.rstrip("\r")
             self.warnings.add("line", CRLF, f"{self.name}: line {number}")
         if not text.isascii() and _ESCAPED.search(text):
-            unit, place = ("line", f"{self.name}: line {number}") if number else ("file", self.name)
+            unit, place = (
+                ("line", f"{self.name}: line {number}")
+                if number
+                else ("file", self.name)
+            )
             self.warnings.add(unit, UTF8, place)
             text = _ESCAPED.sub("\ufffd", text)
         return text

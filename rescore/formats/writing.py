@@ -1,5 +1,6 @@
-"""Helpers of writers: files that are renamed into place, folders, and warnings about contents that a format cannot
-hold."""
+"""Helpers of writers: files that are renamed into place, folders, and warnings about
+contents that a format cannot hold.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,16 @@ from rescore.errors import UserError
 from rescore.files import replacing, resolved, temporary_path
 from rescore.formats.text import strip_markup
 from rescore.formats.times import TIMED
-from rescore.nbest import FIRST_PASS, NO_AUDIO, RESERVED, SUM, Column, Hypothesis, NbestList, Origin
+from rescore.nbest import (
+    FIRST_PASS,
+    NO_AUDIO,
+    RESERVED,
+    SUM,
+    Column,
+    Hypothesis,
+    NbestList,
+    Origin,
+)
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -28,13 +38,16 @@ BEST_ENDINGS = ("trn", *(ending[1:] for ending in TIMED))
 """Endings of files with 1-best texts, which are no lists."""
 
 
-def write(lists: Iterable[NbestList], path: str, format_name: str | None = None) -> None:
+def write(
+    lists: Iterable[NbestList], path: str, format_name: str | None = None
+) -> None:
     """Write N-best lists.
 
     Args:
         path: a file, or a folder for formats that are folders; `-` is standard output.
-        format_name: a key of `FORMATS`; with None, the ending decides: .csv, .tsv, .moses and so on, .json is one
-            native JSON object, all else is native JSON Lines.
+        format_name: a key of `FORMATS`; with None, the ending decides: .csv, .tsv,
+            .moses and so on, .json is one native JSON object, all else is native JSON
+            Lines.
     """
     able = written_formats()
     if format_name is None:
@@ -42,15 +55,21 @@ def write(lists: Iterable[NbestList], path: str, format_name: str | None = None)
         ending = _ending(path)
         format_name = ending if ending in able else "native"
     if FORMATS.check(format_name) not in able:
-        raise UserError(f"{format_name} is read only; formats that can be written: {', '.join(able)}")
+        raise UserError(
+            f"{format_name} is read only; formats that can be written:"
+            f" {', '.join(able)}"
+        )
     FORMATS[format_name].write(lists, path)
 
 
 def check_output(path: str) -> None:
-    """Check, before anything is computed, that the ending of a file for lists is not an ending of 1-best texts."""
+    """Check, before anything is computed, that the ending of a file for lists is not an
+    ending of 1-best texts.
+    """
     if (ending := _ending(path)) in BEST_ENDINGS:
         raise UserError(
-            f"{path}: a .{ending} file holds 1-best texts, not lists; write it with: rescore rerank NBEST --best {path}"
+            f"{path}: a .{ending} file holds 1-best texts, not lists; write it with:"
+            f" rescore rerank NBEST --best {path}"
         )
 
 
@@ -65,14 +84,19 @@ def written_formats() -> list[str]:
 
 @contextmanager
 def opened(path: str) -> Iterator[IO[str]]:
-    """A text file to write, gzipped where the name ends in .gz, renamed into place when done; `-` is stdout."""
+    """A text file to write, gzipped where the name ends in .gz, renamed into place when
+    done; `-` is stdout.
+    """
     if path == "-":
         yield sys.stdout
         return
     try:
         with replacing(Path(path)) as temporary, open(temporary, "wb") as raw:
             if path.endswith(".gz"):
-                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed, _text(packed) as file:
+                with (
+                    gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
+                    _text(packed) as file,
+                ):
                     yield file
             else:
                 with _text(raw) as file:
@@ -80,25 +104,32 @@ def opened(path: str) -> Iterator[IO[str]]:
     except BrokenPipeError:  # the reader of a pipe went away
         raise
     except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror or error})"
+        ) from None
 
 
 def _text(stream: IO[bytes] | gzip.GzipFile) -> io.TextIOWrapper:
-    """Characters to write; bytes of file names that are not UTF-8 are written as question marks."""
+    """Characters to write; bytes of file names that are not UTF-8 are written as
+    question marks.
+    """
     return io.TextIOWrapper(stream, "utf-8", errors="replace")
 
 
 @contextmanager
 def new_folder(path: str) -> Iterator[Path]:
-    """A folder to write files to: a temporary folder, which takes its place when all is written and is removed on
-    failure.
+    """A folder to write files to: a temporary folder, which takes its place when all is
+    written and is removed on failure.
     """
     if path == "-":
         raise UserError("this format is a folder; give one with -o")
     try:
         target = resolved(Path(path))
         if target.is_dir() and any(target.iterdir()):
-            raise UserError(f"{path}: holds files already; give a new folder, or remove this one first")
+            raise UserError(
+                f"{path}: holds files already; give a new folder, or remove this one"
+                " first"
+            )
         if target.is_file():
             raise UserError(f"{path}: is a file; this format needs a folder")
         temporary = temporary_path(target)
@@ -109,70 +140,127 @@ def new_folder(path: str) -> Iterator[Path]:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror or error})"
+        ) from None
 
 
 def check_holds(
-    lists: Iterable[NbestList], holds: frozenset[str], path: str, written: Callable[[str], str] | None = None
+    lists: Iterable[NbestList],
+    holds: frozenset[str],
+    path: str,
+    written: Callable[[str], str] | None = None,
 ) -> Iterator[NbestList]:
-    """The same stream; at its end, contents that the format cannot hold are reported once.
+    """The same stream; at its end, contents that the format cannot hold are reported
+    once.
 
     Args:
-        holds: `reference` (one for each list), `source`, `columns`; or `components`, columns without reserved names.
-        written: a text's form in the file, as one line by default; it is read back with `strip_markup`.
+        holds: `reference` (one for each list), `source`, `columns`; or `components`,
+            columns without reserved names.
+        written: a text's form in the file, as one line by default; it is read back with
+            `strip_markup`.
     """
     written = written or line
     lost: dict[str, bool] = {}
     for nbest in lists:
-        columns = {name for hypothesis in nbest.hypotheses for name in hypothesis.scores if name != FIRST_PASS}
+        columns = {
+            name
+            for hypothesis in nbest.hypotheses
+            for name in hypothesis.scores
+            if name != FIRST_PASS
+        }
         dropped = set() if "columns" in holds else columns & RESERVED
-        forms = [(hypothesis.text, written(hypothesis.text)) for hypothesis in nbest.hypotheses]
+        forms = [
+            (hypothesis.text, written(hypothesis.text))
+            for hypothesis in nbest.hypotheses
+        ]
         forms += [(text, line(text)) for text in nbest.references]
         absent = {
             "references": bool(nbest.references) and "reference" not in holds,
-            "references after the first": len(nbest.references) > 1 and "reference" in holds,
+            "references after the first": (
+                len(nbest.references) > 1 and "reference" in holds
+            ),
             "sources": nbest.source is not None and "source" not in holds,
             "recordings": nbest.recording is not None,
             "times of words": any(hypothesis.times for hypothesis in nbest.hypotheses),
             **{f"column {name}": True for name in sorted(dropped)},
             "which models made the columns": any(
-                not column.is_component for name, column in nbest.provenance.items() if name in columns - dropped
+                not column.is_component
+                for name, column in nbest.provenance.items()
+                if name in columns - dropped
             ),
             "which hypotheses the toolkit did not give": any(
-                hypothesis.origin is not Origin.FIRST_PASS for hypothesis in nbest.hypotheses
+                hypothesis.origin is not Origin.FIRST_PASS
+                for hypothesis in nbest.hypotheses
             ),
-            "toolkit marks in texts": any(strip_markup(form) != line(text) for text, form in forms),
+            "toolkit marks in texts": any(
+                strip_markup(form) != line(text) for text, form in forms
+            ),
         }
         lost |= {what: True for what, is_lost in absent.items() if is_lost}
         if dropped:
             kept = columns - dropped | {FIRST_PASS}
             hypotheses = [
-                replace(each, scores={name: score for name, score in each.scores.items() if name in kept})
+                replace(
+                    each,
+                    scores={
+                        name: score
+                        for name, score in each.scores.items()
+                        if name in kept
+                    },
+                )
                 for each in nbest.hypotheses
             ]
             nbest = replace(nbest, hypotheses=hypotheses)
         yield nbest
     if lost:
-        keep = [option for what, option in (("references", "--ref"), ("sources", "--src")) if what in lost]
-        how = f"; convert to all.jsonl, too, and give {' and '.join(keep)} all.jsonl beside this file" if keep else ""
-        log.warning("%s: the format cannot hold all fields; not written: %s%s", path, ", ".join(lost), how)
+        keep = [
+            option
+            for what, option in (("references", "--ref"), ("sources", "--src"))
+            if what in lost
+        ]
+        how = (
+            f"; convert to all.jsonl, too, and give {' and '.join(keep)} all.jsonl"
+            " beside this file"
+            if keep
+            else ""
+        )
+        log.warning(
+            "%s: the format cannot hold all fields; not written: %s%s",
+            path,
+            ", ".join(lost),
+            how,
+        )
     if f"column {SUM}" in lost:
-        log.warning("%s: its first-pass scores are means over tokens; give --lm-norm mean with it", path)
+        log.warning(
+            "%s: its first-pass scores are means over tokens; give --lm-norm mean"
+            " with it",
+            path,
+        )
 
 
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:
     """The id of a list for a format with a blank between id and text."""
     if not nbest.id or len(nbest.id.split()) != 1 or set(nbest.id) & set(forbidden):
-        raise UserError(f"{path}: the id {nbest.id!r} cannot be written in this format; write .txt or .jsonl")
+        raise UserError(
+            f"{path}: the id {nbest.id!r} cannot be written in this format; write .txt"
+            " or .jsonl"
+        )
     return nbest.id
 
 
 def checked_number(nbest: NbestList, path: str) -> str:
     """The id of a list for a format that numbers its lists."""
     if not (nbest.id.isascii() and nbest.id.isdecimal()):
-        raise UserError(f"{path}: this format numbers its lists, and {nbest.id!r} is not a number; write .jsonl")
+        raise UserError(
+            f"{path}: this format numbers its lists, and {nbest.id!r} is not a number;"
+            " write .jsonl"
+        )
     if nbest.id != str(int(nbest.id)):
-        raise UserError(f"{path}: this format numbers its lists, and {nbest.id!r} has leading zeros; write .jsonl")
+        raise UserError(
+            f"{path}: this format numbers its lists, and {nbest.id!r} has leading"
+            " zeros; write .jsonl"
+        )
     return nbest.id
 
 
@@ -183,7 +271,11 @@ def line(text: str) -> str:
 
 def as_json(nbest: NbestList) -> dict[str, Any]:
     """The list as a line of JSON Lines holds it, without the record of its columns."""
-    return {"id": nbest.id, **_about(nbest), "hyps": [_entry(hypothesis) for hypothesis in nbest.hypotheses]}
+    return {
+        "id": nbest.id,
+        **_about(nbest),
+        "hyps": [_entry(hypothesis) for hypothesis in nbest.hypotheses],
+    }
 
 
 def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
@@ -205,7 +297,11 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
 def _about(nbest: NbestList) -> dict[str, Any]:
     about: dict[str, Any] = {}
     if nbest.references:
-        about["ref"] = nbest.references[0] if len(nbest.references) == 1 else list(nbest.references)
+        about["ref"] = (
+            nbest.references[0]
+            if len(nbest.references) == 1
+            else list(nbest.references)
+        )
     if nbest.source is not None:
         about["src"] = nbest.source
     if nbest.recording is not None:
@@ -221,8 +317,13 @@ def write_object(lists: Iterable[NbestList], file: IO[str]) -> None:
     """Write one JSON object, an utterance at a time."""
     separator = "{\n"
     for nbest, record in _with_record(lists):
-        hypotheses = {f"hyp_{rank}": _entry(hypothesis) for rank, hypothesis in enumerate(nbest.hypotheses, 1)}
-        value = json.dumps({**_about(nbest), **hypotheses, **record}, ensure_ascii=False, indent=1)
+        hypotheses = {
+            f"hyp_{rank}": _entry(hypothesis)
+            for rank, hypothesis in enumerate(nbest.hypotheses, 1)
+        }
+        value = json.dumps(
+            {**_about(nbest), **hypotheses, **record}, ensure_ascii=False, indent=1
+        )
         file.write(f"{separator}{json.dumps(nbest.id, ensure_ascii=False)}: {value}")
         separator = ",\n"
     file.write("\n}\n" if separator != "{\n" else "{}\n")
@@ -234,7 +335,9 @@ def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
         file.write(json.dumps({**as_json(nbest), **record}, ensure_ascii=False) + "\n")
 
 
-def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[str, Any]]]:
+def _with_record(
+    lists: Iterable[NbestList],
+) -> Iterator[tuple[NbestList, dict[str, Any]]]:
     """Each list, and the record of its columns."""
     first: Mapping[str, Column] | None = None
     record: dict[str, Any] = {}
@@ -245,9 +348,13 @@ def _with_record(lists: Iterable[NbestList]) -> Iterator[tuple[NbestList, dict[s
             known = {name: asdict(column) for name, column in columns.items()}
             record = {"columns": known} if known else {}
         elif columns is not first and columns != first:
-            name = next(name for name in (*first, *columns) if first.get(name) != columns.get(name))
+            name = next(
+                name
+                for name in (*first, *columns)
+                if first.get(name) != columns.get(name)
+            )
             raise UserError(
-                f"utterance {nbest.id}: column {name} comes from another model than in the lists before; "
-                "write them to separate files"
+                f"utterance {nbest.id}: column {name} comes from another model than in"
+                " the lists before; write them to separate files"
             )
         yield nbest, record

@@ -1,4 +1,6 @@
-"""The kinds of models of Hugging Face's transformers: masked, causal, of translations, and of speech."""
+"""The kinds of models of Hugging Face's transformers: masked, causal, of translations,
+and of speech.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 
 PLACE = re.compile(r"[./~]|[^@]*/$|[^@/]*/[^@/]*/")
-"""How the path of a folder begins, or goes on, that cannot be a name on the Hugging Face Hub."""
+"""How the path of a folder begins, or goes on, that cannot be a name on the Hugging
+Face Hub.
+"""
 
 
 class HubKind(Kind):
@@ -31,7 +35,10 @@ class HubKind(Kind):
         if spec.path.suffix.lower() == ".gguf" and not spec.path.exists():
             raise UserError(f"{spec.place}: no such file")
         if PLACE.match(spec.place) and not spec.path.exists():
-            raise UserError(f"{spec.place}: no such folder; models of the Hugging Face Hub are named OWNER/MODEL")
+            raise UserError(
+                f"{spec.place}: no such folder; models of the Hugging Face Hub are"
+                " named OWNER/MODEL"
+            )
         folder, revision = find(spec.path)
         lm = self.load_folder(replace(spec, path=folder), computing)
         return Wrapped(lm, model=f"{lm.model}:{revision}") if revision else lm
@@ -75,11 +82,15 @@ class Seq2SeqKind(HubKind):
     options = ("channel", "src=", "tgt=")
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> Seq2SeqLM:
-        """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes name languages of the tokenizer."""
+        """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes name languages of
+        the tokenizer.
+        """
         from rescore.large.seq2seq import Seq2SeqLM
 
         codes, channel = _values(spec), "channel" in spec.options
-        return Seq2SeqLM(spec.name, spec.path, computing, channel, codes.get("src"), codes.get("tgt"))
+        return Seq2SeqLM(
+            spec.name, spec.path, computing, channel, codes.get("src"), codes.get("tgt")
+        )
 
 
 class SpeechKind(HubKind):
@@ -94,7 +105,9 @@ class SpeechKind(HubKind):
         from rescore.large.speech import SpeechModel
 
         values = _values(spec)
-        return SpeechModel(spec.name, spec.path, computing, values.get("language"), values.get("task"))
+        return SpeechModel(
+            spec.name, spec.path, computing, values.get("language"), values.get("task")
+        )
 
 
 def _values(spec: Spec) -> dict[str, str]:

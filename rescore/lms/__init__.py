@@ -3,7 +3,16 @@
 A model scores sentences (`LanguageModel`), and `KINDS` is the table of their kinds.
 """
 
-from rescore.lms.backends import each, is_pseudo, load, load_all, parse, shipped, shipped_models, with_own_columns
+from rescore.lms.backends import (
+    each,
+    is_pseudo,
+    load,
+    load_all,
+    parse,
+    shipped,
+    shipped_models,
+    with_own_columns,
+)
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,
@@ -18,6 +27,24 @@ from rescore.lms.base import (
 )
 from rescore.parts import KINDS
 
-__all__ = ["KINDS", "Capabilities", "ComputeOptions", "Kind", "LanguageModel", "Question", "TokenScores"]
-__all__ += ["capabilities_of", "each", "is_pseudo", "kind_of", "load", "load_all", "origin", "parse", "shipped"]
+__all__ = [
+    "KINDS",
+    "Capabilities",
+    "ComputeOptions",
+    "Kind",
+    "LanguageModel",
+    "Question",
+    "TokenScores",
+]
+__all__ += [
+    "capabilities_of",
+    "each",
+    "is_pseudo",
+    "kind_of",
+    "load",
+    "load_all",
+    "origin",
+    "parse",
+    "shipped",
+]
 __all__ += ["shipped_models", "with_own_columns", "without_context"]

@@ -10,7 +10,14 @@ from itertools import chain, count
 from pathlib import Path
 
 from rescore.errors import UserError, did_you_mean
-from rescore.lms.base import DEFAULT, ComputeOptions, LanguageModel, Spec, kind_of, origin
+from rescore.lms.base import (
+    DEFAULT,
+    ComputeOptions,
+    LanguageModel,
+    Spec,
+    kind_of,
+    origin,
+)
 from rescore.lms.folders import card_value
 from rescore.nbest import RESERVED, NbestList
 from rescore.parts import KINDS
@@ -24,15 +31,25 @@ ALL = "all"
 
 
 def shipped_models() -> Path:
-    """The folder of shipped checkpoints: inside an installed package, or beside the package in a checkout."""
+    """The folder of shipped checkpoints: inside an installed package, or beside the
+    package in a checkout.
+    """
     package = Path(__file__).parents[1]
-    return package / "models" if (package / "models").is_dir() else package.parent / "models"
+    return (
+        package / "models"
+        if (package / "models").is_dir()
+        else package.parent / "models"
+    )
 
 
 def parse(spec: str) -> Spec:
-    """Take apart what --lm was given: a kind or the name of a shipped model, options of the kind, and a path."""
+    """Take apart what --lm was given: a kind or the name of a shipped model, options of
+    the kind, and a path.
+    """
     first, *rest = spec.split(":")
-    kind = (card_value(shipped_models() / first, "kind") if first in shipped() else None) or KINDS.known(first)
+    kind = (
+        card_value(shipped_models() / first, "kind") if first in shipped() else None
+    ) or KINDS.known(first)
     if not kind:
         from rescore.lms.misnamed import advice  # here, and below: most names are right
 
@@ -44,7 +61,10 @@ def parse(spec: str) -> Spec:
     place = ":".join(rest)
     if len(rest) > 1 and not Path(place).exists() and Path(":".join(rest[1:])).exists():
         known = ", ".join(_options(kind))
-        raise UserError(f"--lm {spec}: {rest[0]} is not an option of {kind}; its options are {known}")
+        raise UserError(
+            f"--lm {spec}: {rest[0]} is not an option of {kind}; its options are"
+            f" {known}"
+        )
     if not place and not folder.is_dir():
         named = ":".join([kind, *options, kind_of(kind).place])
         raise UserError(f"--lm {spec}: no {kind} is shipped; give the model as {named}")
@@ -58,7 +78,9 @@ def _options(kind: str) -> list[str]:
 
 
 def each(specs: Sequence[str]) -> list[str]:
-    """The specs with a spec for each model: `lexical:all:DIR` becomes the five readings of `lexical`."""
+    """The specs with a spec for each model: `lexical:all:DIR` becomes the five readings
+    of `lexical`.
+    """
     single = []
     for spec in specs:
         parsed = parse(spec)
@@ -67,9 +89,16 @@ def each(specs: Sequence[str]) -> list[str]:
             continue
         others = [option for option in parsed.options if option != ALL]
         if any(option not in CASES for option in others):
-            raise UserError(f"--lm {spec}: {ALL} stands for all readings; leave out {others[0]}, or {ALL}")
+            raise UserError(
+                f"--lm {spec}: {ALL} stands for all readings; leave out {others[0]}, or"
+                f" {ALL}"
+            )
         for reading in kind_of(parsed.kind).readings:
-            single.append(":".join(filter(None, [parsed.kind, reading, *others, str(parsed.path)])))
+            single.append(
+                ":".join(
+                    filter(None, [parsed.kind, reading, *others, str(parsed.path)])
+                )
+            )
     return single
 
 
@@ -78,20 +107,26 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     parsed = parse(spec)
     if ALL in parsed.options:
         single = each([spec])
-        raise UserError(f"--lm {spec}: stands for {len(single)} models, and a single model is needed; give {single[0]}")
+        raise UserError(
+            f"--lm {spec}: stands for {len(single)} models, and a single model is"
+            f" needed; give {single[0]}"
+        )
     cases = [option for option in parsed.options if option in CASES]
     if len(cases) > 1:
         raise UserError(f"--lm {spec}: {cases[0]} and {cases[1]} exclude each other")
     try:
         lm = kind_of(parsed.kind).load(parsed, computing)
     except UserError as error:
-        meant = did_you_mean(parsed.place.partition(":")[0].partition("=")[0], _options(parsed.kind))
+        meant = did_you_mean(
+            parsed.place.partition(":")[0].partition("=")[0], _options(parsed.kind)
+        )
         if parsed.path.exists():
             from rescore.lms.misnamed import fitting
 
             if (fit := fitting(parsed.path)) and fit != parsed.kind:
                 raise UserError(
-                    f"--lm {spec}: {error}; it holds a model of another kind: {fit}:{parsed.path}"
+                    f"--lm {spec}: {error}; it holds a model of another kind:"
+                    f" {fit}:{parsed.path}"
                 ) from None
         if parsed.path.exists() or not meant:
             raise
@@ -106,9 +141,12 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
 
 
 def load_all(
-    specs: Sequence[str], computing: ComputeOptions = DEFAULT, cache: str | Path | None = None
+    specs: Sequence[str],
+    computing: ComputeOptions = DEFAULT,
+    cache: str | Path | None = None,
 ) -> list[LanguageModel]:
-    """Several language models, each with a column of its own: of equal names the later are called after their folders.
+    """Several language models, each with a column of its own: of equal names the later
+    are called after their folders.
 
     Args:
         specs: as `each` takes them.
@@ -117,7 +155,9 @@ def load_all(
     specs = each(specs)
     for spec in dict.fromkeys(specs):
         if specs.count(spec) > 1:
-            log.warning("--lm %s is given %d times; give it once", spec, specs.count(spec))
+            log.warning(
+                "--lm %s is given %d times; give it once", spec, specs.count(spec)
+            )
     models = [load(spec, computing) for spec in specs]
     if cache is not None:
         from rescore.lms.cache import Cached
@@ -131,15 +171,20 @@ FOLDER_NAME = re.compile(r"(?!mean$)[\w-]{1,40}")
 
 
 def with_own_columns(
-    models: Sequence[LanguageModel], norm: str = "sum", heads: Sequence[NbestList] = (), specs: Sequence[str] = ()
+    models: Sequence[LanguageModel],
+    norm: str = "sum",
+    heads: Sequence[NbestList] = (),
+    specs: Sequence[str] = (),
 ) -> list[LanguageModel]:
     """The models, each with a name of its own, and so a column.
 
-    Where `tta` is taken, a copy is called after the model's folder, such as `tta.small`, or else `tta.2`. A name is
-    taken if a model before has it, if a list has such a column that is not this model's, or if the name is reserved.
+    Where `tta` is taken, a copy is called after the model's folder, such as
+    `tta.small`, or else `tta.2`. A name is taken if a model before has it, if a list
+    has such a column that is not this model's, or if the name is reserved.
 
     Args:
-        heads: a list of each set that will be scored. specs: how the models were named, where they were.
+        heads: a list of each set that will be scored. specs: how the models were named,
+            where they were.
     """
     specs = each(specs)
     folders = [parse(spec).path.name.partition(".")[0] for spec in specs]
@@ -148,13 +193,28 @@ def with_own_columns(
         taken = {*RESERVED, *(other.name for other in named)}
         for nbest in heads:
             columns = nbest.hypotheses[0].scores
-            taken |= {name for name in columns if nbest.provenance.get(name) != origin(model, norm)}
+            taken |= {
+                name
+                for name in columns
+                if nbest.provenance.get(name) != origin(model, norm)
+            }
         folder = folders[rank] if len(folders) == len(models) else ""
-        labels = [folder] if folders.count(folder) == 1 and FOLDER_NAME.fullmatch(folder) else []
+        labels = (
+            [folder]
+            if folders.count(folder) == 1 and FOLDER_NAME.fullmatch(folder)
+            else []
+        )
         candidates = (f"{model.name}.{label}" for label in chain(labels, count(2)))
-        name = next(name for name in chain([model.name], candidates) if name not in taken)
+        name = next(
+            name for name in chain([model.name], candidates) if name not in taken
+        )
         if model.name in RESERVED:
-            log.warning("the scores of %s are called %s, because the name %s is reserved", model.name, name, model.name)
+            log.warning(
+                "the scores of %s are called %s, because the name %s is reserved",
+                model.name,
+                name,
+                model.name,
+            )
         if name != model.name:
             model = copy.copy(model)  # the caller's model keeps its name
             model.name = name
@@ -163,11 +223,15 @@ def with_own_columns(
 
 
 def is_pseudo(spec: str) -> bool:
-    """Whether a model's scores are pseudo-log-likelihoods; `spec` is what --lm names, or a column's model."""
+    """Whether a model's scores are pseudo-log-likelihoods; `spec` is what --lm names,
+    or a column's model.
+    """
     kind, *options = spec.split(":")
     return kind in KINDS and kind_of(kind).is_pseudo(options)
 
 
 def shipped() -> list[str]:
-    """The names of the shipped models: of their folders, which `--lm` takes like kinds."""
+    """The names of the shipped models: of their folders, which `--lm` takes like
+    kinds.
+    """
     return sorted(path.parent.name for path in shipped_models().glob("*/config.json"))

@@ -34,9 +34,9 @@ CREATE TABLE IF NOT EXISTS scores (
 class Cached(Wrapped):
     """A language model that looks up earlier scores, from any process.
 
-    The model's fingerprint (weights, tokenizer, settings) names the file; a hash finds a question in it. SQLite's
-    rollback journal is used because, unlike the write-ahead log, it works on network file systems, and a killed process
-    leaves a whole file.
+    The model's fingerprint (weights, tokenizer, settings) names the file; a hash finds
+    a question in it. SQLite's rollback journal is used because, unlike the write-ahead
+    log, it works on network file systems, and a killed process leaves a whole file.
     """
 
     def __init__(self, lm: LanguageModel, folder: Path) -> None:
@@ -48,18 +48,27 @@ class Cached(Wrapped):
         """Log how many scores were in the cache; the next report counts from here."""
         if self._looked_up:
             counts = f"{self._looked_up:,}", f"{self._computed:,}"
-            log.info("%s: %s scores were in the cache, %s were computed", self.name, *counts)
+            log.info(
+                "%s: %s scores were in the cache, %s were computed", self.name, *counts
+            )
             self._looked_up = self._computed = 0
 
     @property
     def path(self) -> Path:
         """The file with this model's scores."""
         if not self.fingerprint:
-            raise UserError(f"{self.name}: has no fingerprint, so its scores cannot be kept; give the model one")
+            raise UserError(
+                f"{self.name}: has no fingerprint, so its scores cannot be kept; give"
+                " the model one"
+            )
         return self._folder / f"{self.fingerprint}-{VERSION}.sqlite3"
 
-    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with their results: first those that are known, then those that the model computes."""
+    def as_scored(
+        self, questions: Sequence[Question]
+    ) -> Iterator[tuple[int, TokenScores]]:
+        """Places of questions with their results: first those that are known, then
+        those that the model computes.
+        """
         places = places_of(questions)
         keys = {question: _key(question) for question in places}
         known = self._known(list(keys.values()))
@@ -87,10 +96,20 @@ class Cached(Wrapped):
         with self._opened() as database:
             for start in range(0, len(keys), KEYS_A_QUERY):
                 batch = keys[start : start + KEYS_A_QUERY]
-                query = f"SELECT * FROM scores WHERE question IN ({','.join('?' * len(batch))})"
-                for key, tokens, log_probs, unknown, total in database.execute(query, batch):
-                    values, places = np.frombuffer(log_probs), tuple(json.loads(unknown))
-                    known[key] = TokenScores(list(json.loads(tokens)), values, places, float(total))
+                query = (
+                    "SELECT * FROM scores WHERE question IN"
+                    f" ({','.join('?' * len(batch))})"
+                )
+                for key, tokens, log_probs, unknown, total in database.execute(
+                    query, batch
+                ):
+                    values, places = (
+                        np.frombuffer(log_probs),
+                        tuple(json.loads(unknown)),
+                    )
+                    known[key] = TokenScores(
+                        list(json.loads(tokens)), values, places, float(total)
+                    )
         return known
 
     def _keep(self, scores: dict[bytes, TokenScores]) -> None:
@@ -98,7 +117,9 @@ class Cached(Wrapped):
             return
         with self._opened() as database, database:
             rows = [_row(key, token_scores) for key, token_scores in scores.items()]
-            database.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?)", rows)
+            database.executemany(
+                "INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?, ?)", rows
+            )
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -108,12 +129,22 @@ class Cached(Wrapped):
             with closing(sqlite3.connect(self.path, timeout=BUSY_TIMEOUT)) as database:
                 database.execute(TABLE)
                 yield database
-        except (sqlite3.Error, OSError, TypeError, ValueError) as error:  # values of a damaged file have other types
-            raise UserError(f"{self.path}: cannot be used ({error}); delete it, or give another --cache") from None
+        except (
+            sqlite3.Error,
+            OSError,
+            TypeError,
+            ValueError,
+        ) as error:  # values of a damaged file have other types
+            raise UserError(
+                f"{self.path}: cannot be used ({error}); delete it, or give another"
+                " --cache"
+            ) from None
 
 
 def _key(question: Question) -> bytes:
-    """The hash of the text; for a question with more parts, of an unambiguous form of all parts."""
+    """The hash of the text; for a question with more parts, of an unambiguous form of
+    all parts.
+    """
     if question == Question(question.text):
         return hashlib.blake2b(question.text.encode(), digest_size=16).digest()
     parts = [question.text, question.source, question.before, question.after]
@@ -126,4 +157,10 @@ def _key(question: Question) -> bytes:
 
 
 def _row(key: bytes, scores: TokenScores) -> tuple[object, ...]:
-    return key, json.dumps(scores.tokens), scores.log_probs.tobytes(), json.dumps(scores.unknown), scores.sum
+    return (
+        key,
+        json.dumps(scores.tokens),
+        scores.log_probs.tobytes(),
+        json.dumps(scores.unknown),
+        scores.sum,
+    )

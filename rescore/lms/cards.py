@@ -1,4 +1,6 @@
-"""What a model says about itself: its card, the weight that it recommends, and a shipped model's size and text."""
+"""What a model says about itself: its card, the weight that it recommends, and a
+shipped model's size and text.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,15 @@ def model_card(spec: str) -> str:
 
 
 def recommended_weight(spec: str) -> float:
-    """The weight that the model's card recommends where there are no dev lists to tune on."""
+    """The weight that the model's card recommends where there are no dev lists to
+    tune on.
+    """
     path = parse(spec).path
     if not path.exists():
-        raise UserError(f"--lm {spec}: no such file or folder, so no recommended_weight; give a model that exists")
+        raise UserError(
+            f"--lm {spec}: no such file or folder, so no recommended_weight; give a"
+            " model that exists"
+        )
     try:
         weight = float(card_value(path, "recommended_weight") or "none")
     except ValueError:
@@ -28,17 +35,31 @@ def recommended_weight(spec: str) -> float:
     if not 0 <= weight <= 1:
         place = path / "README.md" if path.is_dir() else path
         raise UserError(
-            f"{place}: no recommended_weight between 0 and 1 in its card; give --dev LISTS or --weight NUMBER"
+            f"{place}: no recommended_weight between 0 and 1 in its card; give --dev"
+            " LISTS or --weight NUMBER"
         )
     return weight
 
 
 def describe(name: str) -> list[str]:
-    """A shipped model's parameters, layers, width, language, training text and recommended weight."""
+    """A shipped model's parameters, layers, width, language, training text and
+    recommended weight.
+    """
     folder = shipped_models() / name
     config = read_json(folder / "config.json")
-    with open(folder / "model.safetensors", "rb") as file:  # the header has all shapes; tensors are not read
+    # the header has all shapes; tensors are not read
+    with open(folder / "model.safetensors", "rb") as file:
         header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    parameters = sum(math.prod(about["shape"]) for name, about in header.items() if name != "__metadata__")
+    parameters = sum(
+        math.prod(about["shape"])
+        for name, about in header.items()
+        if name != "__metadata__"
+    )
     about = [card_value(folder, key) or "" for key in ("language", "trained_on")]
-    return [f"{parameters:,}", str(config["layers"]), str(config["d_model"]), *about, f"{recommended_weight(name):g}"]
+    return [
+        f"{parameters:,}",
+        str(config["layers"]),
+        str(config["d_model"]),
+        *about,
+        f"{recommended_weight(name):g}",
+    ]

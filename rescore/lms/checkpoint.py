@@ -1,4 +1,6 @@
-"""A model on disk: config.json, model.safetensors (float16), tokenizer.json. Data only; nothing in it is executed."""
+"""A model on disk: config.json, model.safetensors (float16), tokenizer.json. Data only;
+nothing in it is executed.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,15 @@ def save(folder: Path, network: Network, tokenizer: Tokenizer) -> None:
     network.config.save(folder / "config.json")
     tokenizer.save(folder / "tokenizer.json")
     weights = {
-        name: value.detach().to("cpu", torch.float16).contiguous() for name, value in network.state_dict().items()
+        name: value.detach().to("cpu", torch.float16).contiguous()
+        for name, value in network.state_dict().items()
     }
     write_tensors(folder / "model.safetensors", weights)
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> None:
+def write_tensors(
+    path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None
+) -> None:
     """Write a safetensors file beside and rename it."""
     try:
         with replacing(path) as temporary:
@@ -49,21 +54,32 @@ def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
         kind: what the network must be; None for any.
     """
     if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder; expected config.json, model.safetensors and tokenizer.json in it")
+        raise UserError(
+            f"{folder}: no such folder; expected config.json, model.safetensors and"
+            " tokenizer.json in it"
+        )
     config = NetworkConfig.load(folder / "config.json")
     if kind not in (None, config.kind):
-        raise UserError(f"{folder / 'config.json'}: is a {config.kind}, not a {kind}; name it {config.kind}:{folder}")
+        raise UserError(
+            f"{folder / 'config.json'}: is a {config.kind}, not a {kind}; name it"
+            f" {config.kind}:{folder}"
+        )
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(
-            f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json says {config.vocab_size}; "
-            "they belong to different models"
+            f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json"
+            f" says {config.vocab_size}; they belong to different models"
         )
     if config.first_query == "mask" and tokenizer.mask != MASK_ID:
-        raise UserError(f"{folder / 'tokenizer.json'}: [MASK] is {tokenizer.mask}; first_query mask needs {MASK_ID}")
+        raise UserError(
+            f"{folder / 'tokenizer.json'}: [MASK] is {tokenizer.mask}; first_query mask"
+            f" needs {MASK_ID}"
+        )
     path = folder / "model.safetensors"
     if not path.is_file():
-        raise UserError(f"{path}: no such file (weights are read from safetensors only)")
+        raise UserError(
+            f"{path}: no such file (weights are read from safetensors only)"
+        )
     try:
         _check_shapes(path, config)  # before there is room for either
         weights = load_file(path)
@@ -72,19 +88,28 @@ def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
     network = build(config)
     for name in sorted(weights):
         if not weights[name].isfinite().all():
-            raise UserError(f"{path}: {name} has values that are not numbers; the training went wrong")
+            raise UserError(
+                f"{path}: {name} has values that are not numbers; the training went"
+                " wrong"
+            )
     network.load_state_dict(weights)
     return network.eval(), tokenizer
 
 
 def _check_shapes(path: Path, config: NetworkConfig) -> None:
-    """See that a file has the weights of such a network, each in its shape, and no others."""
+    """See that a file has the weights of such a network, each in its shape, and no
+    others.
+    """
     with torch.device("meta"):
-        wanted = {name: tuple(value.shape) for name, value in build(config).state_dict().items()}
+        wanted = {
+            name: tuple(value.shape)
+            for name, value in build(config).state_dict().items()
+        }
     with safe_open(path, "pt") as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (no mapping)
     for name in sorted(wanted.keys() | shapes.keys()):
         if shapes.get(name) != wanted.get(name):
             raise UserError(
-                f"{path}: {name} is {shapes.get(name, 'nothing')}, config.json asks for {wanted.get(name, 'nothing')}"
+                f"{path}: {name} is {shapes.get(name, 'nothing')}, config.json asks for"
+                f" {wanted.get(name, 'nothing')}"
             )

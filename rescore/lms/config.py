@@ -32,7 +32,10 @@ def network_kind(name: str) -> Any:
     """The kind of network of this name, a `rescore.lms.kinds.NeuralKind`."""
     if name not in KINDS or not KINDS[name].is_network:
         known = [kind for kind in KINDS.names if KINDS[kind].is_network]
-        raise UserError(f"kind {name!r} is not one of {', '.join(known)}{did_you_mean(str(name), known)}")
+        raise UserError(
+            f"kind {name!r} is not one of"
+            f" {', '.join(known)}{did_you_mean(str(name), known)}"
+        )
     return KINDS[name](name)
 
 
@@ -40,8 +43,8 @@ def network_kind(name: str) -> Any:
 class NetworkConfig:
     """Everything that decides the shape of a network.
 
-    `kind` says which objective the network was made for (one of `KINDS`); all kinds of one size have the same number of
-    parameters.
+    `kind` says which objective the network was made for (one of `KINDS`); all kinds of
+    one size have the same number of parameters.
     """
 
     kind: str = "tta"
@@ -53,33 +56,54 @@ class NetworkConfig:
     max_positions: int = 128
     """Of the tokens of one sentence, its frame with them."""
     sentences: int = 1
-    """How many consecutive sentences it reads at most; each has a position, too (Segatron, Bai et al. 2021)."""
+    """How many consecutive sentences it reads at most; each has a position, too
+    (Segatron, Bai et al. 2021).
+    """
     embedding_norm: bool = False
-    """A LayerNorm on the sum of token and position embeddings, as in the T-TA authors' code and in BERT."""
+    """A LayerNorm on the sum of token and position embeddings, as in the T-TA authors'
+    code and in BERT.
+    """
     output_transform: bool = False
     """A dense layer, gelu and LayerNorm before the softmax, as there."""
     output_bias: bool = False
     """A bias for each word of the vocabulary, as there."""
     first_query: str = "position"
-    """The query of a T-TA before the first layer: `position`, P; or `mask`, the embedding of [MASK] at that position,
-    through the same LayerNorm, as in the authors' code."""
+    """The query of a T-TA before the first layer: `position`, P; or `mask`, the
+    embedding of [MASK] at that position, through the same LayerNorm, as in the authors'
+    code.
+    """
     source: bool = False
-    """Whether the network reads two sentences and predicts the second, a translation of the first."""
+    """Whether the network reads two sentences and predicts the second, a translation of
+    the first.
+    """
     scaled_embeddings: bool = False
-    """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et al. 2017, section 3.4). Papers'
-    networks have none of this; an encoder's file without this field means it."""
+    """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et
+    al. 2017, section 3.4). Papers' networks have none of this; an encoder's file
+    without this field means it.
+    """
 
     def __post_init__(self) -> None:
         kind = network_kind(self.kind)
         for name in LIMITS:
             if not 1 <= getattr(self, name) <= LIMITS[name]:
-                raise UserError(f"{name} is {getattr(self, name)}; it must be from 1 to {LIMITS[name]:,}")
+                raise UserError(
+                    f"{name} is {getattr(self, name)}; it must be from 1 to"
+                    f" {LIMITS[name]:,}"
+                )
         if self.first_query not in FIRST_QUERIES:
-            raise UserError(f"first_query is {self.first_query!r}; it must be {' or '.join(FIRST_QUERIES)}")
+            raise UserError(
+                f"first_query is {self.first_query!r}; it must be"
+                f" {' or '.join(FIRST_QUERIES)}"
+            )
         if self.source and self.sentences != 2:
-            raise UserError(f"sentences is {self.sentences}; a network that reads a source has 2")
+            raise UserError(
+                f"sentences is {self.sentences}; a network that reads a source has 2"
+            )
         if self.max_positions < 4:
-            raise UserError(f"max_positions is {self.max_positions}; [BOS], [EOS] and two tokens need at least 4")
+            raise UserError(
+                f"max_positions is {self.max_positions}; [BOS], [EOS] and two tokens"
+                " need at least 4"
+            )
         kind.check(self)
 
     @property
@@ -89,9 +113,12 @@ class NetworkConfig:
         return (most // 2, most // 2) if self._reads_after else (most, 0)
 
     def with_neighbours(self, number: int) -> NetworkConfig:
-        """The configuration for networks that read neighbours before and after a sentence, or only before it if
-        causal."""
-        return replace(self, sentences=2 * number + 1 if self._reads_after else number + 1)
+        """The configuration for networks that read neighbours before and after a
+        sentence, or only before it if causal.
+        """
+        return replace(
+            self, sentences=2 * number + 1 if self._reads_after else number + 1
+        )
 
     @property
     def _reads_after(self) -> bool:
@@ -107,20 +134,30 @@ class NetworkConfig:
             raise UserError(f"{path}: no such file")
         values = read_json(path)
         if not isinstance(values, dict):
-            raise UserError(f"{path}: expected a JSON object with the fields of a network configuration")
+            raise UserError(
+                f"{path}: expected a JSON object with the fields of a network"
+                " configuration"
+            )
         if "model_type" in values or "architectures" in values:
-            from rescore.lms.misnamed import fitting  # here: most files are of our networks
+            # here: most files are of our networks
+            from rescore.lms.misnamed import fitting
 
             kind = fitting(path.parent) or "hf-masked or hf-causal"
             raise UserError(
-                f"{path}: is a model of Hugging Face's transformers, not of rescore; name it {kind}:{path.parent}"
+                f"{path}: is a model of Hugging Face's transformers, not of rescore;"
+                f" name it {kind}:{path.parent}"
             )
         for name in REMOVED:
             if values.pop(name, False):
-                raise UserError(f"{path}: {name} belongs to an earlier version; train the network again")
+                raise UserError(
+                    f"{path}: {name} belongs to an earlier version; train the network"
+                    " again"
+                )
         unknown = sorted(set(values) - {field.name for field in fields(cls)})
         if unknown:
-            raise UserError(f"{path}: unknown field {unknown[0]!r}; remove it or correct its name")
+            raise UserError(
+                f"{path}: unknown field {unknown[0]!r}; remove it or correct its name"
+            )
         if (named := str(values.get("kind"))) in KINDS and KINDS[named].is_network:
             values.setdefault("scaled_embeddings", KINDS[named].scaled_embeddings)
         return parsed(values, cls, str(path))
@@ -129,5 +166,7 @@ class NetworkConfig:
 # `base` is from section 5.1 of the paper; two CPU cores train `small` in hours.
 NAMED: dict[str, Callable[[], NetworkConfig]] = {
     "base": NetworkConfig,
-    "small": partial(NetworkConfig, vocab_size=8_000, layers=3, d_model=256, heads=4, d_ff=1024),
+    "small": partial(
+        NetworkConfig, vocab_size=8_000, layers=3, d_model=256, heads=4, d_ff=1024
+    ),
 }

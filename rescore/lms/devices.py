@@ -18,8 +18,11 @@ def choose_device(name: str | None) -> torch.device:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError):  # PyTorch built without CUDA asserts
-        raise UserError(f"--device {name}: no such device here; expected cpu, cuda or cuda:N") from None
-    if torch.device(name).type == "cpu":  # PyTorch knows the process's cores, but not a container's quota
+        raise UserError(
+            f"--device {name}: no such device here; expected cpu, cuda or cuda:N"
+        ) from None
+    # PyTorch knows the process's cores, but not a container's quota
+    if torch.device(name).type == "cpu":
         torch.set_num_threads(min(torch.get_num_threads(), usable_cores()))
     return torch.device(name)
 
@@ -27,7 +30,8 @@ def choose_device(name: str | None) -> torch.device:
 def token_budget(device: torch.device, bytes_a_token: int) -> int:
     """Number of tokens to compute together.
 
-    On a CPU, their data fit into the cache; on a GPU, they keep it busy within a quarter of the free memory.
+    On a CPU, their data fit into the cache; on a GPU, they keep it busy within a
+    quarter of the free memory.
     """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
@@ -39,15 +43,24 @@ def cache_size(place: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
     """Bytes of the largest cache; 16 MiB where the system does not say."""
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
     try:
-        sizes = [file.read_text(encoding="ascii").strip() for file in place.glob("index*/size")]
+        sizes = [
+            file.read_text(encoding="ascii").strip()
+            for file in place.glob("index*/size")
+        ]
         return max(int(size[:-1]) * units[size[-1]] for size in sizes)
     except (OSError, ValueError, KeyError, IndexError):
         return 16 << 20
 
 
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """The number of cores that this process may use, within its affinity and a container's quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """The number of cores that this process may use, within its affinity and a
+    container's quota.
+    """
+    cores = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
     try:
         allowed, period = quota.read_text(encoding="ascii").split()
         return max(1, min(cores, math.ceil(int(allowed) / int(period))))
@@ -55,15 +68,28 @@ def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
         return cores
 
 
-DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "int8": torch.float32}
+DTYPES = {
+    "float32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+    "int8": torch.float32,
+}
 """The precisions, and the type of values that are not quantised."""
 
 
 def choose_precision(name: str | None, device: torch.device) -> str:
-    """`name`, or the usual one: float32 on a CPU; bf16 on a GPU, or fp16 where it has no bf16."""
+    """`name`, or the usual one: float32 on a CPU; bf16 on a GPU, or fp16 where it has
+    no bf16.
+    """
     on_cpu = device.type == "cpu"
     if name is None:
-        return "float32" if on_cpu else "bf16" if torch.cuda.is_bf16_supported() else "fp16"
+        return (
+            "float32"
+            if on_cpu
+            else "bf16"
+            if torch.cuda.is_bf16_supported()
+            else "fp16"
+        )
     if name not in DTYPES:
         raise UserError(f"--precision {name}: expected {', '.join(DTYPES)}")
     if name == ("fp16" if on_cpu else "int8"):
@@ -73,12 +99,16 @@ def choose_precision(name: str | None, device: torch.device) -> str:
 
 
 KERNELS = 16
-"""Compiled kernels that oneDNN keeps. It compiles one for each shape of input and keeps 1,024 by default. The batches
-of a service or a training have many shapes. Kernels are small and live long, so they leave gaps that large tensors do
-not fit into: the memory of a service grows by 60 % in 8,000 lists. With 16 kernels it does not grow, and scoring is as
-fast."""
+"""Compiled kernels that oneDNN keeps. It compiles one for each shape of input and keeps
+1,024 by default. The batches of a service or a training have many shapes. Kernels are
+small and live long, so they leave gaps that large tensors do not fit into: the memory
+of a service grows by 60 % in 8,000 lists. With 16 kernels it does not grow, and scoring
+is as fast.
+"""
 
 
 def bound_kernels() -> None:
-    """Keep few compiled kernels. Only processes that have not yet computed with a network obey."""
+    """Keep few compiled kernels. Only processes that have not yet computed with a
+    network obey.
+    """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))

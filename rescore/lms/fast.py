@@ -1,7 +1,10 @@
-"""What makes scoring fast: the hidden vectors and probabilities of `rescore.lms.networks`, at less cost.
+"""What makes scoring fast: the hidden vectors and probabilities of
+`rescore.lms.networks`, at less cost.
 
-- `predict`: only the requested positions; what tokens, positions or prefixes have in common is computed once.
-- `TiedSoftmax`: the vocabulary in slices that stay in the cache; the matrix of all logits never exists.
+- `predict`: only the requested positions; what tokens, positions or prefixes have in
+  common is computed once.
+- `TiedSoftmax`: the vocabulary in slices that stay in the cache; the matrix of all
+  logits never exists.
 - `convert`: matrices in half precision or int8, packed for the cache.
 """
 
@@ -18,11 +21,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rescore.lms.devices import DTYPES
-from rescore.lms.networks import TTA, Attention, Block, Network, Transformer, split_heads
+from rescore.lms.networks import (
+    TTA,
+    Attention,
+    Block,
+    Network,
+    Transformer,
+    split_heads,
+)
 
 
 class Tree(NamedTuple):
-    """Sequences that share prefixes, packed into one: each node stands once, behind its parent."""
+    """Sequences that share prefixes, packed into one: each node stands once, behind its
+    parent.
+    """
 
     depth: Tensor
     """(batch, n): the position of each node in its sequence."""
@@ -38,15 +50,22 @@ class Batch(NamedTuple):
     lengths: Tensor
     """(batch,)."""
     at: Tensor
-    """(k,), ascending: the positions whose hidden vectors are wanted, counted row by row (row * n + column)."""
+    """(k,), ascending: the positions whose hidden vectors are wanted, counted row by
+    row (row * n + column).
+    """
     tree: Tree | None = None
     past: tuple[int, ...] = ()
-    """Tokens before each of the trees, for a network that keeps what it has read (`Network.keeps_past`)."""
+    """Tokens before each of the trees, for a network that keeps what it has read
+    (`Network.keeps_past`).
+    """
 
     def to(self, device: torch.device) -> Batch:
         tree = self.tree and Tree(*(part.to(device) for part in self.tree))
         return self._replace(
-            tokens=self.tokens.to(device), lengths=self.lengths.to(device), at=self.at.to(device), tree=tree
+            tokens=self.tokens.to(device),
+            lengths=self.lengths.to(device),
+            at=self.at.to(device),
+            tree=tree,
         )
 
 
@@ -79,9 +98,10 @@ def real_positions(batch: Batch) -> Tensor:
 
 @singledispatch
 def predict(network: Network, batch: Batch) -> Tensor:
-    """The hidden vectors of `forward` (k, d) at the k positions `batch.at`, without computations that cannot change
-    them. A class of networks registers its own function here; without one its `forward` is used, and it reads no
-    trees."""
+    """The hidden vectors of `forward` (k, d) at the k positions `batch.at`, without
+    computations that cannot change them. A class of networks registers its own function
+    here; without one its `forward` is used, and it reads no trees.
+    """
     return cast(Tensor, network(batch.tokens, batch.lengths).flatten(0, 1)[batch.at])
 
 
@@ -94,21 +114,27 @@ def reads_trees(network: Network) -> bool:
 def _tta(network: TTA, batch: Batch) -> Tensor:
     """Keys and values are those of X + P in every layer.
 
-    - Queries of other positions ([BOS], [EOS], padding, neighbouring sentences) are not used as keys: they are skipped,
-      and the computed queries are packed.
-    - Keys and values depend on a token and its position alone, and their sum separates, W (x + p) = W x + W p: W x is
-      computed once for each distinct token, W p once for each position. (With a LayerNorm on the embeddings it does not
-      separate; they are computed once for each distinct pair.)
-    - The first layer's query depends on the position alone, in the sentence and of the sentence.
+    - Queries of other positions ([BOS], [EOS], padding, neighbouring sentences) are not
+      used as keys: they are skipped, and the computed queries are packed.
+    - Keys and values depend on a token and its position alone, and their sum separates,
+      W (x + p) = W x + W p: W x is computed once for each distinct token, W p once for
+      each position. (With a LayerNorm on the embeddings it does not separate; they are
+      computed once for each distinct pair.)
+    - The first layer's query depends on the position alone, in the sentence and of the
+      sentence.
     """
     tokens = batch.tokens
     rows, columns = tokens.shape
     row, column = batch.at // columns, batch.at % columns
-    rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)  # of a query in its row
+    # of a query in its row
+    rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)
     width = int(rank.max()) + 1
     packing = Packing(row * width + rank, rows, width)
     visible = network.visible(tokens, batch.lengths).expand(rows, columns, columns)
-    mask = additive(visible[torch.arange(rows)[:, None], packing.pad(column[:, None])[..., 0]], network)
+    mask = additive(
+        visible[torch.arange(rows)[:, None], packing.pad(column[:, None])[..., 0]],
+        network,
+    )
     places = network.places(tokens)
     positions = network.position_embedding.weight[:columns]
     if network.config.embedding_norm:
@@ -127,9 +153,12 @@ def _tta(network: TTA, batch: Batch) -> Tensor:
         attention = block.attention
         projected = attention.query(query) if number else attention.query(first)[where]
         key, value = (  # (batch, n, d)
-            F.embedding(which, linear(memory))
-            if network.config.embedding_norm
-            else F.embedding(which, F.linear(memory, linear.weight)) + F.embedding(places, linear(positions))
+            (
+                F.embedding(which, linear(memory))
+                if network.config.embedding_norm
+                else F.embedding(which, F.linear(memory, linear.weight))
+                + F.embedding(places, linear(positions))
+            )
             for linear in (attention.key, attention.value)
         )
         context = attend(attention.heads, packing.pad(projected), key, value, mask)
@@ -142,36 +171,67 @@ def _transformer(network: Transformer, batch: Batch) -> Tensor:
     """Keys and values are those of the hidden vectors.
 
     - Padding is never multiplied: linear maps see real positions only, packed.
-    - The first layer's projections depend on a token and its position alone; they are computed once for each distinct
-      pair in the batch.
-    - In the last layer queries are computed only where something is predicted. Where that is one position a row, as in
-      a masked row, keys and values are not computed at all: q . (W h) = (W' q) . h moves the projections from all
-      positions to the one.
+    - The first layer's projections depend on a token and its position alone; they are
+      computed once for each distinct pair in the batch.
+    - In the last layer queries are computed only where something is predicted. Where
+      that is one position a row, as in a masked row, keys and values are not computed
+      at all: q . (W h) = (W' q) . h moves the projections from all positions to the
+      one.
     """
     rows, columns = batch.tokens.shape
-    real, wanted = Packing(real_positions(batch), rows, columns), Packing(batch.at, rows, columns)
-    mask = additive(batch.tree.visible if batch.tree else network.visible(batch.tokens, batch.lengths), network)
+    real, wanted = (
+        Packing(real_positions(batch), rows, columns),
+        Packing(batch.at, rows, columns),
+    )
+    mask = additive(
+        (
+            batch.tree.visible
+            if batch.tree
+            else network.visible(batch.tokens, batch.lengths)
+        ),
+        network,
+    )
     size = network.config.max_positions
-    places = _places_in_tree(network, batch.tokens, batch.tree) if batch.tree else network.places(batch.tokens)
-    pairs, which = (batch.tokens * size + places).flatten()[real.at].unique(return_inverse=True)
+    places = (
+        _places_in_tree(network, batch.tokens, batch.tree)
+        if batch.tree
+        else network.places(batch.tokens)
+    )
+    pairs, which = (
+        (batch.tokens * size + places).flatten()[real.at].unique(return_inverse=True)
+    )
     distinct = network.embed_at(pairs // size, pairs % size) * network.scale
     hidden = distinct[which]
     *inner, last = network.layers()
     for number, block in enumerate(inner):
         query, key, value = (
             real.pad(linear(hidden) if number else linear(distinct)[which])
-            for linear in (block.attention.query, block.attention.key, block.attention.value)
+            for linear in (
+                block.attention.query,
+                block.attention.key,
+                block.attention.value,
+            )
         )
-        hidden = finish(block, hidden, real.pack(attend(block.attention.heads, query, key, value, mask)))
+        hidden = finish(
+            block,
+            hidden,
+            real.pack(attend(block.attention.heads, query, key, value, mask)),
+        )
     grid = real.pad(hidden)
     query = wanted.pack(grid)
     attention = last.attention
     if torch.equal(batch.at // columns, torch.arange(rows, device=batch.at.device)):
-        seen = mask.expand(rows, 1, columns, columns)[batch.at // columns, 0, batch.at % columns]
+        seen = mask.expand(rows, 1, columns, columns)[
+            batch.at // columns, 0, batch.at % columns
+        ]
         context = _attend_once(attention, query, grid, seen)
     else:
         key, value = real.pad(attention.key(hidden)), real.pad(attention.value(hidden))
-        context = wanted.pack(attend(attention.heads, wanted.pad(attention.query(query)), key, value, mask))
+        context = wanted.pack(
+            attend(
+                attention.heads, wanted.pad(attention.query(query)), key, value, mask
+            )
+        )
     return cast(Tensor, network.output_transform(finish(last, query, context)))
 
 
@@ -180,73 +240,125 @@ def _places_in_tree(network: Transformer, tokens: Tensor, tree: Tree) -> Tensor:
     if network.config.sentences == 1:
         return tree.depth
     number = tokens // network.config.vocab_size
-    before = tree.visible & (number[:, :, None] == number[:, None, :])  # in its sentence, and itself
+    # in its sentence, and itself
+    before = tree.visible & (number[:, :, None] == number[:, None, :])
     return (before.sum(-1) - 1).clamp_min(0)
 
 
 def additive(visible: Tensor, network: Transformer) -> Tensor:
-    """(batch or 1, n or 1, n), True where attention may look -> (batch or 1, 1, n or 1, n) to add to its logits."""
+    """(batch or 1, n or 1, n), True where attention may look -> (batch or 1, 1, n or 1,
+    n) to add to its logits.
+    """
     dtype = network.position_embedding.weight.dtype
     mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
-    # The least number, not minus infinity: padding sees nothing, and must not become NaN.
+    # The least number, not minus infinity: padding sees nothing, and must not become
+    # NaN.
     return mask.masked_fill_(~visible, torch.finfo(dtype).min)[:, None]
 
 
-def attend(heads: int, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Attention of projected queries (batch, m, d) over keys and values (batch, n, d) -> (batch, m, d) before `output`.
+def attend(
+    heads: int, query: Tensor, key: Tensor, value: Tensor, mask: Tensor
+) -> Tensor:
+    """Attention of projected queries (batch, m, d) over keys and values (batch, n, d)
+    -> (batch, m, d) before `output`.
 
     mask: (batch or 1, 1, m or 1, n), additive.
     """
     query, key, value = (split_heads(x, heads) for x in (query, key, value))
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask).transpose(1, 2).flatten(-2)
+    return (
+        F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        .transpose(1, 2)
+        .flatten(-2)
+    )
 
 
-def _attend_once(attention: Attention, query: Tensor, hidden: Tensor, mask: Tensor) -> Tensor:
-    """Attention of one query (batch, d) per row over unprojected hidden vectors (batch, n, d).
+def _attend_once(
+    attention: Attention, query: Tensor, hidden: Tensor, mask: Tensor
+) -> Tensor:
+    """Attention of one query (batch, d) per row over unprojected hidden vectors (batch,
+    n, d).
 
-    mask: (batch, n), additive. A key's bias adds a constant to all logits of a query, which softmax ignores.
+    mask: (batch, n), additive. A key's bias adds a constant to all logits of a query,
+    which softmax ignores.
     """
     heads, size = attention.heads, hidden.shape[-1] // attention.heads
-    key, value = (linear.weight.unflatten(0, (heads, size)) for linear in (attention.key, attention.value))
+    key, value = (
+        linear.weight.unflatten(0, (heads, size))
+        for linear in (attention.key, attention.value)
+    )
     query = attention.query(query).unflatten(-1, (heads, size))
     query = torch.einsum("bhe,hed->bhd", query, key) * size**-0.5
     weights = (query @ hidden.transpose(-2, -1) + mask[:, None, :]).softmax(-1)
-    return torch.einsum("bhd,hed->bhe", weights @ hidden, value).flatten(-2) + attention.value.bias
+    return (
+        torch.einsum("bhd,hed->bhe", weights @ hidden, value).flatten(-2)
+        + attention.value.bias
+    )
 
 
 def finish(block: Block, query: Tensor, context: Tensor) -> Tensor:
-    """A block behind its attention: query and context (k, d) -> hidden vectors (k, d)."""
+    """A block behind its attention: query and context (k, d) -> hidden vectors (k,
+    d).
+    """
     hidden = block.attention_norm(query + block.attention.output(context))
-    return cast(Tensor, block.feed_forward_norm(hidden + block.fc2(F.gelu(block.fc1(hidden)))))
+    return cast(
+        Tensor, block.feed_forward_norm(hidden + block.fc2(F.gelu(block.fc1(hidden))))
+    )
 
 
-ROWS = 4096  # of hidden vectors, at most: with a slice of the vocabulary they bound memory
-CPU_SLICE, GPU_SLICE = 2048, 16384  # on a CPU a slice's logits stay in the cache; whole, memory traffic costs half more
+# of hidden vectors, at most: with a slice of the vocabulary they bound memory
+ROWS = 4096
+# on a CPU a slice's logits stay in the cache; whole, memory traffic costs half more
+CPU_SLICE, GPU_SLICE = 2048, 16384
 
 Linear = Callable[[Tensor], Tensor]
 
 
 class TiedSoftmax:
-    """log softmax(hidden @ weight.T + bias), natural log, without the matrix of all logits.
+    """log softmax(hidden @ weight.T + bias), natural log, without the matrix of all
+    logits.
 
-    The log-sum-exp is taken over slices of the vocabulary, each with its own largest logit taken out, and then over
-    these: it cannot overflow.
+    The log-sum-exp is taken over slices of the vocabulary, each with its own largest
+    logit taken out, and then over these: it cannot overflow.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None, packed: torch.dtype | None = None) -> None:
-        """weight: (vocabulary, d). bias: (vocabulary,). packed: the type in which slices of the matrix are packed."""
+    def __init__(
+        self,
+        weight: Tensor,
+        bias: Tensor | None = None,
+        packed: torch.dtype | None = None,
+    ) -> None:
+        """weight: (vocabulary, d). bias: (vocabulary,). packed: the type in which
+        slices of the matrix are packed.
+        """
         self._weight, self._bias = weight, bias
         size = CPU_SLICE if weight.device.type == "cpu" else GPU_SLICE
-        parts = zip(weight.split(size), repeat(None) if bias is None else bias.split(size), strict=False)
+        parts = zip(
+            weight.split(size),
+            repeat(None) if bias is None else bias.split(size),
+            strict=False,
+        )
         self._slices: Sequence[Linear] = [
-            partial(F.linear, weight=part, bias=part_bias) if packed is None else _packed(part, part_bias, packed)
+            (
+                partial(F.linear, weight=part, bias=part_bias)
+                if packed is None
+                else _packed(part, part_bias, packed)
+            )
             for part, part_bias in parts
         ]
 
     def log_probs(self, hidden: Tensor, rows: Tensor, targets: Tensor) -> Tensor:
-        """The log-probability of each target (k,) given the hidden vector in its row (k,) of (m, d); float32 (k,)."""
+        """The log-probability of each target (k,) given the hidden vector in its row
+        (k,) of (m, d); float32 (k,).
+        """
         chunks = hidden.split(ROWS)
-        total = torch.cat([torch.stack([log_sum_exp(part(c)) for part in self._slices]).logsumexp(0) for c in chunks])
+        total = torch.cat(
+            [
+                torch.stack([log_sum_exp(part(c)) for part in self._slices]).logsumexp(
+                    0
+                )
+                for c in chunks
+            ]
+        )
         chosen = (hidden.float()[rows] * self._weight[targets].float()).sum(-1)
         if self._bias is not None:
             chosen = chosen + self._bias[targets].float()
@@ -261,13 +373,16 @@ def log_sum_exp(logits: Tensor) -> Tensor:
 
 
 def convert(network: Network, precision: str) -> TiedSoftmax:
-    """Convert a network in place, with the matrix of its softmax, usually its embeddings.
+    """Convert a network in place, with the matrix of its softmax, usually its
+    embeddings.
 
-    With int8, weights are quantised by row and inputs dynamically. With float32 on a CPU, weights that fit into
-    float16, as in every checkpoint, are kept in float16, packed for the cache. Products and sums are float32, so
-    results differ only by rounding, and small batches are multiplied up to three times faster.
+    With int8, weights are quantised by row and inputs dynamically. With float32 on a
+    CPU, weights that fit into float16, as in every checkpoint, are kept in float16,
+    packed for the cache. Products and sums are float32, so results differ only by
+    rounding, and small batches are multiplied up to three times faster.
 
-    Keys and values are not converted: most of them are computed for distinct tokens only.
+    Keys and values are not converted: most of them are computed for distinct tokens
+    only.
     """
     network.to(DTYPES[precision])
     weight = network.token_embedding.weight.detach()
@@ -277,7 +392,10 @@ def convert(network: Network, precision: str) -> TiedSoftmax:
         return TiedSoftmax(weight, bias)
     for block in (module for module in network.modules() if isinstance(module, Block)):
         attention = block.attention
-        attention.query, attention.output = quantised(attention.query, kind), quantised(attention.output, kind)
+        attention.query, attention.output = (
+            quantised(attention.query, kind),
+            quantised(attention.output, kind),
+        )
         block.fc1, block.fc2 = quantised(block.fc1, kind), quantised(block.fc2, kind)
     return TiedSoftmax(weight, bias, kind)
 
@@ -292,7 +410,9 @@ def _fits_float16(network: Network) -> bool:
 
 
 def quantised(module: nn.Module, kind: torch.dtype = torch.qint8) -> Any:
-    """A copy whose linear maps have weights of another type (PyTorch's dynamic quantisation)."""
+    """A copy whose linear maps have weights of another type (PyTorch's dynamic
+    quantisation).
+    """
     from torch.ao.quantization import quantize_dynamic
 
     with warnings.catch_warnings():
@@ -302,7 +422,9 @@ def quantised(module: nn.Module, kind: torch.dtype = torch.qint8) -> Any:
 
 def _packed(weight: Tensor, bias: Tensor | None, kind: torch.dtype) -> Linear:
     """A linear map with these weights, of another type."""
-    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
+    linear = nn.Linear(
+        weight.shape[1], weight.shape[0], bias=bias is not None, device="meta"
+    )
     linear.weight = nn.Parameter(weight, requires_grad=False)
     if bias is not None:
         linear.bias = nn.Parameter(bias, requires_grad=False)

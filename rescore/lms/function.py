@@ -13,15 +13,22 @@ from rescore.lms.base import Question, TokenScores
 
 
 class FunctionModel:
-    """Scores of whole sentences, natural log, by a function; its words count as the tokens."""
+    """Scores of whole sentences, natural log, by a function; its words count as the
+    tokens.
+    """
 
     precision = "float64"
 
-    def __init__(self, function: Callable[[Sequence[str]], Sequence[float]], fingerprint: str = "") -> None:
+    def __init__(
+        self,
+        function: Callable[[Sequence[str]], Sequence[float]],
+        fingerprint: str = "",
+    ) -> None:
         """
         Args:
-            fingerprint: of what the function computes, such as a version. Without a fingerprint the signature names no
-                model for the column, and the scores cannot be kept in a cache.
+            fingerprint: of what the function computes, such as a version. Without a
+                fingerprint the signature names no model for the column, and the scores
+                cannot be kept in a cache.
         """
         self.name = self.model = _name_of(function)
         self.fingerprint = fingerprint
@@ -33,12 +40,15 @@ class FunctionModel:
         values = list(self._function(sentences))
         if len(values) != len(sentences):
             raise UserError(
-                f"{self.name}: returned {counted(len(values), 'score')} for {counted(len(sentences), 'sentence')}"
+                f"{self.name}: returned {counted(len(values), 'score')} for"
+                f" {counted(len(sentences), 'sentence')}"
             )
         try:
             totals = [float(value) for value in values]
         except (TypeError, ValueError) as error:
-            raise UserError(f"{self.name}: returned scores that are no numbers ({error})") from None
+            raise UserError(
+                f"{self.name}: returned scores that are no numbers ({error})"
+            ) from None
         return [
             TokenScores(text.split(), np.zeros(len(text.split())), total=value)
             for text, value in zip(sentences, totals, strict=True)
@@ -46,7 +56,9 @@ class FunctionModel:
 
 
 def _name_of(function: Any) -> str:
-    """The function's name; for a partial, that of its function; for a callable object, that of its class."""
+    """The function's name; for a partial, that of its function; for a callable object,
+    that of its class.
+    """
     while isinstance(function, partial):
         function = function.func
     return str(getattr(function, "__name__", type(function).__name__)).strip("<>")

@@ -1,4 +1,5 @@
-"""The kinds of our networks: what a kind declares (`NeuralKind`), and T-TA, biLM and uniLM.
+"""The kinds of our networks: what a kind declares (`NeuralKind`), and T-TA, biLM and
+uniLM.
 
 This module needs no PyTorch; the networks and objectives are in the modules beside it.
 """
@@ -9,7 +10,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rescore.errors import UserError
-from rescore.lms.base import BEFORE, BOTH_SIDES, Capabilities, ComputeOptions, Kind, LanguageModel, Report, Spec
+from rescore.lms.base import (
+    BEFORE,
+    BOTH_SIDES,
+    Capabilities,
+    ComputeOptions,
+    Kind,
+    LanguageModel,
+    Report,
+    Spec,
+)
 from rescore.lms.config import NetworkConfig
 from rescore.parts import KINDS, resolve
 
@@ -24,29 +34,44 @@ if TYPE_CHECKING:
 
 
 class NeuralKind(Kind):
-    """A kind of network. A new kind implements the members declared here; training, checkpoints, scoring, the cache and
-    the command line then support it."""
+    """A kind of network. A new kind implements the members declared here; training,
+    checkpoints, scoring, the cache and the command line then support it.
+    """
 
     is_network = True
     scaled_embeddings: ClassVar[bool] = True
-    """Whether a network scales its embeddings by sqrt(d) if its config.json does not say it."""
+    """Whether a network scales its embeddings by sqrt(d) if its config.json does not
+    say it.
+    """
     architecture: ClassVar[str] = ""
     """The class of its networks, as "module:class"."""
     trained_with: ClassVar[str] = ""
-    """The class of its training options, as "module:class", where it is not the attribute `Options`; scoring does not
-    load it."""
+    """The class of its training options, as "module:class", where it is not the
+    attribute `Options`; scoring does not load it.
+    """
     reads_source: ClassVar[bool] = False
     """Whether its networks may have `NetworkConfig.source`."""
 
     def check(self, config: NetworkConfig) -> None:
         """See that a network of this kind can be made so."""
         if config.d_model % config.heads:
-            raise UserError(f"d_model {config.d_model} cannot be divided among {config.heads} heads")
+            raise UserError(
+                f"d_model {config.d_model} cannot be divided among {config.heads} heads"
+            )
         if config.sentences > 1 and not any(self.capabilities.context):
-            raise UserError(f"sentences is {config.sentences}; a {self.name} reads one sentence at a time")
+            raise UserError(
+                f"sentences is {config.sentences}; a {self.name} reads one sentence at"
+                " a time"
+            )
         if config.source and not self.reads_source:
-            able = [kind for kind in KINDS.names if KINDS[kind].is_network and KINDS[kind].reads_source]
-            raise UserError(f"source is true; a {self.name} has none, {' or '.join(able)} may")
+            able = [
+                kind
+                for kind in KINDS.names
+                if KINDS[kind].is_network and KINDS[kind].reads_source
+            ]
+            raise UserError(
+                f"source is true; a {self.name} has none, {' or '.join(able)} may"
+            )
 
     def network(self, config: NetworkConfig) -> Network:
         """A network with fresh random weights."""
@@ -80,12 +105,16 @@ class NeuralKind(Kind):
 
         return own.load(spec, computing, partial(self.scorer, spec))
 
-    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+    def train(
+        self, options: TrainingOptions, report: Report = lambda line: None
+    ) -> None:
         resolve("rescore.lms.training.train:train")(self, options, report=report)
 
 
 class TtaKind(NeuralKind):
-    """The Transformer-based Text Autoencoder (Shin et al. 2020): predicts every token from all others, in one pass."""
+    """The Transformer-based Text Autoencoder (Shin et al. 2020): predicts every token
+    from all others, in one pass.
+    """
 
     architecture = "rescore.lms.networks:TTA"
     scaled_embeddings = False
@@ -106,7 +135,9 @@ class TtaKind(NeuralKind):
 
 
 class BilmKind(NeuralKind):
-    """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's encoder at the T-TA's size."""
+    """The masked bidirectional language model (dissertation, chapters 3 and 4): BERT's
+    encoder at the T-TA's size.
+    """
 
     architecture = "rescore.lms.networks:BiLM"
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True)
@@ -126,8 +157,9 @@ class BilmKind(NeuralKind):
 
 
 class UnilmKind(NeuralKind):
-    """Learns and scores from left to right: the hidden vector at position i predicts token i + 1. A `backwards` kind is
-    the same network on reversed sentences."""
+    """Learns and scores from left to right: the hidden vector at position i predicts
+    token i + 1. A `backwards` kind is the same network on reversed sentences.
+    """
 
     architecture = "rescore.lms.networks:UniLM"
     capabilities = Capabilities(context=BEFORE, vectors=True)
@@ -136,9 +168,14 @@ class UnilmKind(NeuralKind):
     backwards: ClassVar[bool] = False
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
-        from rescore.lms.training.objectives import BackwardLanguageModelling, CausalLanguageModelling
+        from rescore.lms.training.objectives import (
+            BackwardLanguageModelling,
+            CausalLanguageModelling,
+        )
 
-        return BackwardLanguageModelling() if self.backwards else CausalLanguageModelling()
+        return (
+            BackwardLanguageModelling() if self.backwards else CausalLanguageModelling()
+        )
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
         from rescore.lms.causal import BackwardScorer, CausalScorer

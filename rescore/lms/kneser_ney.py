@@ -1,14 +1,18 @@
-"""Interpolated modified Kneser-Ney n-gram models in NumPy: what KenLM's lmplz estimates, without a compiler.
+"""Interpolated modified Kneser-Ney n-gram models in NumPy: what KenLM's lmplz
+estimates, without a compiler.
 
-The formulas are those of Chen and Goodman (1999) as Heafield et al. (2013) write them. For an n-gram `h w` with the
-adjusted count a, whose context is h and whose suffix leaves out its first word:
+The formulas are those of Chen and Goodman (1999) as Heafield et al. (2013) write them.
+For an n-gram `h w` with the adjusted count a, whose context is h and whose suffix
+leaves out its first word:
 
-    p(w | h) = (a(h w) - D(a)) / sum over v of a(h v) + b(h) p(w | h without its first word)
+    p(w | h) = (a(h w) - D(a)) / sum over v of a(h v)
+             + b(h) p(w | h without its first word)
 
-The adjusted count is the number of different words before the n-gram; the plain count for the highest order and for
-n-grams that begin with <s>. Each order has its own discounts D for the adjusted counts 1, 2, and 3 or more. The
-back-off b(h) is what the discounts, and pruned n-grams, take from h. Below the unigrams is the uniform distribution
-over the vocabulary with <unk> and without <s>.
+The adjusted count is the number of different words before the n-gram; the plain count
+for the highest order and for n-grams that begin with <s>. Each order has its own
+discounts D for the adjusted counts 1, 2, and 3 or more. The back-off b(h) is what the
+discounts, and pruned n-grams, take from h. Below the unigrams is the uniform
+distribution over the vocabulary with <unk> and without <s>.
 
 Memory: 1.2 GB at most for a trigram model of 20 million words, about 58 bytes per word.
 """
@@ -37,11 +41,15 @@ LINES = 100_000
 LOWEST = 1e-99
 """Written instead of a back-off of zero, whose logarithm no ARPA file can hold."""
 GET_KENLM = (
-    "pip download --no-deps --no-binary kenlm kenlm==0.3.0 && tar xzf kenlm-0.3.0.tar.gz && "
-    "cmake -S kenlm-0.3.0 -B kenlm-build && cmake --build kenlm-build --target lmplz build_binary query && "
-    'export PATH="$PWD/kenlm-build/bin:$PATH"'
+    "pip download --no-deps --no-binary kenlm kenlm==0.3.0 && tar xzf"
+    " kenlm-0.3.0.tar.gz && cmake -S kenlm-0.3.0 -B kenlm-build && cmake --build"
+    " kenlm-build --target lmplz build_binary query && export"
+    ' PATH="$PWD/kenlm-build/bin:$PATH"'
 )
-TOO_SMALL = "the text is too small to estimate Kneser-Ney discounts from; give --discount-fallback, or more text"
+TOO_SMALL = (
+    "the text is too small to estimate Kneser-Ney discounts from; give"
+    " --discount-fallback, or more text"
+)
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -52,8 +60,9 @@ Flags = npt.NDArray[np.bool_]
 class _Order:
     """The n-grams of one order; the id of an n-gram is its place here.
 
-    contexts: (k,) id of the first n - 1 words among the n-grams of the order below. words: (k,) the last word.
-    suffixes: (k,) id of the last n - 1 words. counts: (k,) occurrences. begins: (k,) whether the first word is <s>.
+    contexts: (k,) id of the first n - 1 words among the n-grams of the order below.
+    words: (k,) the last word. suffixes: (k,) id of the last n - 1 words. counts: (k,)
+    occurrences. begins: (k,) whether the first word is <s>.
     """
 
     contexts: Ints
@@ -69,14 +78,18 @@ class _Order:
 
 
 def estimate(
-    sentences: Iterable[Sequence[str]], order: int, path: Path, thresholds: Sequence[int] = (), fallback: bool = False
+    sentences: Iterable[Sequence[str]],
+    order: int,
+    path: Path,
+    thresholds: Sequence[int] = (),
+    fallback: bool = False,
 ) -> int:
     """Write the model of a text as an ARPA file.
 
     Args:
         sentences: the words of each. order: of the longest n-grams.
-        thresholds: n-grams of order 1, 2, ... that occur so often or less are pruned; the last number is for all
-            higher orders.
+        thresholds: n-grams of order 1, 2, ... that occur so often or less are pruned;
+            the last number is for all higher orders.
         fallback: use fixed discounts where the text is too small to estimate them.
 
     Returns:
@@ -85,11 +98,18 @@ def estimate(
     tokens, vocabulary, number = _read(sentences)
     orders = [*_count(tokens, len(vocabulary), order)]
     del tokens
-    for level, threshold in zip(orders, [*thresholds, *[thresholds[-1] if thresholds else 0] * order], strict=False):
+    for level, threshold in zip(
+        orders,
+        [*thresholds, *[thresholds[-1] if thresholds else 0] * order],
+        strict=False,
+    ):
         level.kept = level.counts > threshold
     orders[0].kept[:3] = True  # <unk>, <s> and </s>
     with open(path, "w", encoding="utf-8") as file:
-        head = (f"ngram {n}={np.count_nonzero(level.kept)}\n" for n, level in enumerate(orders, 1))
+        head = (
+            f"ngram {n}={np.count_nonzero(level.kept)}\n"
+            for n, level in enumerate(orders, 1)
+        )
         file.write("".join(["\\data\\\n", *head]))
         _write(orders, vocabulary, fallback, file)
         file.write("\n\\end\\\n")
@@ -97,7 +117,9 @@ def estimate(
 
 
 def _read(sentences: Iterable[Sequence[str]]) -> tuple[Ints, list[str], int]:
-    """The text as ids of words, each sentence between <s> and </s>; the words; and the number of sentences."""
+    """The text as ids of words, each sentence between <s> and </s>; the words; and the
+    number of sentences.
+    """
     ids: defaultdict[str, int] = defaultdict(int, {UNKNOWN: 0, BEGIN: 1, END: 2})
     ids.default_factory = ids.__len__
     tokens, number = array("i"), 0
@@ -107,14 +129,18 @@ def _read(sentences: Iterable[Sequence[str]]) -> tuple[Ints, list[str], int]:
         tokens.append(2)
         if len(tokens) - 2 * number > MAX_WORDS:
             raise UserError(
-                f"the text has more than {MAX_WORDS:,} words, which takes KenLM's lmplz; it is not on PATH. With a "
-                f"C++ compiler, cmake and Boost this gets it: {GET_KENLM}"
+                f"the text has more than {MAX_WORDS:,} words, which takes KenLM's"
+                " lmplz; it is not on PATH. With a C++ compiler, cmake and Boost this"
+                f" gets it: {GET_KENLM}"
             )
     text = np.frombuffer(tokens, dtype=np.int32) if tokens else np.empty(0, np.int32)
     special = np.bincount(text, minlength=3)[:3] - (0, number, number)
     if special.any():
         word = (UNKNOWN, BEGIN, END)[int(special.argmax())]
-        raise UserError(f"the text has the word {word}, which n-gram models use themselves; remove it from the text")
+        raise UserError(
+            f"the text has the word {word}, which n-gram models use themselves; remove"
+            " it from the text"
+        )
     return text, [*ids], number
 
 
@@ -123,14 +149,20 @@ def _count(tokens: Ints, size: int, order: int) -> Iterator[_Order]:
     counts = np.bincount(tokens, minlength=size).astype(np.int32)
     counts[:2] = 0  # <unk> and <s> are predicted nowhere
     none = np.zeros(size, np.int32)
-    level = _Order(none, np.arange(size, dtype=np.int32), none, counts, np.arange(size) == 1)
-    ends = tokens  # at each place of the text: the id of the n-gram that ends there; -1 where the sentence is too short
+    level = _Order(
+        none, np.arange(size, dtype=np.int32), none, counts, np.arange(size) == 1
+    )
+    # at each place of the text: the id of the n-gram that ends there; -1 where the
+    # sentence is too short
+    ends = tokens
     while True:
         yield level
         order -= 1
         if not order:
             return
-        places = np.flatnonzero((ends[:-1] >= 0) & (tokens[1:] != 1)).astype(np.int32) + 1
+        places = (
+            np.flatnonzero((ends[:-1] >= 0) & (tokens[1:] != 1)).astype(np.int32) + 1
+        )
         keys = ends[places - 1].astype(np.int64) * size + tokens[places]
         by_key = np.argsort(keys)
         keys = keys[by_key]
@@ -144,20 +176,28 @@ def _count(tokens: Ints, size: int, order: int) -> Iterator[_Order]:
         ends[places[by_key]] = np.cumsum(new, dtype=np.int32) - 1
         del by_key, new, places
         begins = level.begins[contexts]
-        level = _Order(contexts.astype(np.int32), words.astype(np.int32), suffixes, counts, begins)
+        level = _Order(
+            contexts.astype(np.int32), words.astype(np.int32), suffixes, counts, begins
+        )
 
 
 def _adjusted(level: _Order, longer: _Order | None) -> Ints:
-    """The adjusted counts of n-grams: words before them; occurrences in the highest order and after <s>."""
+    """The adjusted counts of n-grams: words before them; occurrences in the highest
+    order and after <s>.
+    """
     if longer is None:
         return level.counts
-    return np.where(level.begins, level.counts, np.bincount(longer.suffixes, minlength=len(level))).astype(np.int32)
+    return np.where(
+        level.begins, level.counts, np.bincount(longer.suffixes, minlength=len(level))
+    ).astype(np.int32)
 
 
 def _last(orders: Sequence[_Order]) -> list[int]:
-    """The id of the last n-gram of each order; of the lowest orders only, if one begins with <s>.
+    """The id of the last n-gram of each order; of the lowest orders only, if one begins
+    with <s>.
 
-    N-grams are compared by their last words, then by the words before; words by their first place in the text.
+    N-grams are compared by their last words, then by the words before; words by their
+    first place in the text.
     """
     last = [len(orders[0]) - 1]
     for n in range(1, len(orders)):
@@ -168,11 +208,14 @@ def _last(orders: Sequence[_Order]) -> list[int]:
     return last
 
 
-def _discounts(level: _Order, adjusted: Ints, last: int | None, fallback: bool) -> Floats:
+def _discounts(
+    level: _Order, adjusted: Ints, last: int | None, fallback: bool
+) -> Floats:
     """D of adjusted counts 0, 1, 2, and 3 or more (equation 26 of Chen and Goodman).
 
     Args:
-        last: id of an n-gram that is counted by its occurrences, as lmplz does; in a small text it makes a difference.
+        last: id of an n-gram that is counted by its occurrences, as lmplz does; in a
+            small text it makes a difference.
     """
     n = np.bincount(adjusted[adjusted < 5], minlength=5).astype(np.float64)
     if last is not None:
@@ -189,10 +232,15 @@ def _discounts(level: _Order, adjusted: Ints, last: int | None, fallback: bool) 
     return np.array([0, *FALLBACK])
 
 
-def _write(orders: Sequence[_Order], vocabulary: Sequence[str], fallback: bool, file: IO[str]) -> None:
-    """Compute the probabilities and back-offs of each order from the order below, and write them."""
+def _write(
+    orders: Sequence[_Order], vocabulary: Sequence[str], fallback: bool, file: IO[str]
+) -> None:
+    """Compute the probabilities and back-offs of each order from the order below, and
+    write them.
+    """
     names = np.array(vocabulary, dtype=object)
-    probabilities = np.array([1 / (np.count_nonzero(orders[0].kept) - 1)])  # of the order below; at first the uniform
+    # of the order below; at first the uniform
+    probabilities = np.array([1 / (np.count_nonzero(orders[0].kept) - 1)])
     adjusted = _adjusted(orders[0], orders[1] if len(orders) > 1 else None)
     last = [*_last(orders), *[None] * len(orders)]
     discounts = _discounts(orders[0], adjusted, last[0], fallback)
@@ -209,8 +257,12 @@ def _write(orders: Sequence[_Order], vocabulary: Sequence[str], fallback: bool, 
             discounts = _discounts(longer, adjusted, last[n], fallback)
             totals, backoffs = _contexts(longer, adjusted, discounts, len(level))
         file.write(f"\n\\{n}-grams:\n")
-        for ids in np.array_split(kept := np.flatnonzero(level.kept), max(1, -(-len(kept) // LINES))):
-            columns: list[list[object]] = [names[words].tolist() for words in _words(orders[:n], ids)]
+        for ids in np.array_split(
+            kept := np.flatnonzero(level.kept), max(1, -(-len(kept) // LINES))
+        ):
+            columns: list[list[object]] = [
+                names[words].tolist() for words in _words(orders[:n], ids)
+            ]
             columns.insert(0, np.log10(probabilities[ids].clip(max=1)).tolist())
             template = "%.8g\t" + " ".join(["%s"] * n)
             if longer is not None:
@@ -219,13 +271,20 @@ def _write(orders: Sequence[_Order], vocabulary: Sequence[str], fallback: bool, 
             file.writelines(map((template + "\n").__mod__, zip(*columns, strict=True)))
 
 
-def _contexts(level: _Order, adjusted: Ints, discounts: Floats, size: int) -> tuple[Floats, Floats]:
-    """The sum of adjusted counts after each context, and the context's back-off, (size,) each.
+def _contexts(
+    level: _Order, adjusted: Ints, discounts: Floats, size: int
+) -> tuple[Floats, Floats]:
+    """The sum of adjusted counts after each context, and the context's back-off,
+    (size,) each.
 
     Without an n-gram after it, a context has the back-off 1.
     """
     totals = np.bincount(level.contexts, adjusted, size)
-    taken = np.bincount(level.contexts, np.where(level.kept, discounts[adjusted.clip(max=3)], adjusted), size)
+    taken = np.bincount(
+        level.contexts,
+        np.where(level.kept, discounts[adjusted.clip(max=3)], adjusted),
+        size,
+    )
     backoffs = np.ones(size)
     np.divide(taken, totals, out=backoffs, where=totals > 0)
     return totals.astype(np.float64), backoffs

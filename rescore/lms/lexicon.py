@@ -1,4 +1,6 @@
-"""Counts of the words of a training text, for `--respell`: a file that training writes beside a model."""
+"""Counts of the words of a training text, for `--respell`: a file that training writes
+beside a model.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,18 @@ NAME = "lexicon.txt.xz"
 LEAST = 3
 """Least count of a word in the lexicon; rarer words are often misprints."""
 GIVEN = 100
-"""The count of a word that a user gives: well known, but not among the most frequent."""
+"""The count of a word that a user gives: well known, but not among the most
+frequent.
+"""
 
 AGAIN = "write the file again with `rescore train`"
 
 
 @dataclass(eq=False)
 class Lexicon:
-    """Counts of words in lower case; `total` counts all words of the text, including those left out."""
+    """Counts of words in lower case; `total` counts all words of the text, including
+    those left out.
+    """
 
     counts: Mapping[str, int]
     total: int
@@ -41,34 +47,52 @@ class Lexicon:
         return word in self.counts
 
     def log_prob(self, word: str) -> float:
-        """Natural log of the word's share of the text; unknown words have half the share of the rarest word."""
+        """Natural log of the word's share of the text; unknown words have half the
+        share of the rarest word.
+        """
         return math.log(self.counts.get(word, LEAST / 2) / self.total)
 
     def with_words(self, words: Iterable[str]) -> Lexicon:
-        """The lexicon with a user's words, in lower case, each counted `GIVEN` times at least."""
+        """The lexicon with a user's words, in lower case, each counted `GIVEN` times at
+        least.
+        """
         listed = frozenset(map(str.lower, words))
         new = {word: max(GIVEN, self.counts.get(word, 0)) for word in listed}
         return Lexicon({**self.counts, **new}, self.total, self.listed | listed)
 
     @cached_property
     def digest(self) -> str:
-        """Twelve hexadecimal digits that say which words and counts these are and which a user gave, for signatures."""
+        """Twelve hexadecimal digits that say which words and counts these are and which
+        a user gave, for signatures.
+        """
         counts = (f"{word} {count}" for word, count in sorted(self.counts.items()))
-        lines = "\n".join([*counts, *(f"listed {word}" for word in sorted(self.listed))])
+        lines = "\n".join(
+            [*counts, *(f"listed {word}" for word in sorted(self.listed))]
+        )
         return hashlib.sha256(f"{self.total}\n{lines}".encode()).hexdigest()[:12]
 
     @classmethod
     def count(cls, sentences: Iterable[Iterable[str]]) -> Lexicon:
-        """Count the words of sentences in lower case, and keep frequent words of letters."""
+        """Count the words of sentences in lower case, and keep frequent words of
+        letters.
+        """
         counts = Counter(word.lower() for words in sentences for word in words)
-        kept = {word: count for word, count in counts.items() if count >= LEAST and spelled(word)}
+        kept = {
+            word: count
+            for word, count in counts.items()
+            if count >= LEAST and spelled(word)
+        }
         return cls(kept, counts.total())
 
     def save(self, path: Path) -> None:
-        """Write lines `word count`, by word, after a line with the total; packed with xz."""
+        """Write lines `word count`, by word, after a line with the total; packed
+        with xz.
+        """
         lines = [f"{word} {count}" for word, count in sorted(self.counts.items())]
         with replacing(path) as temporary:
-            temporary.write_bytes(lzma.compress("\n".join([str(self.total), *lines, ""]).encode()))
+            temporary.write_bytes(
+                lzma.compress("\n".join([str(self.total), *lines, ""]).encode())
+            )
 
     @classmethod
     def load(cls, path: Path) -> Lexicon:
@@ -78,16 +102,22 @@ class Lexicon:
             total = int(next(lines, ""))
             counts = {word: int(count) for word, count in map(str.split, lines)}
         except ValueError:
-            raise UserError(f"{path}: expected a total, then a word and its count per line; {AGAIN}") from None
+            raise UserError(
+                f"{path}: expected a total, then a word and its count per line; {AGAIN}"
+            ) from None
         if not counts:
             raise UserError(f"{path}: has no words; {AGAIN}")
         return cls(counts, max(total, sum(counts.values())))
 
 
 def spelled(word: str) -> bool:
-    """Whether a word has only letters and apostrophes, so that it may be looked up and respelled."""
+    """Whether a word has only letters and apostrophes, so that it may be looked up and
+    respelled.
+    """
     letters = word.replace("'", "")
-    return bool(letters) and all(unicodedata.category(letter)[0] == "L" for letter in letters)
+    return bool(letters) and all(
+        unicodedata.category(letter)[0] == "L" for letter in letters
+    )
 
 
 CHUNK = 10_000

@@ -1,8 +1,9 @@
-"""The definition of our networks: T-TA, biLM and uniLM are one Transformer with three ways to look.
+"""The definition of our networks: T-TA, biLM and uniLM are one Transformer with three
+ways to look.
 
-`rescore.lms.fast` computes the same hidden vectors at less cost, and a test holds both equal. It uses the masks of
-`visible`, except where a uniLM reads a list as a tree of prefixes: that mask is `PrefixTree.visible` of
-`rescore.lms.causal`, and must agree.
+`rescore.lms.fast` computes the same hidden vectors at less cost, and a test holds both
+equal. It uses the masks of `visible`, except where a uniLM reads a list as a tree of
+prefixes: that mask is `PrefixTree.visible` of `rescore.lms.causal`, and must agree.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from rescore.lms.tokenizer import MASK_ID
 class Network(nn.Module):
     """Reads tokens, and predicts tokens by a softmax whose matrix is the embeddings.
 
-    Dropout is a habit of training, not a property of the network: `set_dropout` sets it, checkpoints do not know it.
+    Dropout is a habit of training, not a property of the network: `set_dropout` sets
+    it, checkpoints do not know it.
     """
 
     config: NetworkConfig
@@ -31,10 +33,14 @@ class Network(nn.Module):
         """tokens (batch, n) -> the input of the first layer (batch, n, d)."""
         raise NotImplementedError
 
-    def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
-        """tokens (batch, n) with their frame, lengths (batch,) -> hidden vectors (batch, n, d).
+    def forward(
+        self, tokens: Tensor, lengths: Tensor, layers: int | None = None
+    ) -> Tensor:
+        """tokens (batch, n) with their frame, lengths (batch,) -> hidden vectors
+        (batch, n, d).
 
-        layers: number of layers to compute, without the transform to the softmax; 0 gives the input of the first layer.
+        layers: number of layers to compute, without the transform to the softmax; 0
+        gives the input of the first layer.
         """
         raise NotImplementedError
 
@@ -57,18 +63,24 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(0.0)
 
     def forward(self, query: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-        """query (batch, n, d), memory (batch, m, d), mask (batch or 1, 1, n or 1, m), True where attention may look."""
+        """query (batch, n, d), memory (batch, m, d), mask (batch or 1, 1, n or 1, m),
+        True where attention may look.
+        """
         query, key, value = (
-            split_heads(x, self.heads) for x in (self.query(query), self.key(memory), self.value(memory))
+            split_heads(x, self.heads)
+            for x in (self.query(query), self.key(memory), self.value(memory))
         )
         if query.device.type == "cpu" and query.dtype == torch.bfloat16:
-            # Forward and backward pass of PyTorch's own function take 2.9 times as long for that (2.13, 20 tokens).
+            # Forward and backward pass of PyTorch's own function take 2.9 times as long
+            # for that (2.13, 20 tokens).
             logits = (query * key.shape[-1] ** -0.5) @ key.transpose(-2, -1)
             weights = logits.masked_fill(~mask, float("-inf")).softmax(-1)
             context = self.dropout(weights).to(value.dtype) @ value
         else:
             dropout = self.dropout.p if self.training else 0.0
-            context = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+            context = F.scaled_dot_product_attention(
+                query, key, value, attn_mask=mask, dropout_p=dropout
+            )
         return self.output(context.transpose(1, 2).flatten(-2))
 
 
@@ -78,7 +90,9 @@ def split_heads(x: Tensor, heads: int) -> Tensor:
 
 
 class Block(nn.Module):
-    """H = g(Norm(Q + Attention(Q, K, V))), g(x) = Norm(x + FFN(x)): equation (1) of the paper."""
+    """H = g(Norm(Q + Attention(Q, K, V))), g(x) = Norm(x + FFN(x)): equation (1) of the
+    paper.
+    """
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -90,8 +104,12 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(0.0)
 
     def forward(self, query: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-        hidden = self.attention_norm(query + self.dropout(self.attention(query, memory, mask)))
-        return self.feed_forward_norm(hidden + self.dropout(self.fc2(F.gelu(self.fc1(hidden)))))
+        hidden = self.attention_norm(
+            query + self.dropout(self.attention(query, memory, mask))
+        )
+        return self.feed_forward_norm(
+            hidden + self.dropout(self.fc2(F.gelu(self.fc1(hidden))))
+        )
 
 
 class OutputTransform(nn.Module):
@@ -107,13 +125,17 @@ class OutputTransform(nn.Module):
 
 
 class Transformer(Network):
-    """Embeddings, blocks, and the softmax tied to the embeddings; a subclass defines where its positions look.
+    """Embeddings, blocks, and the softmax tied to the embeddings; a subclass defines
+    where its positions look.
 
-    In sequences of several sentences, a token of sentence s has the number `id + s * vocab_size`.
+    In sequences of several sentences, a token of sentence s has the number `id + s *
+    vocab_size`.
     """
 
     isolated: ClassVar[bool] = False
-    """Whether keys and values are X + P in every layer (input isolation), and not the hidden vectors."""
+    """Whether keys and values are X + P in every layer (input isolation), and not the
+    hidden vectors.
+    """
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
@@ -122,67 +144,110 @@ class Transformer(Network):
         self.position_embedding = nn.Embedding(config.max_positions, config.d_model)
         if config.sentences > 1:
             self.sentence_embedding = nn.Embedding(config.sentences, config.d_model)
-        self.embedding_norm = nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
+        self.embedding_norm = (
+            nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
+        )
         self.embedding_dropout = nn.Dropout(0.0)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.output_transform = OutputTransform(config) if config.output_transform else nn.Identity()
-        self.output_bias = nn.Parameter(torch.zeros(config.vocab_size)) if config.output_bias else None
+        self.output_transform = (
+            OutputTransform(config) if config.output_transform else nn.Identity()
+        )
+        self.output_bias = (
+            nn.Parameter(torch.zeros(config.vocab_size)) if config.output_bias else None
+        )
         self.apply(initialise)
-        if config.sentences > 1:  # at first a sentence reads alike wherever it stands: weights without these fit
+        # at first a sentence reads alike wherever it stands: weights without these fit
+        if config.sentences > 1:
             nn.init.zeros_(self.sentence_embedding.weight)
 
     def visible(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """(batch or 1, n or 1, n), True at [b, i, j] where position i looks at position j."""
+        """(batch or 1, n or 1, n), True at [b, i, j] where position i looks at
+        position j.
+        """
         raise NotImplementedError
 
-    def forward(self, tokens: Tensor, lengths: Tensor, layers: int | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, lengths: Tensor, layers: int | None = None
+    ) -> Tensor:
         memory = self.embedding_dropout(self.embed(tokens) * self.scale)
         hidden = self.first_query(tokens) if self.isolated else memory
         mask = self.visible(tokens, lengths)[:, None]
         for block in self.layers()[:layers]:
             hidden = block(hidden, memory if self.isolated else hidden, mask)
-        return hidden if layers is not None else cast(Tensor, self.output_transform(hidden))
+        return (
+            hidden
+            if layers is not None
+            else cast(Tensor, self.output_transform(hidden))
+        )
 
     @property
     def scale(self) -> float:
         """Of the embeddings before the first layer."""
-        return self.config.d_model**0.5 if self.config.scaled_embeddings and not self.isolated else 1.0
+        return (
+            self.config.d_model**0.5
+            if self.config.scaled_embeddings and not self.isolated
+            else 1.0
+        )
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """tokens (batch, n) -> X + P (batch, n, d), through a LayerNorm where the configuration has one."""
+        """tokens (batch, n) -> X + P (batch, n, d), through a LayerNorm where the
+        configuration has one.
+        """
         return self.embed_at(tokens, self.places(tokens))
 
     def embed_at(self, tokens: Tensor, places: Tensor) -> Tensor:
-        """Tokens at given places: the shapes are equal, or the places broadcast -> (..., d)."""
-        return cast(Tensor, self.embedding_norm(self.embed_tokens(tokens) + self.position_embedding(places)))
+        """Tokens at given places: the shapes are equal, or the places broadcast ->
+        (..., d).
+        """
+        return cast(
+            Tensor,
+            self.embedding_norm(
+                self.embed_tokens(tokens) + self.position_embedding(places)
+            ),
+        )
 
     def embed_tokens(self, tokens: Tensor) -> Tensor:
         """Token embeddings without positions: tokens of any shape -> (..., d)."""
         if self.config.sentences == 1:
             return cast(Tensor, self.token_embedding(tokens))
         size = self.config.vocab_size
-        return cast(Tensor, self.token_embedding(tokens % size) + self.sentence_embedding(tokens // size))
+        return cast(
+            Tensor,
+            self.token_embedding(tokens % size)
+            + self.sentence_embedding(tokens // size),
+        )
 
     def first_query(self, tokens: Tensor) -> Tensor:
-        """The query of an isolated network before the first layer, which knows no token: (batch, n, d)."""
-        return self.query_at(self.places(tokens), tokens // self.config.vocab_size).expand(*tokens.shape, -1)
+        """The query of an isolated network before the first layer, which knows no
+        token: (batch, n, d).
+        """
+        return self.query_at(
+            self.places(tokens), tokens // self.config.vocab_size
+        ).expand(*tokens.shape, -1)
 
     def query_at(self, places: Tensor, sentences: Tensor) -> Tensor:
         """The first queries (..., d) at places in sentences."""
         if self.config.first_query == "mask":
             return self.embed_at(MASK_ID + sentences * self.config.vocab_size, places)
         query: Tensor = self.position_embedding(places)
-        return query if self.config.sentences == 1 else query + self.sentence_embedding(sentences)
+        return (
+            query
+            if self.config.sentences == 1
+            else query + self.sentence_embedding(sentences)
+        )
 
     def places(self, tokens: Tensor) -> Tensor:
-        """The position of each token (batch, n) in its sentence: (n,) or, of several sentences, (batch, n)."""
+        """The position of each token (batch, n) in its sentence: (n,) or, of several
+        sentences, (batch, n).
+        """
         columns = torch.arange(tokens.shape[1], device=tokens.device)
         if self.config.sentences == 1 or int(tokens.max()) < self.config.vocab_size:
             return columns
         number = tokens // self.config.vocab_size
         begins = number != number.roll(1, dims=1)
         start = torch.where(begins, columns, 0).cummax(dim=1).values
-        return (columns - start).clamp_max(self.config.max_positions - 1)  # padding may go on for longer
+        # padding may go on for longer
+        return (columns - start).clamp_max(self.config.max_positions - 1)
 
     def layers(self) -> list[Block]:
         return [cast(Block, block) for block in self.blocks]
@@ -191,9 +256,10 @@ class Transformer(Network):
 class TTA(Transformer):
     """Predicts every token from all the others, in one pass.
 
-    Input isolation: keys and values are X + P in every layer; only the query, which starts as P, is updated.
-    Diagonal masking: position i never attends to itself. Together they make the network self-unknown: the hidden vector
-    at i does not depend on token i.
+    Input isolation: keys and values are X + P in every layer; only the query, which
+    starts as P, is updated. Diagonal masking: position i never attends to itself.
+    Together they make the network self-unknown: the hidden vector at i does not depend
+    on token i.
     """
 
     isolated = True
@@ -211,7 +277,9 @@ class BiLM(Transformer):
 
 
 class UniLM(Transformer):
-    """Every position looks at itself and the positions before it; padding stands behind, so no token sees it."""
+    """Every position looks at itself and the positions before it; padding stands
+    behind, so no token sees it.
+    """
 
     def visible(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         size = tokens.shape[1]
@@ -225,8 +293,9 @@ def padding_mask(lengths: Tensor, size: int) -> Tensor:
 
 def initialise(module: nn.Module) -> None:
     """Fresh random weights of one module, as `apply` wants it."""
-    # Variances are kept from layer to layer (Glorot and Bengio 2010). BERT's 0.02 everywhere presumes its LayerNorm on
-    # the embeddings; without one, as here, values start so small that training stays at unigram statistics for long.
+    # Variances are kept from layer to layer (Glorot and Bengio 2010). BERT's 0.02
+    # everywhere presumes its LayerNorm on the embeddings; without one, as here, values
+    # start so small that training stays at unigram statistics for long.
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         nn.init.zeros_(module.bias)

@@ -24,7 +24,15 @@ from rescore.errors import UserError, counted
 from rescore.files import sha256, write_text
 from rescore.lms import kneser_ney, lexicon
 from rescore.lms.arpa import END, LOG_10, UNKNOWN_LOG_10, ArpaModel
-from rescore.lms.base import ComputeOptions, Kind, Question, Report, Spec, TokenScores, Values
+from rescore.lms.base import (
+    ComputeOptions,
+    Kind,
+    Question,
+    Report,
+    Spec,
+    TokenScores,
+    Values,
+)
 from rescore.lms.folders import card_head, card_value
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
 from rescore.lms.tokenizer import Tokenizer
@@ -53,32 +61,50 @@ class NgramKind(Kind):
         order: int = option(5, "N-gram order.", "-o", "--order", low=2, common=True)
         prune: str | None = option(
             None,
-            "Drop n-grams seen at most N times; one number per order, such as 0,0,1; the last holds for higher orders.",
+            "Drop n-grams seen at most N times; one number per order, such as 0,0,1;"
+            " the last holds for higher orders.",
             metavar="N,N,...",
             common=True,
         )
-        memory: str = option("50%", "Memory limit of lmplz (its -S).", metavar="SIZE", common=True)
-        discount_fallback: bool = option(False, "Use fixed discounts for text too small to estimate them.")
+        memory: str = option(
+            "50%", "Memory limit of lmplz (its -S).", metavar="SIZE", common=True
+        )
+        discount_fallback: bool = option(
+            False, "Use fixed discounts for text too small to estimate them."
+        )
 
         @property
         def thresholds(self) -> list[int]:
-            """The numbers of --prune: n-grams of order 1, 2, ... that are seen so often or less are left out. The last
-            number holds for all higher orders."""
+            """The numbers of --prune: n-grams of order 1, 2, ... that are seen so often
+            or less are left out. The last number holds for all higher orders.
+            """
             try:
                 numbers = list(map(int, (self.prune or "").replace(",", " ").split()))
             except ValueError:
-                raise UserError(f"--prune {self.prune}: expected whole numbers, such as 0,0,1") from None
+                raise UserError(
+                    f"--prune {self.prune}: expected whole numbers, such as 0,0,1"
+                ) from None
             if numbers != sorted(numbers) or min(numbers, default=0) < 0:
-                raise UserError(f"--prune {self.prune}: no number may be less than the number before it, or than 0")
+                raise UserError(
+                    f"--prune {self.prune}: no number may be less than the number"
+                    " before it, or than 0"
+                )
             if len(numbers) > self.order:
-                raise UserError(f"--prune {self.prune}: {len(numbers)} numbers for n-grams of order {self.order}")
+                raise UserError(
+                    f"--prune {self.prune}: {len(numbers)} numbers for n-grams of order"
+                    f" {self.order}"
+                )
             return numbers
 
     def load(self, spec: Spec, computing: ComputeOptions) -> NgramLM:
         return NgramLM(spec.name, spec.path)
 
-    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
-        """Estimate an n-gram model (modified Kneser-Ney, Heafield et al. 2013) and write its folder."""
+    def train(
+        self, options: TrainingOptions, report: Report = lambda line: None
+    ) -> None:
+        """Estimate an n-gram model (modified Kneser-Ney, Heafield et al. 2013) and
+        write its folder.
+        """
         assert isinstance(options, NgramKind.Options)
         train(options, report)
 
@@ -86,8 +112,9 @@ class NgramKind(Kind):
 class NgramLM:
     """log p(sentence) under a back-off n-gram model, `</s>` included.
 
-    A file is ARPA or KenLM's binary; its words are what stands between blanks. A folder is what `rescore train --lm
-    ngram` wrote: lm.binary (or lm.arpa), and a tokenizer.json that normalises text as the training did.
+    A file is ARPA or KenLM's binary; its words are what stands between blanks. A folder
+    is what `rescore train --lm ngram` wrote: lm.binary (or lm.arpa), and a
+    tokenizer.json that normalises text as the training did.
     """
 
     precision = "float32"
@@ -98,7 +125,11 @@ class NgramLM:
         self._file, self._tokenizer = _find(path)
         self._model = _open(self._file)
         if self._model.closed:
-            log.warning("%s: the model has no <unk>; each unknown word scores %.0f nats", path, UNKNOWN_LOG_10 * LOG_10)
+            log.warning(
+                "%s: the model has no <unk>; each unknown word scores %.0f nats",
+                path,
+                UNKNOWN_LOG_10 * LOG_10,
+            )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -110,7 +141,9 @@ class NgramLM:
         return digest.hexdigest()
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question. A token is a word, the last `</s>`; unknown words score as `<unk>`."""
+        """One result per question. A token is a word, the last `</s>`; unknown words
+        score as `<unk>`.
+        """
         texts = [question.text for question in questions]
         if self._tokenizer is not None:
             texts = list(map(" ".join, self._tokenizer.words(texts)))
@@ -130,20 +163,28 @@ class KenlmModel:
             self._model = kenlm.Model(str(path), config)
         except (OSError, RuntimeError, ValueError) as error:
             raise UserError(
-                f"{path}: neither an ARPA file nor a KenLM binary that this machine can read ({reason_of(error)})"
+                f"{path}: neither an ARPA file nor a KenLM binary that this machine can"
+                f" read ({reason_of(error)})"
             ) from None
         self._known: set[str] = set()
-        self.closed = next(self._model.full_scores("\x01", bos=False, eos=False))[0] <= -99
+        self.closed = (
+            next(self._model.full_scores("\x01", bos=False, eos=False))[0] <= -99
+        )
         self._raised = (UNKNOWN_LOG_10 + 100) * LOG_10 if self.closed else 0.0
 
     def score(self, texts: Sequence[str]) -> list[TokenScores]:
-        """One result per text, whose words stand between blanks; `</s>` is the last token."""
+        """One result per text, whose words stand between blanks; `</s>` is the last
+        token.
+        """
         cleaned: list[str] = []
         unknown: list[tuple[int, ...]] = []
         for text in texts:
             words = text.split()
-            cleaned.append(" ".join(words))  # other characters than blanks end a word in Python, but not in KenLM
-            unknown.append(() if self._known.issuperset(words) else self._look_up(words))
+            # other characters than blanks end a word in Python, but not in KenLM
+            cleaned.append(" ".join(words))
+            unknown.append(
+                () if self._known.issuperset(words) else self._look_up(words)
+            )
         batch = _Batch(self._model, cleaned, unknown, self._raised)
         return [WordScores(batch, place) for place in range(len(cleaned))]
 
@@ -160,11 +201,26 @@ class KenlmModel:
 
 
 class _Batch:
-    """Sentences that are scored together, once somebody asks: for their sums, or for the scores of their words."""
+    """Sentences that are scored together, once somebody asks: for their sums, or for
+    the scores of their words.
+    """
 
-    def __init__(self, model: kenlm.Model, texts: list[str], unknown: list[tuple[int, ...]], raised: float) -> None:
-        """texts: words between single blanks. raised: nats that KenLM's scores of unknown words are raised by."""
-        self.texts, self.unknown, self._model, self._raised = texts, unknown, model, raised
+    def __init__(
+        self,
+        model: kenlm.Model,
+        texts: list[str],
+        unknown: list[tuple[int, ...]],
+        raised: float,
+    ) -> None:
+        """texts: words between single blanks. raised: nats that KenLM's scores of
+        unknown words are raised by.
+        """
+        self.texts, self.unknown, self._model, self._raised = (
+            texts,
+            unknown,
+            model,
+            raised,
+        )
 
     @cached_property
     def _log10(self) -> list[Values]:
@@ -179,10 +235,13 @@ class _Batch:
         """Natural log. KenLM adds in float32 from left to right."""
         known = "_log10" in self.__dict__
         sums = (
-            (row.cumsum(dtype=np.float32)[-1] for row in self._log10) if known else map(self._model.score, self.texts)
+            (row.cumsum(dtype=np.float32)[-1] for row in self._log10)
+            if known
+            else map(self._model.score, self.texts)
         )
         return [
-            float(log10) * LOG_10 + self._raised * len(places) for log10, places in zip(sums, self.unknown, strict=True)
+            float(log10) * LOG_10 + self._raised * len(places)
+            for log10, places in zip(sums, self.unknown, strict=True)
         ]
 
     def log_probs(self, place: int) -> Values:
@@ -194,7 +253,9 @@ class _Batch:
 
 
 class WordScores(TokenScores):
-    """Scores of a sentence, which are computed when somebody asks: the sum alone costs half of the scores of words."""
+    """Scores of a sentence, which are computed when somebody asks: the sum alone costs
+    half of the scores of words.
+    """
 
     __slots__ = ("_batch", "_place")
 
@@ -202,7 +263,9 @@ class WordScores(TokenScores):
         self._batch, self._place, self.unknown = batch, place, batch.unknown[place]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process gets the scores of all words: a model of KenLM cannot be sent."""
+        """Another process gets the scores of all words: a model of KenLM cannot be
+        sent.
+        """
         return TokenScores, (self.tokens, self.log_probs, self.unknown, self.sum)
 
     @property
@@ -224,14 +287,20 @@ def _open(path: Path) -> KenlmModel | ArpaModel:
         import kenlm
     except ImportError:
         with open(path, "rb") as file:
-            is_text = b"\0" not in file.read(256)  # KenLM's binaries have zeros among their first bytes
+            # KenLM's binaries have zeros among their first bytes
+            is_text = b"\0" not in file.read(256)
         if path.suffix == ".gz" or is_text:
             if path.stat().st_size > LARGE:
-                log.info("kenlm is not installed: NumPy reads %s, which is slower but gives the same scores", path)
+                log.info(
+                    "kenlm is not installed: NumPy reads %s, which is slower but gives"
+                    " the same scores",
+                    path,
+                )
             return ArpaModel(path)
         raise UserError(
-            f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds: pip install 'rescore[ngram]' "
-            "(without a compiler, or on Python 3.13: pip install kenlm-ex); an ARPA file needs nothing"
+            f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds:"
+            " pip install 'rescore[ngram]' (without a compiler, or on Python 3.13: pip"
+            " install kenlm-ex); an ARPA file needs nothing"
         ) from None
     return KenlmModel(path, kenlm)
 
@@ -239,14 +308,25 @@ def _open(path: Path) -> KenlmModel | ArpaModel:
 def _find(path: Path) -> tuple[Path, Tokenizer | None]:
     """The model file, and the tokenizer beside it."""
     if not path.exists():
-        raise UserError(f"{path}: no such file; expected an ARPA file, a KenLM binary, or a folder with lm.binary")
+        raise UserError(
+            f"{path}: no such file; expected an ARPA file, a KenLM binary, or a folder"
+            " with lm.binary"
+        )
     if path.is_file():
         return path, None
-    files = [path / name for name in ("lm.binary", "lm.arpa") if (path / name).is_file()]
+    files = [
+        path / name for name in ("lm.binary", "lm.arpa") if (path / name).is_file()
+    ]
     if not files:
-        raise UserError(f"{path}: neither lm.binary nor lm.arpa in it; give the model's file as ngram:FILE")
+        raise UserError(
+            f"{path}: neither lm.binary nor lm.arpa in it; give the model's file as"
+            " ngram:FILE"
+        )
     if card_value(path, "unit") == "subword":
-        raise UserError(f"{path}: n-grams of subwords are not supported any more; train the model again")
+        raise UserError(
+            f"{path}: n-grams of subwords are not supported any more; train the model"
+            " again"
+        )
     place = path / TOKENIZER
     return files[0], Tokenizer.load(place) if place.is_file() else None
 
@@ -254,7 +334,9 @@ def _find(path: Path) -> tuple[Path, Tokenizer | None]:
 def reason_of(error: Exception) -> str:
     """KenLM's message without its source code."""
     message = " ".join(str(error).split())
-    match = re.search(r"(?:threw \w+(?: because `.*?')?\.|Exception because.*?\.) (.*)$", message)
+    match = re.search(
+        r"(?:threw \w+(?: because `.*?')?\.|Exception because.*?\.) (.*)$", message
+    )
     return (match[1] if match else message).rstrip(".)")
 
 
@@ -263,26 +345,47 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
     out, thresholds = options.out, options.thresholds
     if not options.text:
         raise UserError("no text to train on; give --text FILE")
-    tokenizer = Tokenizer.load(options.tokenizer) if options.tokenizer else word_tokenizer(options.normalisation)
+    tokenizer = (
+        Tokenizer.load(options.tokenizer)
+        if options.tokenizer
+        else word_tokenizer(options.normalisation)
+    )
     lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
     names = ", ".join(map(str, options.text))
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out) as folder:
-        text, arpa, binary = (Path(folder) / name for name in ("text", "lm.arpa", "lm.binary"))
+        text, arpa, binary = (
+            Path(folder) / name for name in ("text", "lm.arpa", "lm.binary")
+        )
         program = "lmplz" if lmplz else "NumPy (lmplz is not on PATH)"
         report(f"{program}: {options.order}-grams of words in {names}")
         sentences = _write_words(options, tokenizer, text, Path(folder))
         if not sentences:
-            raise UserError(f"{names}: no sentence; give a text with one sentence per line")
+            raise UserError(
+                f"{names}: no sentence; give a text with one sentence per line"
+            )
         if lmplz:
             prune = ["--prune", *map(str, thresholds)] if thresholds else []
             fallback = ["--discount_fallback"] if options.discount_fallback else []
             limits = ["-o", str(options.order), "-S", options.memory, "-T", folder]
-            _run([lmplz, *limits, "--text", str(text), "--arpa", str(arpa), *prune, *fallback])
+            _run(
+                [
+                    lmplz,
+                    *limits,
+                    "--text",
+                    str(text),
+                    "--arpa",
+                    str(arpa),
+                    *prune,
+                    *fallback,
+                ]
+            )
         else:
             with open(text, encoding="utf-8", newline="\n") as file:
                 words = (line.rstrip("\n").split(" ") for line in file)
-                kneser_ney.estimate(words, options.order, arpa, thresholds, options.discount_fallback)
+                kneser_ney.estimate(
+                    words, options.order, arpa, thresholds, options.discount_fallback
+                )
         counts = _ngram_counts(arpa)
         if build_binary:
             report("build_binary")
@@ -293,11 +396,17 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
             arpa.replace(out / arpa.name)
         tokenizer.save(out / TOKENIZER)
         (Path(folder) / lexicon.NAME).replace(out / lexicon.NAME)
-    write_text(out / "README.md", _card(options, sentences, counts, "KenLM's lmplz" if lmplz else "rescore"))
+    write_text(
+        out / "README.md",
+        _card(options, sentences, counts, "KenLM's lmplz" if lmplz else "rescore"),
+    )
 
 
-def _write_words(options: NgramKind.Options, tokenizer: Tokenizer, path: Path, folder: Path) -> int:
-    """Write the sentences, a line each, and the lexicon of their words; returns the number of sentences.
+def _write_words(
+    options: NgramKind.Options, tokenizer: Tokenizer, path: Path, folder: Path
+) -> int:
+    """Write the sentences, a line each, and the lexicon of their words; returns the
+    number of sentences.
 
     The text is read once, because it may be a pipe.
     """
@@ -318,27 +427,49 @@ def _write_words(options: NgramKind.Options, tokenizer: Tokenizer, path: Path, f
 
 
 def find_tool(name: str) -> str | None:
-    """The path of one of KenLM's programs, on PATH or beside the Python that runs; None if it is absent."""
-    return shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    """The path of one of KenLM's programs, on PATH or beside the Python that runs; None
+    if it is absent.
+    """
+    return shutil.which(name) or shutil.which(
+        name, path=str(Path(sys.executable).parent)
+    )
 
 
 def _run(command: Sequence[str]) -> None:
-    """Run one of KenLM's programs; the line that explains a failure is the last of all that it prints."""
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
+    """Run one of KenLM's programs; the line that explains a failure is the last of all
+    that it prints.
+    """
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
     if done.returncode:
-        printed = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+        printed = [
+            line.strip() for line in done.stderr.splitlines() if line.strip()
+        ] or ["it said nothing"]
         small = any("discount_fallback" in line for line in printed)
-        raise UserError(f"{Path(command[0]).name} failed: {kneser_ney.TOO_SMALL if small else printed[-1][:300]}")
+        raise UserError(
+            f"{Path(command[0]).name} failed:"
+            f" {kneser_ney.TOO_SMALL if small else printed[-1][:300]}"
+        )
 
 
 def _ngram_counts(arpa: Path) -> list[int]:
     """The number of n-grams of each order, from an ARPA file's head."""
     with open(arpa, encoding="utf-8") as file:
         head = takewhile(lambda line: not line.startswith("\\1-grams"), file)
-        return [int(line.partition("=")[2]) for line in head if line.startswith("ngram ")]
+        return [
+            int(line.partition("=")[2]) for line in head if line.startswith("ngram ")
+        ]
 
 
-def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int], program: str) -> str:
+def _card(
+    options: NgramKind.Options, sentences: int, counts: Sequence[int], program: str
+) -> str:
     own = {"kind": "ngram", "order": options.order, "recommended_weight": 0.3}
     own["training_text"] = ", ".join(text.name for text in options.text)
     return f"""{card_head("text-generation", own)}
@@ -353,4 +484,4 @@ def _card(options: NgramKind.Options, sentences: int, counts: Sequence[int], pro
 | n-grams | {", ".join(f"{count:,}" for count in counts)} |
 | recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
 | licence | yours to choose |
-"""
+"""  # noqa: E501

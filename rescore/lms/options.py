@@ -11,22 +11,33 @@ from rescore.options import Declared, option, read_file
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(Declared):
-    """Options of every training. Kinds of models add fields in subclasses, which several kinds may share."""
+    """Options of every training. Kinds of models add fields in subclasses, which
+    several kinds may share.
+    """
 
     out: Path = option(
-        Path(), "Output folder of the model; --lm KIND:DIR scores with it.", metavar="DIR", required=True, common=True
+        Path(),
+        "Output folder of the model; --lm KIND:DIR scores with it.",
+        metavar="DIR",
+        required=True,
+        common=True,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(TrainingOptions):
     text: tuple[Path, ...] = read_file(
-        (), "Training text, one sentence per line, UTF-8 (plain, .gz or .xz). May be repeated.", common=True
+        (),
+        "Training text, one sentence per line, UTF-8 (plain, .gz or .xz). May be"
+        " repeated.",
+        common=True,
     )
 
 
 NORMALISATIONS = ("english", "speech", "text", "folded")
-"""How text is normalised before it is cut into tokens; see `rescore.lms.training.vocabulary`."""
+"""How text is normalised before it is cut into tokens; see
+`rescore.lms.training.vocabulary`.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +45,15 @@ class TokenizerOptions(TrainingOptions):
     usual_normalisation: ClassVar[str] = "english"
 
     tokenizer: Path | None = read_file(
-        None, "Existing tokenizer.json.  [default: train a tokenizer on the text]", common=True
+        None,
+        "Existing tokenizer.json.  [default: train a tokenizer on the text]",
+        common=True,
     )
     normalize: str | None = option(
         None,
-        "Normalisation of a new tokenizer. english: fold case, accents and punctuation; speech: keep accents; "
-        "text: keep everything; folded: fold case only.  [default: english; for lexical: folded]",
+        "Normalisation of a new tokenizer. english: fold case, accents and punctuation;"
+        " speech: keep accents; text: keep everything; folded: fold case only. "
+        " [default: english; for lexical: folded]",
         choices=NORMALISATIONS,
     )
 
@@ -51,5 +65,9 @@ class TokenizerOptions(TrainingOptions):
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(TrainingOptions):
     pairs: tuple[Path, Path] | None = option(
-        None, "Source sentences and their translations, line by line.", metavar="SOURCE TARGET", reads=True, common=True
+        None,
+        "Source sentences and their translations, line by line.",
+        metavar="SOURCE TARGET",
+        reads=True,
+        common=True,
     )

@@ -1,4 +1,6 @@
-"""A network of ours as the scorers see it: its folder, the windows of its context, its loader."""
+"""A network of ours as the scorers see it: its folder, the windows of its context, its
+loader.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,9 @@ class OwnNetwork:
     context: tuple[int, int] = (0, 0)
     """How many neighbours it reads before and after a text."""
     source: str = ""
-    """`source` if it reads the source before a text, `channel` if it reads a text before its source, which is scored
-    (dissertation, chapter 6)."""
+    """`source` if it reads the source before a text, `channel` if it reads a text
+    before its source, which is scored (dissertation, chapter 6).
+    """
 
     def __init__(self, folder: Path, kind: str, computing: ComputeOptions) -> None:
         self._folder, self._kind = folder, kind
@@ -39,14 +42,18 @@ class OwnNetwork:
         self._softmax = convert(self.network, self.precision)
         self.before, self.after = [self._tokenizer.bos], [self._tokenizer.eos]
         self.end = self.after
-        self._scores_end = not network_kind(kind).capabilities.context[1]  # as causal networks do
+        # as causal networks do
+        self._scores_end = not network_kind(kind).capabilities.context[1]
         self.vocabulary = network.config.vocab_size
         self.mask, self.pad = self._tokenizer.mask, self._tokenizer.pad
         self.unknown: int | None = self._tokenizer.unk
         self.positions = network.config.max_positions
-        # Of a layer's input, query, key, value, context and the feed-forward layer, in float32.
+        # Of a layer's input, query, key, value, context and the feed-forward layer, in
+        # float32.
         bytes_a_token = 4 * (5 * network.config.d_model + network.config.d_ff)
-        self.batch_tokens = computing.batch_tokens or token_budget(self._device, bytes_a_token)
+        self.batch_tokens = computing.batch_tokens or token_budget(
+            self._device, bytes_a_token
+        )
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
         if self.source:
@@ -54,25 +61,42 @@ class OwnNetwork:
             questions = [Question(text, before=(shown,)) for shown, text in pairs]
         most, most_after = self.context
         split = [
-            (question.before[-most:] if most else (), question.text, question.after[:most_after])
+            (
+                question.before[-most:] if most else (),
+                question.text,
+                question.after[:most_after],
+            )
             for question in questions
         ]
-        texts = list(dict.fromkeys(text for before, own, after in split for text in (*before, own, *after)))
+        texts = list(
+            dict.fromkeys(
+                text for before, own, after in split for text in (*before, own, *after)
+            )
+        )
         known = dict(zip(texts, self.encode_texts(texts), strict=True))
         return [
-            self._among([known[text] for text in before], known[own], [known[text] for text in after])
+            self._among(
+                [known[text] for text in before],
+                known[own],
+                [known[text] for text in after],
+            )
             for before, own, after in split
         ]
 
-    def _among(self, before: Sequence[Encoded], own: Encoded, after: Sequence[Encoded]) -> Encoded:
-        """A text among others, [BOS] first [EOS] [BOS] second [EOS], where a token of sentence s is `id + s *
-        vocabulary`. Only the text is scored, and its [EOS] if the network is causal. A text without neighbours, or a
-        long text, stands alone.
+    def _among(
+        self, before: Sequence[Encoded], own: Encoded, after: Sequence[Encoded]
+    ) -> Encoded:
+        """A text among others, [BOS] first [EOS] [BOS] second [EOS], where a token of
+        sentence s is `id + s * vocabulary`. Only the text is scored, and its [EOS] if
+        the network is causal. A text without neighbours, or a long text, stands alone.
 
-        With a vocabulary of 100, [BOS] 1 and [EOS] 2, the text 7 8 behind the neighbour 9 of a causal network is
+        With a vocabulary of 100, [BOS] 1 and [EOS] 2, the text 7 8 behind the neighbour
+        9 of a causal network is
 
             tokens  1  9  2  101  107  108  102
-            words   c  c  c    c    0    1   -1     (c is `CONTEXT_TOKEN`, which is not scored; -1 is no word's token)
+            words   c  c  c    c    0    1   -1
+
+        where c is `CONTEXT_TOKEN`, which is not scored, and -1 is no word's token.
         """
         longest = self.positions - len(self.before) - len(self.after)
         if not (before or after) or len(own.ids) > longest:
@@ -81,44 +105,65 @@ class OwnNetwork:
         words: list[int] = []
         for number, sentence in enumerate([*before, own, *after]):
             inner = sentence.ids[:longest]
-            ids += [token + number * self.vocabulary for token in (*self.before, *inner, *self.after)]
+            ids += [
+                token + number * self.vocabulary
+                for token in (*self.before, *inner, *self.after)
+            ]
             is_own = number == len(before)
             words += [CONTEXT_TOKEN] * len(self.before)
             words += sentence.words if is_own else [CONTEXT_TOKEN] * len(inner)
-            words += [-1 if is_own and self._scores_end else CONTEXT_TOKEN] * len(self.after)
+            words += [-1 if is_own and self._scores_end else CONTEXT_TOKEN] * len(
+                self.after
+            )
         return Encoded(tuple(ids), tuple(words), whole=True)
 
     def encode_texts(self, texts: Sequence[str]) -> list[Encoded]:
-        return [Encoded(tuple(ids), tuple(words)) for ids, words in self._tokenizer.encode_words(texts)]
+        return [
+            Encoded(tuple(ids), tuple(words))
+            for ids, words in self._tokenizer.encode_words(texts)
+        ]
 
     def strings(self, ids: Sequence[int]) -> list[str]:
         return self._tokenizer.tokens([token % self.vocabulary for token in ids])
 
     def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
         hidden = predict(self.network, batch.to(self._device))
-        return self._softmax.log_probs(hidden, rows.to(self._device), targets.to(self._device) % self.vocabulary)
+        return self._softmax.log_probs(
+            hidden, rows.to(self._device), targets.to(self._device) % self.vocabulary
+        )
 
     @property
     def layers(self) -> int:
         return self.network.config.layers
 
     def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
-        return cast(Tensor, self.network(tokens.to(self._device), lengths.to(self._device), layer).float())
+        return cast(
+            Tensor,
+            self.network(
+                tokens.to(self._device), lengths.to(self._device), layer
+            ).float(),
+        )
 
     def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
         tokens = tokens.to(self._device)
         if positions:
             return self.network.embed(tokens).float()
-        return cast(Tensor, self.network.token_embedding(tokens % self.vocabulary).float())
+        return cast(
+            Tensor, self.network.token_embedding(tokens % self.vocabulary).float()
+        )
 
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")
         contents = b"".join(sha256(self._folder / file) for file in files)
-        return contents + (b"" if self.precision == "float32" else self.precision.encode())
+        return contents + (
+            b"" if self.precision == "float32" else self.precision.encode()
+        )
 
 
-def load(spec: Spec, computing: ComputeOptions, make: Callable[[OwnNetwork], NetworkScorer]) -> NetworkScorer:
-    """A network's scorer, for sentences alone, among neighbours or behind their sources.
+def load(
+    spec: Spec, computing: ComputeOptions, make: Callable[[OwnNetwork], NetworkScorer]
+) -> NetworkScorer:
+    """A network's scorer, of sentences alone, among neighbours or behind sources.
 
     Args:
         make: the scorer of a network.
@@ -126,16 +171,22 @@ def load(spec: Spec, computing: ComputeOptions, make: Callable[[OwnNetwork], Net
     network = OwnNetwork(spec.path, spec.kind, computing)
     config, channel = network.network.config, "channel" in spec.options
     scorer = make(network)
-    usual = 0.0 if channel else tokens_per_word(spec.path)  # a channel scores the source
+    # a channel scores the source
+    usual = 0.0 if channel else tokens_per_word(spec.path)
     scorer.capabilities = replace(scorer.capabilities, tokens_per_word=usual)
     if spec.context:
         if channel:
             raise UserError(f"--lm {spec.name}: channel and context exclude each other")
         before, after = config.neighbours
         if spec.context > before:
-            learned = f"was trained with --context {before}" if before else "was trained on single sentences"
+            learned = (
+                f"was trained with --context {before}"
+                if before
+                else "was trained on single sentences"
+            )
             raise UserError(
-                f"{spec.name}: context={spec.context}, but it {learned}; train one with --context {spec.context}"
+                f"{spec.name}: context={spec.context}, but it {learned}; train one with"
+                f" --context {spec.context}"
             )
         network.context = (spec.context, min(spec.context, after))
         scorer.reads, scorer.beside = str(network.context), "their neighbours"
@@ -145,7 +196,9 @@ def load(spec: Spec, computing: ComputeOptions, make: Callable[[OwnNetwork], Net
         scorer.reads, scorer.beside = "source", "the other side"
         read = {"source": True}
     elif channel:
-        raise UserError(f"--lm {spec.name}: {spec.path} reads no source; train one with --pairs")
+        raise UserError(
+            f"--lm {spec.name}: {spec.path} reads no source; train one with --pairs"
+        )
     else:
         return scorer
     scorer.capabilities = replace(scorer.capabilities, vectors=False, **read)

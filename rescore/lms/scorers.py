@@ -13,7 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rescore.lms.base import Capabilities, Question, Streamed, TokenScores, Values, places_of
+from rescore.lms.base import (
+    Capabilities,
+    Question,
+    Streamed,
+    TokenScores,
+    Values,
+    places_of,
+)
 from rescore.lms.fast import Batch
 
 log = logging.getLogger(__name__)
@@ -22,16 +29,22 @@ Item = TypeVar("Item")
 
 
 CONTEXT_TOKEN = -2
-"""Word number of tokens outside the sentence (its source, a template, its neighbours), which are not scored."""
+"""Word number of tokens outside the sentence (its source, a template, its neighbours),
+which are not scored.
+"""
 
 
 class Encoded(NamedTuple):
-    """A sentence's token ids, usually without a frame, and the number of the word that each belongs to."""
+    """A sentence's token ids, usually without a frame, and the number of the word that
+    each belongs to.
+    """
 
     ids: tuple[int, ...]
     words: tuple[int, ...]
     whole: bool = False
-    """Whether the frame is among the tokens; such a sequence fits the network and is not cut."""
+    """Whether the frame is among the tokens; such a sequence fits the network and is
+    not cut.
+    """
 
     @property
     def scored(self) -> slice:
@@ -57,7 +70,9 @@ class Network(Protocol):
     mask: int
     pad: int
     vocabulary: int
-    """Number of tokens; tokens of other sentences have higher numbers, `id + k * vocabulary`."""
+    """Number of tokens; tokens of other sentences have higher numbers, `id + k *
+    vocabulary`.
+    """
     unknown: int | None
     """The token for unknown text, if the tokenizer has one."""
     positions: int
@@ -71,13 +86,17 @@ class Network(Protocol):
         ...
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
-        """The input of each question: the text, and the context that a network of this kind reads."""
+        """The input of each question: the text, and the context that a network of this
+        kind reads.
+        """
         ...
 
     def strings(self, ids: Sequence[int]) -> list[str]: ...
 
     def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
-        """Natural-log probabilities of targets (k,), each predicted by the hidden vector at `batch.at[rows]`."""
+        """Natural-log probabilities of targets (k,), each predicted by the hidden
+        vector at `batch.at[rows]`.
+        """
         ...
 
     def digest(self) -> bytes:
@@ -106,7 +125,9 @@ class Span(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A batch, the requested predictions (as in `Network.log_probs`), and their destinations."""
+    """A batch, the requested predictions (as in `Network.log_probs`), and their
+    destinations.
+    """
 
     batch: Batch
     rows: Tensor
@@ -115,9 +136,10 @@ class Request(NamedTuple):
 
 
 class NetworkScorer(Streamed):
-    """One pass over the sentence with both sides of its frame: the score of a token is log softmax(H E^T) at the token
-    itself (section 4.1 of the T-TA paper); [BOS] and [EOS] are context and are not scored. Sentences
-    longer than the network's positions are read in overlapping windows.
+    """One pass over the sentence with both sides of its frame: the score of a token is
+    log softmax(H E^T) at the token itself (section 4.1 of the T-TA paper); [BOS] and
+    [EOS] are context and are not scored. Sentences longer than the network's positions
+    are read in overlapping windows.
     """
 
     capabilities = Capabilities(pseudo=True, vectors=True)
@@ -148,7 +170,11 @@ class NetworkScorer(Streamed):
     @cached_property
     def fingerprint(self) -> str:
         alone = hashlib.sha256(self._model.encode() + self.network.digest()).hexdigest()
-        return hashlib.sha256(f"{self.reads} {alone}".encode()).hexdigest() if self.reads else alone
+        return (
+            hashlib.sha256(f"{self.reads} {alone}".encode()).hexdigest()
+            if self.reads
+            else alone
+        )
 
     @property
     def frame(self) -> tuple[list[int], list[int]]:
@@ -162,10 +188,14 @@ class NetworkScorer(Streamed):
         return self.network.positions - len(before) - len(after)
 
     @torch.inference_mode()
-    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
-        """The places of questions and their scores, as the batches end; questions with equal tokens are scored once.
+    def as_scored(
+        self, questions: Sequence[Question]
+    ) -> Iterator[tuple[int, TokenScores]]:
+        """The places of questions and their scores, as the batches end; questions with
+        equal tokens are scored once.
 
-        The batches are those of all questions, so `--cache` stores the same bits that are scored without it.
+        The batches are those of all questions, so `--cache` stores the same bits that
+        are scored without it.
         """
         places = places_of(self.encoded(questions))
         distinct = list(places)
@@ -206,45 +236,77 @@ class NetworkScorer(Streamed):
         own = self.scored(sentence)
         ids, log_probs = sentence.ids[own], log_probs[own]
         unknown, size = self.network.unknown, self.network.vocabulary
-        places = () if unknown is None else tuple(place for place, token in enumerate(ids) if token % size == unknown)
+        places = (
+            ()
+            if unknown is None
+            else tuple(
+                place for place, token in enumerate(ids) if token % size == unknown
+            )
+        )
         return TokenScores(self.network.strings(ids), log_probs, places)
 
     def windows(self, sentences: Sequence[Encoded]) -> Iterator[Window]:
-        """The sequences that are read, which are windows of sentences that are too long."""
+        """The sequences that are read, which are windows of sentences that are too
+        long.
+        """
         before, after = self.frame
         for number, sentence in enumerate(sentences):
             own = self.scored(sentence)
             size = len(sentence.ids)
-            for start, stop, first, last in windows(size, size if sentence.whole else self.room):
+            for start, stop, first, last in windows(
+                size, size if sentence.whole else self.room
+            ):
                 first, last = max(first, own.start), min(last, own.stop)
                 if first < last:
                     ids = sentence.ids[start:stop]
                     tokens = ids if sentence.whole else (*before, *ids, *after)
                     shift = 0 if sentence.whole else len(before) - start
-                    yield Window(tokens, slice(first + shift, last + shift), number, first)
+                    yield Window(
+                        tokens, slice(first + shift, last + shift), number, first
+                    )
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         """All requests to the network."""
         rows = sorted(self.windows(sentences), key=lambda window: len(window.tokens))
-        for batch in batches(rows, lambda window: len(window.tokens), self.network.batch_tokens):
-            tokens, lengths = padded([window.tokens for window in batch], self.network.pad)
+        for batch in batches(
+            rows, lambda window: len(window.tokens), self.network.batch_tokens
+        ):
+            tokens, lengths = padded(
+                [window.tokens for window in batch], self.network.pad
+            )
             at: list[int] = []
             targets: list[int] = []
             spans = []
             for row, window in enumerate(batch):
                 begin = row * tokens.shape[1]
                 at += range(begin + window.scored.start, begin + window.scored.stop)
-                spans.append(Span(window.sentence, window.first, slice(len(targets), len(at))))
+                spans.append(
+                    Span(window.sentence, window.first, slice(len(targets), len(at)))
+                )
                 targets += window.tokens[window.scored]
-            yield Request(Batch(tokens, lengths, torch.tensor(at)), torch.arange(len(at)), torch.tensor(targets), spans)
+            yield Request(
+                Batch(tokens, lengths, torch.tensor(at)),
+                torch.arange(len(at)),
+                torch.tensor(targets),
+                spans,
+            )
 
     def _tell_once(self, sentences: Sequence[Encoded]) -> None:
-        long = [len(sentence.ids) for sentence in sentences if not sentence.whole and len(sentence.ids) > self.room]
+        long = [
+            len(sentence.ids)
+            for sentence in sentences
+            if not sentence.whole and len(sentence.ids) > self.room
+        ]
         if long and not self._reported:
             self._reported = True
-            texts = f"texts are scored without {self.beside}," if self.beside else "sentences are scored"
+            texts = (
+                f"texts are scored without {self.beside},"
+                if self.beside
+                else "sentences are scored"
+            )
             log.warning(
-                "%s: a sentence has %d tokens, but the model only %d positions; long %s in overlapping windows",
+                "%s: a sentence has %d tokens, but the model only %d positions; long %s"
+                " in overlapping windows",
                 self.name,
                 long[0],
                 self.room,
@@ -262,9 +324,14 @@ def padded(sequences: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor
 
 
 def batches(
-    items: Iterable[Item], length: Callable[[Item], int], budget: int, most: int | None = None
+    items: Iterable[Item],
+    length: Callable[[Item], int],
+    budget: int,
+    most: int | None = None,
 ) -> Iterator[list[Item]]:
-    """Cut items, sorted by length, into batches of at most `budget` padded tokens (or one item) and `most` items."""
+    """Cut items, sorted by length, into batches of at most `budget` padded tokens (or
+    one item) and `most` items.
+    """
     batch: list[Item] = []
     for item in items:
         if batch and (len(batch) == most or (len(batch) + 1) * length(item) > budget):
@@ -276,13 +343,21 @@ def batches(
 
 
 def windows(length: int, size: int) -> list[tuple[int, int, int, int]]:
-    """Windows of at most `size` tokens over a sentence: (start, stop, first kept, after the last kept).
+    """Windows of at most `size` tokens over a sentence: (start, stop, first kept, after
+    the last kept).
 
-    They overlap by at least half; each token is kept once, from the window where it is furthest from an edge that cuts
-    the sentence.
+    They overlap by at least half; each token is kept once, from the window where it is
+    furthest from an edge that cuts the sentence.
     """
     if length <= size:
         return [(0, length, 0, length)] if length else []
     starts = [*range(0, length - size, size // 2), length - size]
-    cuts = [0, *((left + size + right) // 2 for left, right in pairwise(starts)), length]
-    return [(start, start + size, *cuts[rank : rank + 2]) for rank, start in enumerate(starts)]
+    cuts = [
+        0,
+        *((left + size + right) // 2 for left, right in pairwise(starts)),
+        length,
+    ]
+    return [
+        (start, start + size, *cuts[rank : rank + 2])
+        for rank, start in enumerate(starts)
+    ]

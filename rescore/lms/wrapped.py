@@ -7,16 +7,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rescore.lms.base import LanguageModel, Question, Streamed, TokenScores, as_scored, capabilities_of
+from rescore.lms.base import (
+    LanguageModel,
+    Question,
+    Streamed,
+    TokenScores,
+    as_scored,
+    capabilities_of,
+)
 
 
 class Wrapped(Streamed):
-    """A language model around another model: it is like the other in all that arguments or a subclass do not change.
+    """A language model around another model: it is like the other in all that arguments
+    or a subclass do not change.
 
     It also takes plain sentences.
     """
 
-    def __init__(self, lm: LanguageModel, model: str | None = None, **changed: Any) -> None:
+    def __init__(
+        self, lm: LanguageModel, model: str | None = None, **changed: Any
+    ) -> None:
         """
         Args:
             changed: capabilities, by name.
@@ -39,9 +49,13 @@ class Wrapped(Streamed):
 
     def score(self, questions: Sequence[str | Question]) -> list[TokenScores]:
         """One result per sentence or question, in their order."""
-        return super().score([Question(text) if isinstance(text, str) else text for text in questions])
+        return super().score(
+            [Question(text) if isinstance(text, str) else text for text in questions]
+        )
 
-    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+    def as_scored(
+        self, questions: Sequence[Question]
+    ) -> Iterator[tuple[int, TokenScores]]:
         """Places of questions with their results, in the order of the other model."""
         return as_scored(self._lm, questions)
 
@@ -53,11 +67,17 @@ def sentence_case(text: str) -> str:
     return lower[:first] + lower[first : first + 1].upper() + lower[first + 1 :]
 
 
-CASES: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.upper, "sentence": sentence_case}
+CASES: dict[str, Callable[[str], str]] = {
+    "lower": str.lower,
+    "upper": str.upper,
+    "sentence": sentence_case,
+}
 
 
 class Recased(Wrapped):
-    """A language model that is given its texts, their sources and neighbours in another case."""
+    """A language model that is given its texts, their sources and neighbours in another
+    case.
+    """
 
     def __init__(self, lm: LanguageModel, case: str) -> None:
         """`case` is a key of `CASES`."""
@@ -66,14 +86,27 @@ class Recased(Wrapped):
 
     @property
     def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self._case} {self._lm.fingerprint}".encode()).hexdigest()
+        return hashlib.sha256(
+            f"{self._case} {self._lm.fingerprint}".encode()
+        ).hexdigest()
 
-    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+    def as_scored(
+        self, questions: Sequence[Question]
+    ) -> Iterator[tuple[int, TokenScores]]:
         """Places of questions with their results, in the order of the model."""
         return super().as_scored([self._recased(question) for question in questions])
 
     def _recased(self, question: Question) -> Question:
         case = CASES[self._case]
         source = None if question.source is None else case(question.source)
-        before, after = tuple(map(case, question.before)), tuple(map(case, question.after))
-        return replace(question, text=case(question.text), source=source, before=before, after=after)
+        before, after = (
+            tuple(map(case, question.before)),
+            tuple(map(case, question.after)),
+        )
+        return replace(
+            question,
+            text=case(question.text),
+            source=source,
+            before=before,
+            after=after,
+        )

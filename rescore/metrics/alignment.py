@@ -1,4 +1,6 @@
-"""Words of two texts side by side: sclite's alignment, whose errors `counting` counts."""
+"""Words of two texts side by side: sclite's alignment, whose errors `counting`
+counts.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ SUBSTITUTION, GAP = 4, 3
 """Costs, as in sclite."""
 AlignedPair = tuple[str | None, str | None]
 PAIR, INSERTED, DELETED = range(3)
-"""The last step of the cheapest alignment of the first words: a pair of words, or a word without a partner."""
+"""The last step of the cheapest alignment of the first words: a pair of words, or a
+word without a partner.
+"""
 
 
 def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPair]:
@@ -26,7 +30,8 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPa
         paired = costs[:-1] + SUBSTITUTION * (heard != numbers.get(word, -1))
         costs = costs + GAP
         np.minimum(costs[1:], paired, out=costs[1:])
-        costs = np.minimum.accumulate(costs - gaps) + gaps  # after any number of insertions
+        # after any number of insertions
+        costs = np.minimum.accumulate(costs - gaps) + gaps
         steps[place, 1:][costs[1:] == costs[:-1] + GAP] = INSERTED
         steps[place, 1:][costs[1:] == paired] = PAIR
     pairs: list[AlignedPair] = []
@@ -34,5 +39,10 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPa
     while i or j:
         step = steps[i, j]
         i, j = i - (step != INSERTED), j - (step != DELETED)
-        pairs.append((None if step == INSERTED else reference[i], None if step == DELETED else hypothesis[j]))
+        pairs.append(
+            (
+                None if step == INSERTED else reference[i],
+                None if step == DELETED else hypothesis[j],
+            )
+        )
     return pairs[::-1]

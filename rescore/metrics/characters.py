@@ -16,7 +16,9 @@ from rescore.options import Declared
 
 
 class CharacterErrorRate(ErrorRate):
-    """(substitutions + deletions + insertions) / characters of the reference, in percent."""
+    """(substitutions + deletions + insertions) / characters of the reference, in
+    percent.
+    """
 
     name, unit = "CER", "character"
 
@@ -41,7 +43,9 @@ class CharacterErrorRate(ErrorRate):
 
 
 class MixedErrorRate(ErrorRate):
-    """The word error rate where each character of Chinese, Japanese and Thai is a word."""
+    """The word error rate where each character of Chinese, Japanese and Thai is a
+    word.
+    """
 
     name = "MER"
 
@@ -52,7 +56,8 @@ class MixedErrorRate(ErrorRate):
 
     @property
     def options(self) -> Declared:
-        return ErrorRate.Options(normaliser=self._given)  # the characters are MER's own: WER keeps its words
+        # the characters are MER's own: WER keeps its words
+        return ErrorRate.Options(normaliser=self._given)
 
 
 def _characters(references: list[str], hypotheses: list[str]) -> Counts:
@@ -61,5 +66,9 @@ def _characters(references: list[str], hypotheses: list[str]) -> Counts:
 
     pairs = zip(references, hypotheses, strict=True)
     edits = (Counter(edit.tag for edit in Levenshtein.editops(*pair)) for pair in pairs)
-    counts = [[tags[name] for name in ("replace", "delete", "insert")] for tags in edits]
-    return np.column_stack([np.array(counts, dtype=np.int64).reshape(-1, 3), list(map(len, references))])
+    counts = [
+        [tags[name] for name in ("replace", "delete", "insert")] for tags in edits
+    ]
+    return np.column_stack(
+        [np.array(counts, dtype=np.int64).reshape(-1, 3), list(map(len, references))]
+    )

@@ -14,11 +14,14 @@ from rescore.metrics.base import Counts
 from rescore.nbest import NbestList, content_hash
 
 SPEAKER = r"^(.+?)[-_]"
-"""The speaker in an utterance id, as in sclite and Kaldi: the part before the first hyphen or underscore."""
+"""The speaker in an utterance id, as in sclite and Kaldi: the part before the first
+hyphen or underscore.
+"""
 
 
 def speakers(ids: Sequence[str], pattern: str | None = None) -> list[str]:
-    """The speaker (or document) of each utterance id: the first group of a regular expression.
+    """The speaker (or document) of each utterance id: the first group of a regular
+    expression.
 
     Raises:
         UserError: the expression is invalid, or does not match an id.
@@ -30,13 +33,18 @@ def speakers(ids: Sequence[str], pattern: str | None = None) -> list[str]:
         expression = re2.compile(pattern, options)
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0].decode() if isinstance(error, re2.error) else "not UTF-8"
-        raise UserError(f"--speaker: {pattern!r} is not a regular expression of RE2 ({reason})") from None
+        raise UserError(
+            f"--speaker: {pattern!r} is not a regular expression of RE2 ({reason})"
+        ) from None
     labels = []
     for name in ids:
         match = expression.search(name)
         speaker = match[min(1, expression.groups)] if match else None
         if speaker is None:
-            raise UserError(f"utterance {name}: --speaker {pattern} does not match it; give another expression")
+            raise UserError(
+                f"utterance {name}: --speaker {pattern} does not match it; give another"
+                " expression"
+            )
         labels.append(speaker)
     return labels
 
@@ -45,7 +53,9 @@ def by_group(rows: Sequence[Counts], groups: Sequence[str]) -> Counts:
     """(groups, k) statistics summed over the rows of each group."""
     names = {name: index for index, name in enumerate(dict.fromkeys(groups))}
     result = np.zeros((len(names), len(rows[0])), dtype=np.int64)
-    np.add.at(result, [names[name] for name in groups], np.asarray(rows, dtype=np.int64))
+    np.add.at(
+        result, [names[name] for name in groups], np.asarray(rows, dtype=np.int64)
+    )
     return result
 
 
@@ -69,8 +79,9 @@ def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
     """Cut a set into parts of about equal size; equal ids give equal parts.
 
     Args:
-        number: of parts. pattern: expression for the speaker or document in an id; None for the usual pattern, or for
-            single utterances if ids show no speakers or fewer speakers than parts.
+        number: of parts. pattern: expression for the speaker or document in an id; None
+            for the usual pattern, or for single utterances if ids show no speakers or
+            fewer speakers than parts.
 
     Raises:
         UserError: there are fewer units than parts, or a given pattern does not match.
@@ -87,10 +98,13 @@ def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
             raise
     sizes = Counter(groups)
     if len(sizes) < number:
-        raise UserError(f"--folds {number}: only {counted(len(sizes), unit)}; give fewer folds")
+        raise UserError(
+            f"--folds {number}: only {counted(len(sizes), unit)}; give fewer folds"
+        )
     loads = [0] * number
     place: dict[str, int] = {}
-    for group, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):  # the largest first
+    # the largest first
+    for group, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
         place[group] = loads.index(min(loads))
         loads[place[group]] += size
     return Folds(number, unit, [place[group] for group in groups])

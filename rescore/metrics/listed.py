@@ -17,14 +17,22 @@ from rescore.formats.text import begin_with_ids, first_words, read_lines
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import FLAGS, Normaliser
-from rescore.metrics.wer import DELETIONS, INSERTIONS, REFERENCE, SUBSTITUTIONS, ErrorRate
+from rescore.metrics.wer import (
+    DELETIONS,
+    INSERTIONS,
+    REFERENCE,
+    SUBSTITUTIONS,
+    ErrorRate,
+)
 from rescore.nbest import LISTED, Column, NbestList, Role
 from rescore.options import Declared, read_file
 
 
 @dataclass(frozen=True, slots=True)
 class WordList:
-    """The words of a file: one or more per line, or Kaldi's form, an utterance and its words per line."""
+    """The words of a file: one or more per line, or Kaldi's form, an utterance and its
+    words per line.
+    """
 
     lines: tuple[str, ...]
     path: str
@@ -35,14 +43,18 @@ class WordList:
     def load(cls, path: str | Path) -> WordList:
         """Read a file of words.
 
-        If all lines begin with different ids that contain a digit, some ids are followed by words, and no line has an
-        arrow, each utterance has its own list.
+        If all lines begin with different ids that contain a digit, some ids are
+        followed by words, and no line has an arrow, each utterance has its own list.
 
         Raises:
-            UserError: the file cannot be read, is not UTF-8, or has no word; or most lines begin with ids, but not all
-                with different ids.
+            UserError: the file cannot be read, is not UTF-8, or has no word; or most
+            lines begin with ids, but not all with different ids.
         """
-        numbers = {line: number for number, line in enumerate(read_lines(Path(path), empty=True), 1) if line}
+        numbers = {
+            line: number
+            for number, line in enumerate(read_lines(Path(path), empty=True), 1)
+            if line
+        }
         lines = tuple(sorted(numbers))
         if not lines:
             raise UserError(f"{path}: no word in it; expected one per line")
@@ -52,10 +64,16 @@ class WordList:
         with_ids = [line for line in several if begin_with_ids([line])]
         if not by_utterance and not arrows and 2 * len(with_ids) > len(lines):
             raise UserError(
-                f"{path}: most lines begin with an utterance; give each line another utterance, or none{OR}"
+                f"{path}: most lines begin with an utterance; give each line another"
+                f" utterance, or none{OR}"
             )
-        if not by_utterance and (line := next((line for line in lines if "\t" in line), None)):
-            raise UserError(f"{path}: line {numbers[line]}: has a tab; expected `term` or `heard => term`")
+        if not by_utterance and (
+            line := next((line for line in lines if "\t" in line), None)
+        ):
+            raise UserError(
+                f"{path}: line {numbers[line]}: has a tab; expected `term` or `heard =>"
+                " term`"
+            )
         return cls(lines, str(path), by_utterance)
 
     @property
@@ -66,7 +84,11 @@ class WordList:
     @property
     def names(self) -> frozenset[str]:
         """The first words of the lines, if they can be ids."""
-        return frozenset(first_words(self.lines)) if begin_with_ids(self.lines) else frozenset()
+        return (
+            frozenset(first_words(self.lines))
+            if begin_with_ids(self.lines)
+            else frozenset()
+        )
 
     @property
     def reads(self) -> str:
@@ -75,7 +97,9 @@ class WordList:
 
     @property
     def terms(self) -> list[str]:
-        """The terms of all utterances: of a line, or between tabs behind an utterance, else each word behind it."""
+        """The terms of all utterances: of a line, or between tabs behind an utterance,
+        else each word behind it.
+        """
         return (
             list(chain(*self.terms_of.values()))
             if self.by_utterance
@@ -85,7 +109,11 @@ class WordList:
     @property
     def terms_of(self) -> dict[str, list[str]]:
         """The terms of each utterance; empty if all utterances share a list."""
-        rows = (line.split("\t" if "\t" in line else None) for line in self.lines if self.by_utterance)
+        rows = (
+            line.split("\t" if "\t" in line else None)
+            for line in self.lines
+            if self.by_utterance
+        )
         return {name.strip(): terms for name, *terms in rows}
 
 
@@ -109,11 +137,15 @@ class Terms:
 
 
 class OwnTerms:
-    """The terms of each utterance: its own, or those of all utterances. Boost, BWER and recall count these."""
+    """The terms of each utterance: its own, or those of all utterances. Boost, BWER and
+    recall count these.
+    """
 
     def __init__(self, listed: WordList, words: Normaliser) -> None:
         self.every, self._list = Terms(listed.terms, words), listed
-        self._own = {name: Terms(terms, words) for name, terms in listed.terms_of.items()}
+        self._own = {
+            name: Terms(terms, words) for name, terms in listed.terms_of.items()
+        }
 
     def of(self, utterance: str) -> Terms:
         """The terms of an utterance.
@@ -123,14 +155,18 @@ class OwnTerms:
         """
         if self._list.by_utterance and utterance not in self._own:
             raise UserError(
-                f"{self._list.path}: utterance {utterance} is not in it; give each a line, `utterance word ...`{OR}"
+                f"{self._list.path}: utterance {utterance} is not in it; give each a"
+                f" line, `utterance word ...`{OR}"
             )
         return self._own.get(utterance, self.every)
 
 
-def longest_matches(words: Sequence[str], terms: Container[tuple[str, ...]], longest: int) -> Iterator[tuple[int, int]]:
-    """The terms in a text, none longer than `longest` words: first word, and word behind the last; the longest term at
-    each place, without overlap."""
+def longest_matches(
+    words: Sequence[str], terms: Container[tuple[str, ...]], longest: int
+) -> Iterator[tuple[int, int]]:
+    """The terms in a text, none longer than `longest` words: first word, and word
+    behind the last; the longest term at each place, without overlap.
+    """
     place = 0
     while place < len(words):
         ends = range(min(len(words), place + longest), place, -1)
@@ -140,9 +176,12 @@ def longest_matches(words: Sequence[str], terms: Container[tuple[str, ...]], lon
         place = place + 1 if end is None else end
 
 
-def with_listed(lists: Iterable[NbestList], listed: WordList, words: Normaliser) -> Iterator[NbestList]:
-    """The lists with one more column: how many words of each hypothesis BWER counts as listed, of the utterance's own
-    list if words are listed by utterance."""
+def with_listed(
+    lists: Iterable[NbestList], listed: WordList, words: Normaliser
+) -> Iterator[NbestList]:
+    """The lists with one more column: how many words of each hypothesis BWER counts as
+    listed, of the utterance's own list if words are listed by utterance.
+    """
     own, columns = OwnTerms(listed, words), dict[str, Column]()
     column = Column("listed", "", counting(words, listed.digest), "", Role.COUNT)
     before = None
@@ -151,31 +190,48 @@ def with_listed(lists: Iterable[NbestList], listed: WordList, words: Normaliser)
             before, columns = nbest.provenance, {**nbest.provenance, LISTED: column}
         terms = own.of(nbest.id)
         hypotheses = [
-            replace(one, scores=one.scores | {LISTED: float(sum(terms.marks(words(one.text))))})
+            replace(
+                one,
+                scores=one.scores | {LISTED: float(sum(terms.marks(words(one.text))))},
+            )
             for one in nbest.hypotheses
         ]
         yield replace(nbest, hypotheses=hypotheses, provenance=columns)
 
 
 def counting(words: Normaliser, digest: str) -> str:
-    """How a column of listed words was counted, for its record: the list, and how texts are cut unless as for WER."""
+    """How a column of listed words was counted, for its record: the list, and how texts
+    are cut unless as for WER.
+    """
     return ",".join([f"words:{digest}", *_cutting(words)])
 
 
 def _cutting(words: Normaliser) -> list[str]:
-    """The switches of a normaliser that are on, with the value of a switch that has one."""
+    """The switches of a normaliser that are on, with the value of a switch that has
+    one.
+    """
     values = {name: getattr(words, name) for name in FLAGS}
-    return [name if value is True else f"{name}={value}" for name, value in values.items() if value]
+    return [
+        name if value is True else f"{name}={value}"
+        for name, value in values.items()
+        if value
+    ]
 
 
 def check_counting(lists: Iterable[NbestList], words: Normaliser) -> None:
     """
     Raises:
-        UserError: the column of listed words was counted in other words than the metric's.
+        UserError: the column of listed words was counted in other words than the
+        metric's.
     """
-    for column in (nbest.provenance[LISTED] for nbest in lists if LISTED in nbest.provenance):
+    for column in (
+        nbest.provenance[LISTED] for nbest in lists if LISTED in nbest.provenance
+    ):
         if column.norm.split(",")[1:] != _cutting(words):
-            raise UserError(f"column {LISTED} has other words than the metric counts; give --words FILE to count again")
+            raise UserError(
+                f"column {LISTED} has other words than the metric counts; give --words"
+                " FILE to count again"
+            )
 
 
 OR = "; if the lines are terms, write one of them as `term => term`"
@@ -183,17 +239,21 @@ OR = "; if the lines are terms, write one of them as `term => term`"
 
 
 def form_and_term(line: str) -> tuple[str | None, str]:
-    """The heard form, if the line has an arrow, and the term of a line of a word list: `term`, or `heard => term`."""
+    """The heard form, if the line has an arrow, and the term of a line of a word list:
+    `term`, or `heard => term`.
+    """
     form, arrow, term = line.rpartition("=>")
     return form.strip() if arrow else None, term.strip()
 
 
 class ListedErrorRate(ErrorRate):
-    """The word errors of the words in a list, or of all others, in percent of those words in the references.
+    """The word errors of the words in a list, or of all others, in percent of those
+    words in the references.
 
-    A term of several words counts where the whole term stands, the longest term at each place.
-    A substitution or deletion counts for the word of the reference, an insertion for the inserted word (Le et al.
-    2021). Each utterance has its own list if the file gives its words by utterance.
+    A term of several words counts where the whole term stands, the longest term at each
+    place. A substitution or deletion counts for the word of the reference, an insertion
+    for the inserted word (Le et al. 2021). Each utterance has its own list if the file
+    gives its words by utterance.
     """
 
     name, unit = "BWER", "listed word"
@@ -204,9 +264,10 @@ class ListedErrorRate(ErrorRate):
     class Options(ErrorRate.Options):
         words: WordList | None = read_file(
             None,
-            "Your own words, such as names, one per line; or one line `utterance word word ...` per utterance. BWER is "
-            "the error rate of these words, UWER of all other words. --boost adds a bonus for each of them, counted in "
-            "the column listed; --respell keeps them and proposes them as replacements.",
+            "Your own words, such as names, one per line; or one line `utterance word"
+            " word ...` per utterance. BWER is the error rate of these words, UWER of"
+            " all other words. --boost adds a bonus for each of them, counted in the"
+            " column listed; --respell keeps them and proposes them as replacements.",
             read=WordList.load,
         )
 
@@ -218,17 +279,31 @@ class ListedErrorRate(ErrorRate):
     pair_losses = least_losses = None  # type: ignore[assignment]  # its words depend on the utterance
 
     @classmethod
-    def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> ListedErrorRate:
+    def choose(
+        cls, options: ErrorRate.Options, references: Sequence[str]
+    ) -> ListedErrorRate:
         assert isinstance(options, ListedErrorRate.Options)
         if options.words is None:
             raise UserError("--metric bwer and uwer need --words FILE")
         metric = cls(options.words, options.normaliser)
-        marked = {mark for text in references for mark in metric._terms.every.marks(metric.words(text))}
+        marked = {
+            mark
+            for text in references
+            for mark in metric._terms.every.marks(metric.words(text))
+        }
         # A word that one utterance lists is another word in the others.
-        counting = True in marked if cls.inside else bool(marked) if metric.reads else False in marked
+        counting = (
+            True in marked
+            if cls.inside
+            else bool(marked)
+            if metric.reads
+            else False in marked
+        )
         if references and not counting:
             which = "is a word of" if cls.inside else "is outside"
-            raise UserError(f"{options.words.path}: no word of the references {which} this list")
+            raise UserError(
+                f"{options.words.path}: no word of the references {which} this list"
+            )
         return metric
 
     @property
@@ -246,11 +321,18 @@ class ListedErrorRate(ErrorRate):
         rows = []
         for reference, hypothesis in zip(references, hypotheses, strict=True):
             utterance, text = hypothesis if self.reads else ("", hypothesis)
-            rows.append(self._errors(words(reference), words(text), self._terms.of(utterance)))
+            rows.append(
+                self._errors(words(reference), words(text), self._terms.of(utterance))
+            )
         return np.array(rows, dtype=np.int64)
 
-    def _errors(self, reference: Sequence[str], hypothesis: Sequence[str], terms: Terms) -> list[int]:
-        said, written = ([mark == self.inside for mark in terms.marks(words)] for words in (reference, hypothesis))
+    def _errors(
+        self, reference: Sequence[str], hypothesis: Sequence[str], terms: Terms
+    ) -> list[int]:
+        said, written = (
+            [mark == self.inside for mark in terms.marks(words)]
+            for words in (reference, hypothesis)
+        )
         row = [0, 0, 0, sum(said)]
         if reference != hypothesis and (row[REFERENCE] or any(written)):
             of_reference, of_hypothesis = iter(said), iter(written)
@@ -258,12 +340,24 @@ class ListedErrorRate(ErrorRate):
                 inserted = heard is not None and next(of_hypothesis)
                 counts = inserted if expected is None else next(of_reference)
                 if expected != heard and counts:
-                    row[INSERTIONS if expected is None else DELETIONS if heard is None else SUBSTITUTIONS] += 1
+                    row[
+                        INSERTIONS
+                        if expected is None
+                        else DELETIONS
+                        if heard is None
+                        else SUBSTITUTIONS
+                    ] += 1
         return row
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         words = "listed_words" if self.inside else "other_words"
-        return dict(zip(("substitutions", "deletions", "insertions", words), map(int, sums), strict=True))
+        return dict(
+            zip(
+                ("substitutions", "deletions", "insertions", words),
+                map(int, sums),
+                strict=True,
+            )
+        )
 
 
 class OtherErrorRate(ListedErrorRate):

@@ -20,13 +20,17 @@ from rescore.parts import Registry
 class Ngrams:
     """The n-grams of texts, and how many of them pairs of texts have in common.
 
-    An n-gram that occurs three times makes three features, "at least once", "twice", "three times"; matches are then
-    products of 0/1 vectors. A feature that only one text has matches only itself.
+    An n-gram that occurs three times makes three features, "at least once", "twice",
+    "three times"; matches are then products of 0/1 vectors. A feature that only one
+    text has matches only itself.
     """
 
     def __init__(self, texts: Sequence[Sequence[Hashable]], orders: int) -> None:
         numbers: dict[Hashable, int] = {}
-        grams = np.array([numbers.setdefault(unit, len(numbers)) for text in texts for unit in text], dtype=np.int64)
+        grams = np.array(
+            [numbers.setdefault(unit, len(numbers)) for text in texts for unit in text],
+            dtype=np.int64,
+        )
         rows = np.repeat(np.arange(len(texts)), list(map(len, texts)))
         units = grams
         self.totals: list[Counts] = []
@@ -35,7 +39,9 @@ class Ngrams:
         for order in range(1, orders + 1):
             if order > 1:  # the n-grams that end a place later, in the same text
                 units, rows, same = units[1:], rows[1:], rows[1:] == rows[:-1]
-                grams = np.unique((grams[:-1] * (len(numbers) + 1) + units)[same], return_inverse=True)[1]
+                grams = np.unique(
+                    (grams[:-1] * (len(numbers) + 1) + units)[same], return_inverse=True
+                )[1]
                 units, rows = units[same], rows[same]
             self.totals.append(np.bincount(rows, minlength=len(texts)))
             self._has.append(_features(rows, grams, len(texts)))
@@ -48,13 +54,22 @@ class Ngrams:
 
 
 def _features(rows: Counts, grams: Counts, number: int) -> npt.NDArray[np.float32]:
-    """(number, features) 1 where a text has a feature that another text has, too; texts are numbered in `rows`."""
+    """(number, features) 1 where a text has a feature that another text has, too; texts
+    are numbered in `rows`.
+    """
     order = np.lexsort((grams, rows))
     rows, grams = rows[order], grams[order]
-    first = np.append(True, (rows[1:] != rows[:-1]) | (grams[1:] != grams[:-1]))[: len(rows)]
+    first = np.append(True, (rows[1:] != rows[:-1]) | (grams[1:] != grams[:-1]))[
+        : len(rows)
+    ]
     starts = np.flatnonzero(first)
-    times = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))  # how often before
-    features = np.unique(grams * (times.max(initial=0) + 1) + times, return_inverse=True)[1]
+    # how often before
+    times = np.arange(len(rows)) - np.repeat(
+        starts, np.diff(np.append(starts, len(rows)))
+    )
+    features = np.unique(
+        grams * (times.max(initial=0) + 1) + times, return_inverse=True
+    )[1]
     is_shared = np.bincount(features, minlength=1) > 1
     here = is_shared[features]
     has = np.zeros((number, int(is_shared.sum())), dtype=np.float32)
@@ -82,33 +97,52 @@ class _Sacrebleu(Metric):
     def _signature(self) -> tuple[dict[str, str], str]:
         """What sacreBLEU's own signature says: how it counts, and its version."""
         self.tool.corpus_score(["x"], [["x"]])  # it signs only what it has scored
-        parts = dict(part.split(":", 1) for part in self.tool.get_signature().format().split("|"))
+        parts = dict(
+            part.split(":", 1) for part in self.tool.get_signature().format().split("|")
+        )
         return parts, parts.pop("version")
 
-    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
+    def statistics(
+        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Counts:
         """Columns: as sacreBLEU has them."""
-        # sacreBLEU's own significance tests use this method; its public functions return scores only.
+        # sacreBLEU's own significance tests use this method; its public functions
+        # return scores only.
         rows: list[Any] = []
         batches = range(0, len(hypotheses), TOGETHER)
-        for start in paced(batches, f"{self.name}: %d of %d batches of {TOGETHER} hypotheses"):
-            streams = list(zip_longest(*references[start : start + TOGETHER]))  # None where there are fewer references
-            rows += self.tool._extract_corpus_statistics(hypotheses[start : start + TOGETHER], streams)
+        for start in paced(
+            batches, f"{self.name}: %d of %d batches of {TOGETHER} hypotheses"
+        ):
+            # None where there are fewer references
+            streams = list(zip_longest(*references[start : start + TOGETHER]))
+            rows += self.tool._extract_corpus_statistics(
+                hypotheses[start : start + TOGETHER], streams
+            )
         return self._counts(np.array(rows, dtype=np.float64))
 
     def _counts(self, rows: Values) -> Counts:
         return rows.astype(np.int64)
 
     def _losses_of_pairs(self, columns: Sequence[Values | Counts]) -> Values:
-        """(n, m) losses from (n, m) columns of statistics; some rows at once, which the cache of a core holds."""
+        """(n, m) losses from (n, m) columns of statistics; some rows at once, which the
+        cache of a core holds.
+        """
         every = np.broadcast_arrays(*columns)
         step = max(1, 4096 // every[0].shape[1])
         starts = range(0, len(every[0]), step)
-        parts = (np.stack([column[start : start + step] for column in every], axis=-1) for start in starts)
-        return np.concatenate([self.losses(p.reshape(-1, len(every))).reshape(p.shape[:2]) for p in parts])
+        parts = (
+            np.stack([column[start : start + step] for column in every], axis=-1)
+            for start in starts
+        )
+        return np.concatenate(
+            [self.losses(p.reshape(-1, len(every))).reshape(p.shape[:2]) for p in parts]
+        )
 
 
 class Chrf(_Sacrebleu):
-    """chrF2 (Popović 2015), and chrF2++ with n-grams of words (Popović 2017), as sacreBLEU computes them."""
+    """chrF2 (Popović 2015), and chrF2++ with n-grams of words (Popović 2017), as
+    sacreBLEU computes them.
+    """
 
     unit = "character n-gram"
     name, word_order = "chrF", 0
@@ -119,7 +153,8 @@ class Chrf(_Sacrebleu):
         self.tool = CHRF(word_order=self.word_order)
 
     def values(self, sums: Counts) -> Values:
-        # For each order (of characters, then of words): the n-grams of hypothesis and reference, and the common ones.
+        # For each order (of characters, then of words): the n-grams of hypothesis and
+        # reference, and the common ones.
         hypothesis, reference, match = (sums[:, part::3] for part in range(3))
         with np.errstate(divide="ignore", invalid="ignore"):
             orders = (hypothesis > 0) & (reference > 0)
@@ -127,19 +162,32 @@ class Chrf(_Sacrebleu):
             precision = np.where(orders, match / hypothesis, 0.0).sum(axis=1) / number
             recall = np.where(orders, match / reference, 0.0).sum(axis=1) / number
             factor = self.tool.beta**2
-            score = 100 * (1 + factor) * precision * recall / (factor * precision + recall)
+            score = (
+                100 * (1 + factor) * precision * recall / (factor * precision + recall)
+            )
         return np.nan_to_num(score, nan=0.0)
 
     def pair_losses(self, texts: Sequence[str]) -> PairLosses:
-        characters = Ngrams(["".join(text.split()) for text in texts], self.tool.char_order)
-        words = Ngrams(list(map(self.tool._remove_punctuation, texts)), self.tool.word_order)
+        characters = Ngrams(
+            ["".join(text.split()) for text in texts], self.tool.char_order
+        )
+        words = Ngrams(
+            list(map(self.tool._remove_punctuation, texts)), self.tool.word_order
+        )
 
         def compare(choices: Places, references: Places) -> Values:
             columns: list[Counts] = []
             for ngrams in (characters, words):
-                for totals, common in zip(ngrams.totals, ngrams.common(choices, references), strict=True):
-                    theirs = totals[references]  # orders that the reference lacks are not counted, as in sacreBLEU
-                    columns += [np.where(theirs > 0, totals[choices, None], 0), theirs, common]
+                for totals, common in zip(
+                    ngrams.totals, ngrams.common(choices, references), strict=True
+                ):
+                    # orders that the reference lacks are not counted, as in sacreBLEU
+                    theirs = totals[references]
+                    columns += [
+                        np.where(theirs > 0, totals[choices, None], 0),
+                        theirs,
+                        common,
+                    ]
             return self._losses_of_pairs(columns)
 
         return compare
@@ -155,13 +203,17 @@ class ChrfPlusPlus(Chrf):
 
 
 class Ter(_Sacrebleu):
-    """Translation edit rate (Snover et al. 2006) as sacreBLEU computes it; slow, milliseconds a hypothesis."""
+    """Translation edit rate (Snover et al. 2006) as sacreBLEU computes it; slow,
+    milliseconds a hypothesis.
+    """
 
     name = "TER"
     higher_is_better = False
     unit = "edit"
     SCALE = 840
-    """Reference lengths are means over references; times this they are whole for up to eight."""
+    """Reference lengths are means over references; times this they are whole for up to
+    eight.
+    """
 
     def __init__(self) -> None:
         from sacrebleu.metrics.ter import TER
@@ -191,7 +243,10 @@ TOKENIZERS: Registry[None] = Registry(
         "none": (None, "no tokenisation, for tokenised texts"),
         "intl": (None, "splits at all Unicode punctuation"),
         "char": (None, "each character is a token"),
-        "zh": (None, "each Chinese character is a token; other text is split into words"),
+        "zh": (
+            None,
+            "each Chinese character is a token; other text is split into words",
+        ),
         "ja-mecab": (None, "Japanese words"),
         "ko-mecab": (None, "Korean words"),
         "flores200": (None, "subwords of 200 languages (spBLEU)"),
@@ -212,7 +267,8 @@ class Bleu(_Sacrebleu):
     class Options(Declared):
         tokenise: str | None = option(
             None,
-            "sacreBLEU tokenizer.  [default: none if the references are tokenised, else 13a]",
+            "sacreBLEU tokenizer.  [default: none if the references are tokenised, else"
+            " 13a]",
             "--tokenize",
             choices=TOKENIZERS,
             describes=TOKENIZERS,
@@ -222,20 +278,28 @@ class Bleu(_Sacrebleu):
         from sacrebleu.metrics.bleu import BLEU
 
         self._tokenise = name = TOKENIZERS.check(tokenise)
-        try:  # `force` only silences the warning that a text looks tokenised; what it looks like was decided before
+        # `force` only silences the warning that a text looks tokenised; what it looks
+        # like was decided before
+        try:
             self.tool = BLEU(tokenize=name, force=True)
         except (ImportError, RuntimeError):
-            raise UserError(f"--tokenize {name} needs further packages; pip install 'rescore[cjk]'") from None
+            raise UserError(
+                f"--tokenize {name} needs further packages; pip install 'rescore[cjk]'"
+            ) from None
         except OSError as error:
             raise UserError(
-                f"--tokenize {name}: sacreBLEU cannot get its model ({error}); connect once, or set SACREBLEU to a "
-                "folder that has models/"
+                f"--tokenize {name}: sacreBLEU cannot get its model ({error}); connect"
+                " once, or set SACREBLEU to a folder that has models/"
             ) from None
 
     @classmethod
     def choose(cls, options: Options, references: Sequence[str]) -> Bleu:
-        """The metric with the requested tokenizer; by default `none` for tokenised references, 13a for others."""
-        return cls(options.tokenise or ("none" if looks_tokenised(references) else "13a"))
+        """The metric with the requested tokenizer; by default `none` for tokenised
+        references, 13a for others.
+        """
+        return cls(
+            options.tokenise or ("none" if looks_tokenised(references) else "13a")
+        )
 
     @property
     def options(self) -> Options:
@@ -254,7 +318,9 @@ class Bleu(_Sacrebleu):
         def compare(choices: Places, references: Places) -> Values:
             totals = [of_order[choices, None] for of_order in ngrams.totals]
             sizes = [lengths[choices, None], lengths[references]]
-            return self._losses_of_pairs([*sizes, *ngrams.common(choices, references), *totals])
+            return self._losses_of_pairs(
+                [*sizes, *ngrams.common(choices, references), *totals]
+            )
 
         return compare
 
@@ -263,21 +329,33 @@ class Bleu(_Sacrebleu):
 
 
 def corpus_bleu(rows: Counts, effective_order: bool = False) -> Values:
-    """(m, 10) statistics -> (m,) BLEU, as sacreBLEU's `compute_bleu` with smoothing `exp`, many rows at once.
+    """(m, 10) statistics -> (m,) BLEU, as sacreBLEU's `compute_bleu` with smoothing
+    `exp`, many rows at once.
 
-    Tuning asks for the value of every interval; sacreBLEU's own function takes one row a call.
+    Tuning asks for the value of every interval; sacreBLEU's own function takes one row
+    a call.
 
     Args:
-        rows: columns: length of the hypothesis, of the closest reference, matching 1- to 4-grams, all 1- to 4-grams.
+        rows: columns: length of the hypothesis, of the closest reference, matching 1-
+            to 4-grams, all 1- to 4-grams.
     """
-    length, reference, matches, ngrams = rows[:, 0], rows[:, 1], rows[:, 2:6], rows[:, 6:]
+    length, reference, matches, ngrams = (
+        rows[:, 0],
+        rows[:, 1],
+        rows[:, 2:6],
+        rows[:, 6:],
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Orders without a match are smoothed: the k-th such counts as 2**-k of a match (NIST's mteval).
+        # Orders without a match are smoothed: the k-th such counts as 2**-k of a match
+        # (NIST's mteval).
         smoothed = 0.5 ** np.cumsum(matches == 0, axis=1)
         logs = np.log(100.0 * np.where(matches > 0, matches, smoothed) / ngrams)
-        orders = (ngrams > 0).sum(axis=1)  # a text without n-grams of an order has no longer n-grams either
+        # a text without n-grams of an order has no longer n-grams either
+        orders = (ngrams > 0).sum(axis=1)
         used = np.arange(ORDERS) < orders[:, None]
-        mean = np.where(used, logs, 0.0).sum(axis=1) / (orders if effective_order else ORDERS)
+        mean = np.where(used, logs, 0.0).sum(axis=1) / (
+            orders if effective_order else ORDERS
+        )
         brevity = np.where(length < reference, np.exp(1 - reference / length), 1.0)
         complete = matches.any(axis=1) & (effective_order or orders == ORDERS)
         return np.where(complete, brevity * np.exp(mean), 0.0)

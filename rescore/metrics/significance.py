@@ -27,7 +27,8 @@ _CELLS = 1 << 20  # of a matrix of samples: bounds memory
 
 
 def in_order(lists: Sequence[NbestList], items: Sequence[Item]) -> list[Item]:
-    """The items of lists in the order of ids, with numbers as numbers; lists of one id in the order of their content.
+    """The items of lists in the order of ids, with numbers as numbers; lists of one id
+    in the order of their content.
 
     Samples are drawn by place, so the places must not depend on the order of a file.
     """
@@ -35,16 +36,28 @@ def in_order(lists: Sequence[NbestList], items: Sequence[Item]) -> list[Item]:
 
     def place(number: int) -> tuple[object, ...]:
         nbest = lists[number]
-        content = (nbest.references, sorted(one.text for one in nbest.hypotheses)) if several else ()
-        return re.sub(r"\d+", lambda digits: digits.group().zfill(20), nbest.id), nbest.id, *content
+        content = (
+            (nbest.references, sorted(one.text for one in nbest.hypotheses))
+            if several
+            else ()
+        )
+        return (
+            re.sub(r"\d+", lambda digits: digits.group().zfill(20), nbest.id),
+            nbest.id,
+            *content,
+        )
 
     return [items[number] for number in sorted(range(len(lists)), key=place)]
 
 
 def paired_randomisation(
-    metric: Metric, first: Sequence[Counts], second: Sequence[Counts], trials: int = 10_000
+    metric: Metric,
+    first: Sequence[Counts],
+    second: Sequence[Counts],
+    trials: int = 10_000,
 ) -> float:
-    """Two-sided p-value of paired approximate randomisation (Riezler and Maxwell 2005), as in sacreBLEU.
+    """Two-sided p-value of paired approximate randomisation (Riezler and Maxwell 2005),
+    as in sacreBLEU.
 
     Args:
         first, second: the statistics (k,) of each unit under the two systems.
@@ -63,19 +76,28 @@ def paired_randomisation(
     for number in _chunks(trials, len(ours)):
         kept = random.integers(2, size=(number, len(ours)), dtype=bool)
         sums = _sums(kept, difference)
-        at_least += int((distance(total_theirs + sums, total_ours - sums) >= observed - 1e-12).sum())
+        at_least += int(
+            (distance(total_theirs + sums, total_ours - sums) >= observed - 1e-12).sum()
+        )
     return (at_least + 1) / (trials + 1)
 
 
-def paired_interval(metric: Metric, first: Sequence[Counts], second: Sequence[Counts]) -> tuple[float, float]:
-    """The bootstrap's 95 % interval of the difference of two systems, second less first, on the same samples."""
+def paired_interval(
+    metric: Metric, first: Sequence[Counts], second: Sequence[Counts]
+) -> tuple[float, float]:
+    """The bootstrap's 95 % interval of the difference of two systems, second less
+    first, on the same samples.
+    """
     ours, theirs = _values(metric, first), _values(metric, second)
     defined = np.isfinite(ours) & np.isfinite(theirs)
     return _interval(theirs[defined] - ours[defined])
 
 
-def confidence_interval(metric: Metric, rows: Sequence[Counts]) -> tuple[float, float] | None:
-    """The bootstrap's 95 % interval of the metric's value; None of a single unit, which says nothing of others.
+def confidence_interval(
+    metric: Metric, rows: Sequence[Counts]
+) -> tuple[float, float] | None:
+    """The bootstrap's 95 % interval of the metric's value; None of a single unit, which
+    says nothing of others.
 
     Samples without a value, such as the error rate of empty references, do not count.
     """
@@ -84,13 +106,24 @@ def confidence_interval(metric: Metric, rows: Sequence[Counts]) -> tuple[float, 
 
 
 def _values(metric: Metric, rows: Sequence[Counts]) -> Values:
-    """(samples,) the metric of each bootstrap sample (Koehn 2004); sets of one size have equal samples."""
+    """(samples,) the metric of each bootstrap sample (Koehn 2004); sets of one size
+    have equal samples.
+    """
     statistics = np.asarray(rows, dtype=np.int64)
     random = np.random.default_rng(SEED)
     sums = []
     for number in _chunks(SAMPLES, len(statistics)):
-        drawn = random.choice(len(statistics), size=(number, len(statistics)), replace=True)
-        sums.append(_sums(np.stack([np.bincount(row, minlength=len(statistics)) for row in drawn]), statistics))
+        drawn = random.choice(
+            len(statistics), size=(number, len(statistics)), replace=True
+        )
+        sums.append(
+            _sums(
+                np.stack(
+                    [np.bincount(row, minlength=len(statistics)) for row in drawn]
+                ),
+                statistics,
+            )
+        )
     return metric.values(np.concatenate(sums))
 
 
@@ -102,13 +135,17 @@ def _interval(values: Values) -> tuple[float, float]:
 
 
 def _chunks(trials: int, units: int) -> list[int]:
-    """Numbers of trials that are drawn together; multiples of 32, so that random bits do not depend on the cut."""
+    """Numbers of trials that are drawn together; multiples of 32, so that random bits
+    do not depend on the cut.
+    """
     size = max(32, _CELLS // max(units, 1) // 32 * 32)
     return [min(size, trials - start) for start in range(0, trials, size)]
 
 
 def _sums(samples: npt.NDArray[Any], statistics: Counts) -> Counts:
-    """(trials, k) the statistics of each sample; floating point multiplies fast, and is exact far below 2**53."""
+    """(trials, k) the statistics of each sample; floating point multiplies fast, and is
+    exact far below 2**53.
+    """
     return np.rint(samples.astype(np.float64) @ statistics).astype(np.int64)
 
 
@@ -124,16 +161,24 @@ Choice = Sequence[ScoredText]
 
 
 class Randomisation:
-    """Paired approximate randomisation (Riezler and Maxwell 2005). Other tests have the same attributes and method."""
+    """Paired approximate randomisation (Riezler and Maxwell 2005). Other tests have the
+    same attributes and method.
+    """
 
     signature = f"trials=10000,seed={SEED}"
     """The settings of the test, for signatures."""
     by_units = True
     """Whether the test can exchange or draw speakers instead of utterances."""
 
-    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
+    def p_value(
+        self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
+    ) -> float:
         """Two-sided p-value of the difference between two choices."""
-        return paired_randomisation(metric, [chosen.counts for chosen in first], [chosen.counts for chosen in second])
+        return paired_randomisation(
+            metric,
+            [chosen.counts for chosen in first],
+            [chosen.counts for chosen in second],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +201,16 @@ class PairedTest:
 
     @property
     def signature(self) -> str:
-        parts = [self.name, TESTS[self.name]().signature, BY_SPEAKER if self.by_speaker else ""]
+        parts = [
+            self.name,
+            TESTS[self.name]().signature,
+            BY_SPEAKER if self.by_speaker else "",
+        ]
         return ",".join(filter(None, parts))
 
-    def p_value(self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice) -> float:
+    def p_value(
+        self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
+    ) -> float:
         """Two-sided p-value of the difference between two choices, one text per list.
 
         Raises:
@@ -167,15 +218,30 @@ class PairedTest:
         """
         test = TESTS[self.name]()
         if test.by_units:
-            rows = (self.by_unit(lists, [chosen.counts for chosen in choice]) for choice in (first, second))
-            first, second = ([ScoredText("", counts) for counts in of_units] for of_units in rows)
+            rows = (
+                self.by_unit(lists, [chosen.counts for chosen in choice])
+                for choice in (first, second)
+            )
+            first, second = (
+                [ScoredText("", counts) for counts in of_units] for of_units in rows
+            )
         return float(test.p_value(metric, lists, first, second))
 
-    def by_unit(self, lists: Sequence[NbestList], rows: Sequence[Counts]) -> Sequence[Counts]:
-        """The statistics of each unit that is exchanged or drawn, a speaker or an utterance, in the order of ids."""
+    def by_unit(
+        self, lists: Sequence[NbestList], rows: Sequence[Counts]
+    ) -> Sequence[Counts]:
+        """The statistics of each unit that is exchanged or drawn, a speaker or an
+        utterance, in the order of ids.
+        """
         rows = in_order(lists, rows)
         if not self.by_speaker:
             return rows
-        from rescore.metrics.folds import by_group, speakers  # here: most runs have no speakers
+        # here: most runs have no speakers
+        from rescore.metrics.folds import by_group, speakers
 
-        return list(by_group(rows, speakers([nbest.id for nbest in in_order(lists, lists)], self.pattern)))
+        return list(
+            by_group(
+                rows,
+                speakers([nbest.id for nbest in in_order(lists, lists)], self.pattern),
+            )
+        )

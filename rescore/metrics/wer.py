@@ -18,9 +18,10 @@ SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
 class ErrorRate(Metric):
     """(substitutions + deletions + insertions) / reference units, in percent.
 
-    Texts are normalised first (by default as sclite does: case is folded). Words are parted by white space, or split
-    further as the normaliser says; characters include the blanks between words, as in ESPnet. With several references
-    the one with the fewest errors counts, of equals the cheapest in sclite.
+    Texts are normalised first (by default as sclite does: case is folded). Words are
+    parted by white space, or split further as the normaliser says; characters include
+    the blanks between words, as in ESPnet. With several references the one with the
+    fewest errors counts, of equals the cheapest in sclite.
     """
 
     higher_is_better = False
@@ -52,14 +53,23 @@ class ErrorRate(Metric):
     def options(self) -> Declared:
         return ErrorRate.Options(normaliser=self.words)
 
-    def statistics(self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
+    def statistics(
+        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Counts:
         """Columns: substitutions, deletions, insertions, reference units."""
         best = np.zeros((len(hypotheses), 4), dtype=np.int64)
         for rank in range(max(map(len, references), default=0)):
-            rows = [index for index, texts in enumerate(references) if rank < len(texts)]
-            counts = self._count([references[row][rank] for row in rows], [hypotheses[row] for row in rows])
+            rows = [
+                index for index, texts in enumerate(references) if rank < len(texts)
+            ]
+            counts = self._count(
+                [references[row][rank] for row in rows],
+                [hypotheses[row] for row in rows],
+            )
             if rank:
-                closer = counts[:, :REFERENCE] @ CLOSEST < best[rows, :REFERENCE] @ CLOSEST
+                closer = (
+                    counts[:, :REFERENCE] @ CLOSEST < best[rows, :REFERENCE] @ CLOSEST
+                )
                 counts = np.where(closer[:, None], counts, best[rows])
             best[rows] = counts
         return best
@@ -69,14 +79,21 @@ class ErrorRate(Metric):
 
     def values(self, sums: Counts) -> Values:
         errors, units = sums[:, :REFERENCE].sum(axis=1), sums[:, REFERENCE]
-        # Without reference units, as in a sample of empty references: no errors are 0, and any are infinite.
+        # Without reference units, as in a sample of empty references: no errors are 0,
+        # and any are infinite.
         alone = np.where(errors > 0, np.inf, 0.0)
-        return np.asarray(np.divide(100.0 * errors, units, out=alone, where=units > 0), dtype=np.float64)
+        return np.asarray(
+            np.divide(100.0 * errors, units, out=alone, where=units > 0),
+            dtype=np.float64,
+        )
 
     def sentence_values(self, statistics: Counts) -> Values:
-        # Hypotheses of one list share the reference: the number of errors orders them, also where it is empty.
+        # Hypotheses of one list share the reference: the number of errors orders them,
+        # also where it is empty.
         units = np.maximum(statistics[:, REFERENCE], 1)
-        return np.asarray(100.0 * statistics[:, :REFERENCE].sum(axis=1) / units, dtype=np.float64)
+        return np.asarray(
+            100.0 * statistics[:, :REFERENCE].sum(axis=1) / units, dtype=np.float64
+        )
 
     def losses(self, statistics: Counts) -> Values:
         return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
@@ -85,21 +102,35 @@ class ErrorRate(Metric):
         units = self._units(texts)
 
         def compare(choices: Places, references: Places) -> Values:
-            pairs = ([units[place] for place in places.flat] for places in np.meshgrid(references, choices))
-            return encoded_counts(*pairs).sum(axis=1).reshape(len(choices), -1).astype(np.float64)
+            pairs = (
+                [units[place] for place in places.flat]
+                for places in np.meshgrid(references, choices)
+            )
+            return (
+                encoded_counts(*pairs)
+                .sum(axis=1)
+                .reshape(len(choices), -1)
+                .astype(np.float64)
+            )
 
         return compare
 
     def least_losses(self, texts: Sequence[str]) -> PairLosses:
-        """Edit distances: the fewest errors, which sclite's alignment exceeds in rare cases."""
+        """Edit distances: the fewest errors, which sclite's alignment exceeds in rare
+        cases.
+        """
         from rapidfuzz.distance import Levenshtein
         from rapidfuzz.process import cdist
 
         units = self._units(texts)
 
         def compare(choices: Places, references: Places) -> Values:
-            ours, theirs = ([units[place] for place in places] for places in (choices, references))
-            return np.asarray(cdist(ours, theirs, scorer=Levenshtein.distance, dtype=np.float32))
+            ours, theirs = (
+                [units[place] for place in places] for places in (choices, references)
+            )
+            return np.asarray(
+                cdist(ours, theirs, scorer=Levenshtein.distance, dtype=np.float32)
+            )
 
         return compare
 

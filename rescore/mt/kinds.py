@@ -28,16 +28,21 @@ class LexicalKind(Kind):
 
         alignment: str = option(
             "diagonal",
-            "none: all source words are equally likely a priori (IBM Model 1); diagonal: source words at a "
-            "similar position are preferred (fast_align).",
+            "none: all source words are equally likely a priori (IBM Model 1);"
+            " diagonal: source words at a similar position are preferred (fast_align).",
             choices=("none", "diagonal"),
         )
         iterations: int = option(
-            5, "EM iterations of Model 1; --alignment diagonal adds the same number.", low=1, high=100, common=True
+            5,
+            "EM iterations of Model 1; --alignment diagonal adds the same number.",
+            low=1,
+            high=100,
+            common=True,
         )
         pieces: int = option(
             8_000,
-            "Number of subwords, trained on both languages; 0 uses words. With --tokenizer, its subwords are used.",
+            "Number of subwords, trained on both languages; 0 uses words. With"
+            " --tokenizer, its subwords are used.",
             metavar="N",
             low=0,
             high=1_000_000,
@@ -48,10 +53,14 @@ class LexicalKind(Kind):
         from rescore.mt.lexical.model import LexicalLM
 
         if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
-            raise UserError(f"--lm {spec.name}: length cannot be combined with channel or coverage")
+            raise UserError(
+                f"--lm {spec.name}: length cannot be combined with channel or coverage"
+            )
         return LexicalLM(spec.name, spec.path, spec.options)
 
-    def train(self, options: TrainingOptions, report: Report = lambda line: None) -> None:
+    def train(
+        self, options: TrainingOptions, report: Report = lambda line: None
+    ) -> None:
         from rescore.mt.lexical.estimation import train
 
         assert isinstance(options, LexicalKind.Options)

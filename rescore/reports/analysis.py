@@ -15,7 +15,15 @@ from rescore.metrics import Metric, Normaliser, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import Choice, paired_interval
-from rescore.nbest import FIRST_PASS, NbestList, Role, content_hash, first_pass_indices, ranking, systems_of
+from rescore.nbest import (
+    FIRST_PASS,
+    NbestList,
+    Role,
+    content_hash,
+    first_pass_indices,
+    ranking,
+    systems_of,
+)
 from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
 from rescore.styles import p_phrase, text
 from rescore.tuning.weights import FORCED, Weights
@@ -30,7 +38,9 @@ SHOWN_DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100)
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """The metric, in percent, of the best of the first `n` hypotheses of each list by first-pass score."""
+    """The metric, in percent, of the best of the first `n` hypotheses of each list by
+    first-pass score.
+    """
 
     n: int
     oracle: float
@@ -38,7 +48,9 @@ class Depth:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Utterances with another hypothesis than before; of these, those whose metric is better, worse or the same."""
+    """Utterances with another hypothesis than before; of these, those whose metric is
+    better, worse or the same.
+    """
 
     moved: int
     better: int
@@ -48,7 +60,9 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """A word of the reference, its replacement in the wrong output (empty for a deletion), and the count."""
+    """A word of the reference, its replacement in the wrong output (empty for a
+    deletion), and the count.
+    """
 
     reference: str
     hypothesis: str
@@ -57,7 +71,9 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The actual and the possible gain of rescoring on lists with references. Values are percentages."""
+    """The actual and the possible gain of rescoring on lists with references. Values
+    are percentages.
+    """
 
     metric: str
     has_lm: bool
@@ -67,7 +83,9 @@ class Outlook:
     flatters: bool
     """Whether the weights were tuned on these very lists."""
     gain: float
-    """The improvement of the reranked output over the first pass, in points; below 0 if it is worse."""
+    """The improvement of the reranked output over the first pass, in points; below 0 if
+    it is worse.
+    """
     interval: tuple[float, float]
     """95 % confidence interval of the gain, by bootstrap over utterances."""
     p_value: float
@@ -89,7 +107,9 @@ class Outlook:
 
     @property
     def certain(self) -> str:
-        """Whether the gain is more than chance; "unclear" where the p-value and the interval disagree."""
+        """Whether the gain is more than chance; "unclear" where the p-value and the
+        interval disagree.
+        """
         signs = {self.gain > 0 and self.p_value < SIGNIFICANT, self.interval[0] > 0}
         return "unclear" if len(signs) > 1 else "yes" if signs == {True} else "no"
 
@@ -102,11 +122,15 @@ class System:
     value: float
     """The metric of the system alone."""
     corrected: int
-    """Words of the references that are wrong in the system's text and right in the reranked output."""
+    """Words of the references that are wrong in the system's text and right in the
+    reranked output.
+    """
     broken: int
     """The reverse."""
     agreement: list[float]
-    """With each system, in percent: 100 less the edit distance over the words of the longer text of each list."""
+    """With each system, in percent: 100 less the edit distance over the words of the
+    longer text of each list.
+    """
 
 
 @dataclass(slots=True)
@@ -126,44 +150,62 @@ class Analysis:
 
 
 def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Analysis:
-    """Compare the first pass with the texts chosen under weights, on lists with references."""
+    """Compare the first pass with the texts chosen under weights, on lists with
+    references.
+    """
     texts = weights.decision.texts(metric, lists, weights.of)
     figures = Figures(metric, lists)
     first, reranked = figures.first, figures.of(texts)
     result = Analysis(
         metric.name,
         str(sign(metric, lists, weights)),
-        [] if systems_of(lists[0].provenance) else by_depth(metric, figures.statistics, lists),
+        (
+            []
+            if systems_of(lists[0].provenance)
+            else by_depth(metric, figures.statistics, lists)
+        ),
         _moves(metric, first, reranked),
         outlook(metric, lists, weights),
     )
     if metric.words is not None and metric.unit == "word":
         before = [output.text for output in first]
-        result.corrected = _most(_confused(metric.words, lists, wrong=before, right=texts))
+        result.corrected = _most(
+            _confused(metric.words, lists, wrong=before, right=texts)
+        )
         result.broken = _most(_confused(metric.words, lists, wrong=texts, right=before))
         result.systems = _systems(metric, metric.words, figures, texts)
     return result
 
 
 def best_system(figures: Figures, chosen: Choice) -> Row:
-    """The best of the systems that wrote lists together; its p-value is of the difference to the chosen texts."""
+    """The best of the systems that wrote lists together; its p-value is of the
+    difference to the chosen texts.
+    """
     names = systems_of(figures.lists[0].provenance)
     alone = {name: figures.of(system_texts(figures.lists, name)) for name in names}
-    name = (max if figures.metric.higher_is_better else min)(names, key=lambda name: figures.value(alone[name]))
+    name = (max if figures.metric.higher_is_better else min)(
+        names, key=lambda name: figures.value(alone[name])
+    )
     p_value = figures.test.p_value(figures.metric, figures.lists, alone[name], chosen)
     return replace(figures.row(name, alone[name]), p_value=p_value)
 
 
-def _systems(metric: Metric, normaliser: Normaliser, figures: Figures, chosen: Sequence[str]) -> list[System]:
+def _systems(
+    metric: Metric, normaliser: Normaliser, figures: Figures, chosen: Sequence[str]
+) -> list[System]:
     """What the texts that are chosen correct and break of each system."""
     lists, rows = figures.lists, []
-    texts = {name: system_texts(lists, name) for name in systems_of(lists[0].provenance)}
+    texts = {
+        name: system_texts(lists, name) for name in systems_of(lists[0].provenance)
+    }
     words = {name: [normaliser(text) for text in own] for name, own in texts.items()}
     for name, own in texts.items():
         corrected = _confused(normaliser, lists, wrong=own, right=chosen).total()
         broken = _confused(normaliser, lists, wrong=chosen, right=own).total()
         agreement = [_agreement(words[name], words[other]) for other in texts]
-        rows.append(System(name, figures.value(figures.of(own)), corrected, broken, agreement))
+        rows.append(
+            System(name, figures.value(figures.of(own)), corrected, broken, agreement)
+        )
     return rows
 
 
@@ -175,19 +217,31 @@ def _agreement(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -
 
 def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Outlook:
     """What the texts chosen under weights gain, and what perfect choices would gain."""
-    # The signature of weights ends with the number and the content hash of the lists that they were tuned on.
-    flatters = weights.tuned.removesuffix(FORCED).split(",")[-1] == f"{len(lists)}@{content_hash(lists)}"
-    if weights.fold_weights and weights.tuned_for:  # reranked lists, as `run --folds -o` writes them, have another hash
+    # The signature of weights ends with the number and the content hash of the lists
+    # that they were tuned on.
+    flatters = (
+        weights.tuned.removesuffix(FORCED).split(",")[-1]
+        == f"{len(lists)}@{content_hash(lists)}"
+    )
+    # reranked lists, as `run --folds -o` writes them, have another hash
+    if weights.fold_weights and weights.tuned_for:
         flatters |= weights.tuned_for.utterances == len(lists)
     if weights.exclusions:  # excluded hypotheses are no possible gain
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
     figures = Figures(metric, lists)
-    first, chosen = figures.first, figures.of(weights.decision.texts(metric, lists, weights.of))
+    first, chosen = (
+        figures.first,
+        figures.of(weights.decision.texts(metric, lists, weights.of)),
+    )
     before, after = figures.value(first), figures.value(chosen)
     direction = 1.0 if metric.higher_is_better else -1.0
-    rows = (figures.test.by_unit(lists, [text.counts for text in choice]) for choice in (first, chosen))
+    rows = (
+        figures.test.by_unit(lists, [text.counts for text in choice])
+        for choice in (first, chosen)
+    )
     ends = paired_interval(metric, *rows)
-    low, high = sorted(direction * end + 0.0 for end in ends)  # + 0.0: never minus nothing
+    # + 0.0: never minus nothing
+    low, high = sorted(direction * end + 0.0 for end in ends)
     result = Outlook(
         metric=metric.name,
         has_lm=bool(weights.language_models),
@@ -204,7 +258,11 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
 
 def _next_step(outlook: Outlook, scored: bool) -> str:
     if not outlook.has_lm:
-        how = "give --weights FILE of `rescore tune`" if scored else "score the lists with a language model"
+        how = (
+            "give --weights FILE of `rescore tune`"
+            if scored
+            else "score the lists with a language model"
+        )
         return f"{how}: the largest possible gain is {outlook.possible:.2f} points"
     if outlook.gain <= 0:
         return "another LM: this LM does not help here"
@@ -213,22 +271,44 @@ def _next_step(outlook: Outlook, scored: bool) -> str:
     if outlook.certain == "no":
         return "more lists to tune on, then another LM: the gain may be due to chance"
     if outlook.share < LOW_SHARE:
-        return f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of the possible gain is left"
+        return (
+            f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of"
+            " the possible gain is left"
+        )
     return "more hypotheses, such as by --recombine 20: this LM does its part"
 
 
-def by_depth(metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]) -> list[Depth]:
-    """The oracle of the toolkit's first N hypotheses by first-pass score, not by place in the file."""
+def by_depth(
+    metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]
+) -> list[Depth]:
+    """The oracle of the toolkit's first N hypotheses by first-pass score, not by place
+    in the file.
+    """
     ranked = []
     for rows, nbest in zip(statistics, lists, strict=True):
         own = set(first_pass_indices(nbest))
-        ranked.append(rows[[place for place in ranking(nbest, nbest.column(FIRST_PASS)) if place in own]])
+        ranked.append(
+            rows[
+                [
+                    place
+                    for place in ranking(nbest, nbest.column(FIRST_PASS))
+                    if place in own
+                ]
+            ]
+        )
     changes = np.zeros((max(map(len, ranked)), statistics[0].shape[1]), dtype=np.int64)
     for rows in ranked:
-        values = metric.sentence_values(rows) * (-1.0 if metric.higher_is_better else 1.0)
+        values = metric.sentence_values(rows) * (
+            -1.0 if metric.higher_is_better else 1.0
+        )
         better = np.append(True, values[1:] < np.minimum.accumulate(values)[:-1])
-        changes[: len(rows)][better] += np.diff(rows[better], axis=0, prepend=np.zeros_like(rows[:1]))
-    return [Depth(n, value(metric, sums)) for n, sums in enumerate(changes.cumsum(axis=0), 1)]
+        changes[: len(rows)][better] += np.diff(
+            rows[better], axis=0, prepend=np.zeros_like(rows[:1])
+        )
+    return [
+        Depth(n, value(metric, sums))
+        for n, sums in enumerate(changes.cumsum(axis=0), 1)
+    ]
 
 
 def _moves(metric: Metric, first: Choice, reranked: Choice) -> Changes:
@@ -236,22 +316,32 @@ def _moves(metric: Metric, first: Choice, reranked: Choice) -> Changes:
     for old, new in zip(first, reranked, strict=True):
         if old.text != new.text:
             before, after = metric.sentence_values(np.stack([old.counts, new.counts]))
-            changes.append(np.sign(after - before) * (1 if metric.higher_is_better else -1))
+            changes.append(
+                np.sign(after - before) * (1 if metric.higher_is_better else -1)
+            )
     return Changes(len(changes), changes.count(1), changes.count(-1), changes.count(0))
 
 
 def _confused(
-    normaliser: Normaliser, lists: Sequence[NbestList], wrong: Sequence[str], right: Sequence[str]
+    normaliser: Normaliser,
+    lists: Sequence[NbestList],
+    wrong: Sequence[str],
+    right: Sequence[str],
 ) -> Counter[tuple[str, str]]:
     """The errors of an output at words that the other output has right."""
     counts: Counter[tuple[str, str]] = Counter()
     for nbest, *outputs in zip(lists, wrong, right, strict=True):
         if outputs[0] == outputs[1]:
             continue
-        # Both outputs are compared with the reference in which the wrong output has the fewest errors.
+        # Both outputs are compared with the reference in which the wrong output has the
+        # fewest errors.
         reference = normaliser.closest(nbest.references, outputs[0])
         bad, good = (
-            [words for words in align(*normaliser.pair([reference], output)) if words[0] is not None]
+            [
+                words
+                for words in align(*normaliser.pair([reference], output))
+                if words[0] is not None
+            ]
             for output in outputs
         )
         for (word, in_wrong), (_, in_right) in zip(bad, good, strict=True):
@@ -262,50 +352,101 @@ def _confused(
 
 def _most(counts: Counter[tuple[str, str]]) -> list[Confusion]:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]]
+    return [
+        Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]
+    ]
 
 
 def render(analysis: Analysis) -> str:
     """What a person wants to know first."""
     moves = analysis.moves
-    depths = [depth for depth in analysis.by_depth if depth.n in (*SHOWN_DEPTHS, len(analysis.by_depth))]
-    corrected = [f"{pair.hypothesis or '(nothing)'} -> {pair.reference} {pair.count}" for pair in analysis.corrected]
-    broken = [f"{pair.reference} -> {pair.hypothesis or '(nothing)'} {pair.count}" for pair in analysis.broken]
+    depths = [
+        depth
+        for depth in analysis.by_depth
+        if depth.n in (*SHOWN_DEPTHS, len(analysis.by_depth))
+    ]
+    corrected = [
+        f"{pair.hypothesis or '(nothing)'} -> {pair.reference} {pair.count}"
+        for pair in analysis.corrected
+    ]
+    broken = [
+        f"{pair.reference} -> {pair.hypothesis or '(nothing)'} {pair.count}"
+        for pair in analysis.broken
+    ]
     lines = [
-        f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse {moves.worse:,}, "
-        f"as many errors {moves.same:,}",
-        *(["oracle by depth: " + ", ".join(f"{depth.n}: {depth.oracle:.2f}" for depth in depths)] if depths else []),
+        (
+            f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse"
+            f" {moves.worse:,}, as many errors {moves.same:,}"
+        ),
+        *(
+            [
+                "oracle by depth: "
+                + ", ".join(f"{depth.n}: {depth.oracle:.2f}" for depth in depths)
+            ]
+            if depths
+            else []
+        ),
         "",
     ]
     if corrected or broken:
-        lines += [f"corrected: {', '.join(corrected[:8])}", f"broken: {', '.join(broken[:8])}", ""]
+        lines += [
+            f"corrected: {', '.join(corrected[:8])}",
+            f"broken: {', '.join(broken[:8])}",
+            "",
+        ]
     if systems := analysis.systems:
         places = [str(place) for place in range(1, len(systems) + 1)]
         rows = [["", analysis.metric, "corrected", "broken", *places]]
         for place, one in zip(places, systems, strict=True):
             agreement = (f"{share:.1f}" for share in one.agreement)
             rows.append(
-                [f"{place} {one.name}", f"{one.value:.2f}", f"{one.corrected:,}", f"{one.broken:,}", *agreement]
+                [
+                    f"{place} {one.name}",
+                    f"{one.value:.2f}",
+                    f"{one.corrected:,}",
+                    f"{one.broken:,}",
+                    *agreement,
+                ]
             )
-        rows.append(["reranked", f"{analysis.outlook.reranked:.2f}", *[""] * (len(systems) + 2)])
+        rows.append(
+            ["reranked", f"{analysis.outlook.reranked:.2f}", *[""] * (len(systems) + 2)]
+        )
         lines += [
             text(rows),
-            "corrected, broken: words; 1, 2, ...: percent of words on which two systems agree",
+            (
+                "corrected, broken: words; 1, 2, ...: percent of words on which two"
+                " systems agree"
+            ),
             "",
         ]
-    lines += ["Is it worth it?", *(f"{name:<14}{line}" for name, line in _rows(analysis.outlook))]
+    lines += [
+        "Is it worth it?",
+        *(f"{name:<14}{line}" for name, line in _rows(analysis.outlook)),
+    ]
     return "\n".join([*lines, "", analysis.signature])
 
 
 def _rows(outlook: Outlook) -> list[tuple[str, str]]:
     """The title of each line of the outlook, and its text."""
-    points = f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f}, {outlook.possible:.2f} points"
+    points = (
+        f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f},"
+        f" {outlook.possible:.2f} points"
+    )
     if not outlook.has_lm:
         return [("perfect LM", points), ("next", outlook.next)]
-    relative = f" ({100 * outlook.gain / outlook.first_pass:.1f} %)" if outlook.first_pass else ""
+    relative = (
+        f" ({100 * outlook.gain / outlook.first_pass:.1f} %)"
+        if outlook.first_pass
+        else ""
+    )
     change = f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.reranked:.2f}"
-    flatters = "the weights were tuned on these very lists, so the gain on other lists is smaller; see `run --folds`"
-    sure = "{}: 95 % CI {:.2f} to {:.2f} points".format(outlook.certain, *outlook.interval)
+    flatters = (
+        "the weights were tuned on these very lists, so the gain on other lists is"
+        " smaller; see `run --folds`"
+    )
+    sure = "{}: 95 % CI {:.2f} to {:.2f} points".format(
+        outlook.certain, *outlook.interval
+    )
     return [
         ("gain", f"{change}, {outlook.gain:.2f} points{relative}"),
         *([("", flatters)] if outlook.flatters else []),

@@ -13,7 +13,9 @@ from rescore.signature import DIGITS, Signature
 from rescore.styles import text
 
 COMPARABLE = ("metric", "settings", "decision", "test")
-"""Where these fields of signatures differ two figures cannot be compared; the others say what made them."""
+"""Where these fields of signatures differ two figures cannot be compared; the others
+say what made them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,9 @@ class Finding:
     golden: str
     now: str
     verdict: str
-    """same, tolerated, better, worse, differs (and cannot be compared), or changed (which is no failure)."""
+    """same, tolerated, better, worse, differs (and cannot be compared), or changed
+    (which is no failure).
+    """
     note: str = ""
 
     @property
@@ -39,27 +43,59 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
         tolerance: by how many percentage points a figure may be worse.
     """
     measured = {figures.metric: figures for figures in now.metrics}
-    both = [(old, measured[old.metric]) for old in golden.metrics if old.metric in measured]
+    both = [
+        (old, measured[old.metric]) for old in golden.metrics if old.metric in measured
+    ]
     return [*_figures(golden, now, both, tolerance), *_settings(golden, now, both)]
 
 
 def _figures(
-    golden: Results, now: Results, both: Sequence[tuple[MetricResult, MetricResult]], tolerance: float
+    golden: Results,
+    now: Results,
+    both: Sequence[tuple[MetricResult, MetricResult]],
+    tolerance: float,
 ) -> Iterator[Finding]:
     for old, new in both:
         for choice in CHOICES:
             name = choice if old.metric == golden.metric else f"{old.metric}.{choice}"
-            yield _moved(name, getattr(old, choice), getattr(new, choice), old.higher_is_better, tolerance)
+            yield _moved(
+                name,
+                getattr(old, choice),
+                getattr(new, choice),
+                old.higher_is_better,
+                tolerance,
+            )
     if golden.dev and now.dev:
         before, after = golden.dev, now.dev
-        moved = _moved("dev.reranked", before.reranked, after.reranked, golden.metrics[0].higher_is_better, tolerance)
-        same_lists = (before.utterances, before.first_pass) == (after.utterances, after.first_pass)
-        yield moved if same_lists else replace(moved, verdict="changed", note="other dev lists")
+        moved = _moved(
+            "dev.reranked",
+            before.reranked,
+            after.reranked,
+            golden.metrics[0].higher_is_better,
+            tolerance,
+        )
+        same_lists = (before.utterances, before.first_pass) == (
+            after.utterances,
+            after.first_pass,
+        )
+        yield (
+            moved
+            if same_lists
+            else replace(moved, verdict="changed", note="other dev lists")
+        )
     elif golden.dev:
-        yield Finding("dev.reranked", f"{golden.dev.reranked:.2f}", "not tuned", "changed", "no dev lists")
+        yield Finding(
+            "dev.reranked",
+            f"{golden.dev.reranked:.2f}",
+            "not tuned",
+            "changed",
+            "no dev lists",
+        )
 
 
-def _moved(name: str, golden: float, now: float, higher_is_better: bool, tolerance: float) -> Finding:
+def _moved(
+    name: str, golden: float, now: float, higher_is_better: bool, tolerance: float
+) -> Finding:
     """What became of a figure, and by how much it moved."""
     difference = now - golden
     verdict = "same"
@@ -67,28 +103,43 @@ def _moved(name: str, golden: float, now: float, higher_is_better: bool, toleran
         verdict = "better" if (difference > 0) == higher_is_better else "worse"
     elif abs(difference) >= 0.005:
         verdict = "tolerated"
-    return Finding(name, f"{golden:.2f}", f"{now:.2f}", verdict, f"{difference:+z.2f}" if difference else "")
+    return Finding(
+        name,
+        f"{golden:.2f}",
+        f"{now:.2f}",
+        verdict,
+        f"{difference:+z.2f}" if difference else "",
+    )
 
 
-def _settings(golden: Results, now: Results, both: Sequence[tuple[MetricResult, MetricResult]]) -> Iterator[Finding]:
-    """What must be equal so that figures can be compared; then other differences, which are no failures."""
-    lost = {figures.metric for figures in golden.metrics[1:]} - {old.metric for old, _ in both}
+def _settings(
+    golden: Results, now: Results, both: Sequence[tuple[MetricResult, MetricResult]]
+) -> Iterator[Finding]:
+    """What must be equal so that figures can be compared; then other differences, which
+    are no failures.
+    """
+    lost = {figures.metric for figures in golden.metrics[1:]} - {
+        old.metric for old, _ in both
+    }
     yield from (_same("metric", name, None) for name in sorted(lost))
     for name in ("metric", "utterances", "hypotheses", "ref_words"):
         yield _same(name, getattr(golden, name), getattr(now, name))
     for old, new in both:
         if old.metric != golden.metric:
             yield _same(
-                f"{old.metric}.settings", *(_shown(parse(figures.signature).settings) for figures in (old, new))
+                f"{old.metric}.settings",
+                *(_shown(parse(figures.signature).settings) for figures in (old, new)),
             )
     different = differences(parse(golden.signature), parse(now.signature))
     for name in COMPARABLE[1:]:  # the metric was looked at above
         yield _same(name, *different.pop(name, ("", "")))
     ignored = {"metric"}
     choices = [
-        (each.changed, {one.metric: one.counts.get("reranked") for one in each.metrics}) for each in (golden, now)
+        (each.changed, {one.metric: one.counts.get("reranked") for one in each.metrics})
+        for each in (golden, now)
     ]
-    if choices[0] == choices[1]:  # weights are as they choose: their last digits differ between machines
+    # weights are as they choose: their last digits differ between machines
+    if choices[0] == choices[1]:
         ignored |= {"weights", "scale"}
     for name, values in different.items():
         if name not in ignored:
@@ -105,14 +156,27 @@ def render(findings: list[Finding]) -> str:
     differences = []
     for finding in findings:
         if len(finding.golden) + len(finding.now) <= 40:
-            rows.append([finding.name, finding.golden, finding.now, finding.note, finding.verdict])
+            rows.append(
+                [
+                    finding.name,
+                    finding.golden,
+                    finding.now,
+                    finding.note,
+                    finding.verdict,
+                ]
+            )
         elif finding.verdict != "same":
-            differences.append(f"{finding.name} {finding.verdict}\n  golden {finding.golden}\n  now    {finding.now}")
+            differences.append(
+                f"{finding.name} {finding.verdict}\n  golden {finding.golden}\n  now   "
+                f" {finding.now}"
+            )
     failed = [finding.name for finding in findings if finding.failed]
     better = [finding.name for finding in findings if finding.verdict == "better"]
     last = f"FAILED: {', '.join(failed)}" if failed else "passed"
     if better and not failed:
-        last += f"; better than golden in {', '.join(better)}: copy it to the golden file"
+        last += (
+            f"; better than golden in {', '.join(better)}: copy it to the golden file"
+        )
     return "\n".join([text(rows), *differences, last])
 
 
@@ -123,7 +187,9 @@ def parse(text: str) -> Signature:
         UserError: it is no signature.
     """
     metric, *parts = text.split("|")
-    values: dict[str, dict[str, object]] = {name: {} for name in ("settings", "weights", "columns", "versions")}
+    values: dict[str, dict[str, object]] = {
+        name: {} for name in ("settings", "weights", "columns", "versions")
+    }
     single: dict[str, object] = {}
     try:
         for part in parts:
@@ -143,7 +209,10 @@ def parse(text: str) -> Signature:
                 single["excluded"] = tuple(map(unquote, value.split(",")))
             elif key == "decide":
                 rule, comma, scale = value.partition(",")
-                single |= {"decision": unquote(rule), "scale": float(scale) if comma else None}
+                single |= {
+                    "decision": unquote(rule),
+                    "scale": float(scale) if comma else None,
+                }
             elif key in ("tuned", "p"):
                 single["test" if key == "p" else key] = unquote(value)
             elif key == "rescore" or values["versions"]:
@@ -151,7 +220,9 @@ def parse(text: str) -> Signature:
             else:
                 values["settings"][key] = unquote(value)
     except ValueError:
-        raise UserError(f"signature {text!r}: {part!r} is not a field of a signature") from None
+        raise UserError(
+            f"signature {text!r}: {part!r} is not a field of a signature"
+        ) from None
     if not metric or "rescore" not in values["versions"]:
         raise UserError(f"signature {text!r}: has no metric or no version of rescore")
     return Signature(unquote(metric), **values, **single)  # type: ignore[arg-type]
@@ -159,13 +230,29 @@ def parse(text: str) -> Signature:
 
 def differences(first: Signature, second: Signature) -> dict[str, tuple[str, str]]:
     """The fields that are not the same, as text."""
-    pairs = {field.name: (getattr(first, field.name), getattr(second, field.name)) for field in fields(first)}
-    return {name: (_shown(old), _shown(new)) for name, (old, new) in pairs.items() if old != new}
+    pairs = {
+        field.name: (getattr(first, field.name), getattr(second, field.name))
+        for field in fields(first)
+    }
+    return {
+        name: (_shown(old), _shown(new))
+        for name, (old, new) in pairs.items()
+        if old != new
+    }
 
 
 def _shown(value: object) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_shown(item)}" for name, item in value.items()) or "none"
+        return (
+            ", ".join(f"{name} {_shown(item)}" for name, item in value.items())
+            or "none"
+        )
     if isinstance(value, Column):
         return value.short
-    return "none" if value is None else f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)
+    return (
+        "none"
+        if value is None
+        else f"{value:.{DIGITS}g}"
+        if isinstance(value, float)
+        else str(value)
+    )

@@ -1,4 +1,6 @@
-"""Texts for lists, measured under a metric: the values, intervals, p-values and counts of all reports."""
+"""Texts for lists, measured under a metric: the values, intervals, p-values and counts
+of all reports.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from rescore import decision
 from rescore.decision import Decision
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import Counts, settings_on, text_statistics
-from rescore.metrics.significance import Choice, PairedTest, ScoredText, confidence_interval
+from rescore.metrics.significance import (
+    Choice,
+    PairedTest,
+    ScoredText,
+    confidence_interval,
+)
 from rescore.nbest import FIRST_PASS, NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
 from rescore.tuning.weights import Weights
@@ -56,16 +63,24 @@ class Row:
     """Utterances with an error; for error rates only."""
 
     def cells(self, names: Sequence[str]) -> list[str]:
-        """The cells of the name, the value, the interval, and the counts of these names, in all tables of reports."""
+        """The cells of the name, the value, the interval, and the counts of these
+        names, in all tables of reports.
+        """
         bounds = "{:.2f}-{:.2f}".format(*self.interval) if self.interval else ""
-        counts = (f"{self.counts[name]:,}" if name in self.counts else "" for name in names)
+        counts = (
+            f"{self.counts[name]:,}" if name in self.counts else "" for name in names
+        )
         return [self.name, f"{self.value:.2f}", bounds, *counts]
 
 
 class Figures:
-    """Texts for the same lists under one metric. The statistics of all hypotheses are computed once."""
+    """Texts for the same lists under one metric. The statistics of all hypotheses are
+    computed once.
+    """
 
-    def __init__(self, metric: Metric, lists: Sequence[NbestList], test: PairedTest | None = None) -> None:
+    def __init__(
+        self, metric: Metric, lists: Sequence[NbestList], test: PairedTest | None = None
+    ) -> None:
         """
         Args:
             test: what p-values and intervals are made with.
@@ -82,16 +97,21 @@ class Figures:
         """The hypothesis at one place of each list."""
         return [
             ScoredText(nbest.hypotheses[place].text, rows[place])
-            for nbest, rows, place in zip(self.lists, self.statistics, places, strict=True)
+            for nbest, rows, place in zip(
+                self.lists, self.statistics, places, strict=True
+            )
         ]
 
     def of(self, texts: Sequence[str]) -> list[ScoredText]:
         """Texts chosen for the lists."""
         rows = text_statistics(self.metric, self.lists, texts)
-        return [ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)]
+        return [
+            ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)
+        ]
 
     def oracle_places(self, own: bool = False) -> list[int]:
-        """The place of the best hypothesis of each list; of equally good ones as `rescore.nbest.ranking` has it.
+        """The place of the best hypothesis of each list; of equally good ones as
+        `rescore.nbest.ranking` has it.
 
         Args:
             own: only of the toolkit's own hypotheses.
@@ -99,8 +119,14 @@ class Figures:
         places = [tie_order(nbest) for nbest in self.lists]
         if own:
             kept = [set(first_pass_indices(nbest)) for nbest in self.lists]
-            places = [[place for place in order if place in mine] for order, mine in zip(places, kept, strict=True)]
-        best = oracle(self.metric, [rows[order] for rows, order in zip(self.statistics, places, strict=True)])
+            places = [
+                [place for place in order if place in mine]
+                for order, mine in zip(places, kept, strict=True)
+            ]
+        best = oracle(
+            self.metric,
+            [rows[order] for rows, order in zip(self.statistics, places, strict=True)],
+        )
         return [order[index] for order, index in zip(places, best, strict=True)]
 
     @cached_property
@@ -112,21 +138,39 @@ class Figures:
         """The metric of a choice, in percent."""
         return value(self.metric, summed(choice))
 
-    def row(self, name: str, choice: Choice, against: Choice | None = None, interval: bool = True) -> Row:
+    def row(
+        self,
+        name: str,
+        choice: Choice,
+        against: Choice | None = None,
+        interval: bool = True,
+    ) -> Row:
         """One choice, measured.
 
         Args:
             against: the choice that the p-value compares with.
         """
         sums, rows = summed(choice), [text.counts for text in choice]
-        errors = self.metric.losses(np.stack(rows)) if self.metric.words is not None else None
+        errors = (
+            self.metric.losses(np.stack(rows))
+            if self.metric.words is not None
+            else None
+        )
         return Row(
             name=name,
             metric=self.metric.name,
             value=value(self.metric, sums),
             counts=self.metric.details(sums),
-            interval=confidence_interval(self.metric, self.test.by_unit(self.lists, rows)) if interval else None,
-            p_value=None if against is None else self.test.p_value(self.metric, self.lists, against, choice),
+            interval=(
+                confidence_interval(self.metric, self.test.by_unit(self.lists, rows))
+                if interval
+                else None
+            ),
+            p_value=(
+                None
+                if against is None
+                else self.test.p_value(self.metric, self.lists, against, choice)
+            ),
             wrong=None if errors is None else int((errors > 0).sum()),
         )
 
@@ -146,7 +190,8 @@ def sign(
     """The signature of the figures of lists under weights.
 
     Raises:
-        UserError: a column comes from one model in some lists and from another one in others.
+        UserError: a column comes from one model in some lists and from another one in
+        others.
     """
     decide = decide or weights.decision
     return Signature(

@@ -1,4 +1,6 @@
-"""Tables of cells as Markdown, CSV, LaTeX and HTML; records as JSON and as a DataFrame."""
+"""Tables of cells as Markdown, CSV, LaTeX and HTML; records as JSON and as a
+DataFrame.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from rescore.parts import STYLES
 from rescore.styles import Cells, one_line
 
 MARKS = ("†", "‡")
-"""Marks of figures with a significant difference, and with significance at a fifth of the level."""
+"""Marks of figures with a significant difference, and with significance at a fifth of
+the level.
+"""
 
 
 class Best(str):
@@ -27,7 +31,9 @@ class Best(str):
 
 
 def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) -> None:
-    """Make the best figure of a column a `Best`, in each row that has it, unless all rows do."""
+    """Make the best figure of a column a `Best`, in each row that has it, unless all
+    rows do.
+    """
     figures = [float(row[column] or "nan") for row in rows]
     known = {figure for figure in figures if not math.isnan(figure)}
     best = (max if higher_is_better else min)(known) if len(known) > 1 else None
@@ -51,7 +57,9 @@ def _markdown_cell(cell: str) -> str:
 def comma_separated(rows: Cells) -> str:
     """CSV with a head line (RFC 4180)."""
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows([[one_line(cell) for cell in row] for row in rows])
+    csv.writer(file, lineterminator="\n").writerows(
+        [[one_line(cell) for cell in row] for row in rows]
+    )
     return file.getvalue().rstrip("\n")
 
 
@@ -59,16 +67,28 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    **{letter: f"${letter}$" for letter in "<>|"},  # the default fonts print other signs for these
+    # the default fonts print other signs for these
+    **{letter: f"${letter}$" for letter in "<>|"},
 }
 
 
 def latex(rows: Cells) -> str:
     """A tabular with the rules of booktabs."""
-    head, *body = (" & ".join([escape_latex(row[0]), *map(_latex_figure, row[1:])]) + r" \\" for row in rows)
+    head, *body = (
+        " & ".join([escape_latex(row[0]), *map(_latex_figure, row[1:])]) + r" \\"
+        for row in rows
+    )
     columns = "l" + "r" * (len(rows[0]) - 1)
     return "\n".join(
-        [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
+        [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            head,
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
     )
 
 
@@ -78,29 +98,51 @@ def latex_note(note: str) -> str:
 
 
 def _latex_figure(cell: str) -> str:
-    """A cell behind the first: intervals with a dash, a minus, marks raised, the best figure bold."""
+    """A cell behind the first: intervals with a dash, a minus, marks raised, the best
+    figure bold.
+    """
     escaped = re.sub(r"(?<=\d)-(?=\d)", "--", escape_latex(cell))
     escaped = re.sub(r"(?<![\d-])-(?=\d)", "$-$", escaped)
-    escaped = escaped.replace(MARKS[0], r"$^{\dagger}$").replace(MARKS[1], r"$^{\ddagger}$")
+    escaped = escaped.replace(MARKS[0], r"$^{\dagger}$").replace(
+        MARKS[1], r"$^{\ddagger}$"
+    )
     return rf"\textbf{{{escaped}}}" if isinstance(cell, Best) else escaped
 
 
 def escape_latex(cell: str) -> str:
     """The cell's text, none of it a command."""
-    escaped = re.sub(r"[\\~^&%$#_{}<>|]", lambda match: _LATEX.get(match[0], "\\" + match[0]), one_line(cell))
-    return "{}" + escaped if escaped.startswith("[") else escaped  # behind `\\\\` a bracket would be an option of it
+    escaped = re.sub(
+        r"[\\~^&%$#_{}<>|]",
+        lambda match: _LATEX.get(match[0], "\\" + match[0]),
+        one_line(cell),
+    )
+    # behind `\\\\` a bracket would be an option of it
+    return "{}" + escaped if escaped.startswith("[") else escaped
 
 
 def html(rows: Cells) -> str:
-    """A table for notebooks and pages: columns of words to the left, figures to the right."""
+    """A table for notebooks and pages: columns of words to the left, figures to the
+    right.
+    """
     head, *body = rows
-    of_words = [place == 0 or any(_is_words(row[place]) for row in body) for place in range(len(head))]
+    of_words = [
+        place == 0 or any(_is_words(row[place]) for row in body)
+        for place in range(len(head))
+    ]
     lines = []
     for tag, row in [("th", head), *(("td", row) for row in body)]:
         cells = []
         for cell, words in zip(row, of_words, strict=True):
-            style = ' style="text-align:left"' if words else ' class="worse"' if cell.endswith(" worse") else ""
-            content = f"<b>{escape(cell)}</b>" if isinstance(cell, Best) else escape(cell)
+            style = (
+                ' style="text-align:left"'
+                if words
+                else ' class="worse"'
+                if cell.endswith(" worse")
+                else ""
+            )
+            content = (
+                f"<b>{escape(cell)}</b>" if isinstance(cell, Best) else escape(cell)
+            )
             cells.append(f"<{tag}{style}>{content}</{tag}>")
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table>{''.join(lines)}</table>"
@@ -111,14 +153,20 @@ def _is_words(cell: str) -> bool:
 
 
 def signature_lines(signatures: Iterable[tuple[str, str]], style: str) -> list[str]:
-    """Names of rows with their signatures, to stand below a table; empty for a style without room for text."""
+    """Names of rows with their signatures, to stand below a table; empty for a style
+    without room for text.
+    """
     form = {"text": "{}: {}", "markdown": "- {}: `{}`"}.get(style)
-    return [form.format(name, signature) for name, signature in signatures] if form else []
+    return (
+        [form.format(name, signature) for name, signature in signatures] if form else []
+    )
 
 
 def style_of(path: str) -> str | None:
     """The style with the ending of a file; None if no style has it."""
-    return next((name for name in STYLES.names if path.endswith(STYLES.about(name))), None)
+    return next(
+        (name for name in STYLES.names if path.endswith(STYLES.about(name))), None
+    )
 
 
 def endings() -> str:
@@ -127,7 +175,8 @@ def endings() -> str:
 
 
 def as_json(record: object) -> str:
-    """A dataclass, or lists and dictionaries of them, as JSON: keys as the fields, in full precision.
+    """A dataclass, or lists and dictionaries of them, as JSON: keys as the fields, in
+    full precision.
 
     JSON has neither infinity nor NaN: null stands for both.
     """
@@ -161,4 +210,6 @@ def as_frame(rows: Sequence[dict[str, Any]]) -> Any:
             return import_module(library).DataFrame(rows)
         except ModuleNotFoundError:
             continue
-    raise UserError("to_frame needs pandas or polars; install one of them: pip install pandas")
+    raise UserError(
+        "to_frame needs pandas or polars; install one of them: pip install pandas"
+    )

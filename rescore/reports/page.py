@@ -1,7 +1,7 @@
 """The HTML report: one file that needs no network.
 
-Python writes the answer and its table, which need no JavaScript. From packed data, page.html draws the curve of each
-weight and the utterances.
+Python writes the answer and its table, which need no JavaScript. From packed data,
+page.html draws the curve of each weight and the utterances.
 """
 
 from __future__ import annotations
@@ -30,26 +30,39 @@ from rescore.tuning.curves import Step
 
 
 def page(
-    results: Results, metric: Metric, lists: Sequence[NbestList], texts: Sequence[str], curve: Sequence[Step] = ()
+    results: Results,
+    metric: Metric,
+    lists: Sequence[NbestList],
+    texts: Sequence[str],
+    curve: Sequence[Step] = (),
 ) -> str:
     """The whole page of a run on lists with references.
 
     Args:
-        texts: the choices, one per list. curve: the metric on the tuning lists against the weight of each model.
+        texts: the choices, one per list. curve: the metric on the tuning lists against
+            the weight of each model.
     """
     if not any(nbest.references for nbest in lists):
         raise UserError("an HTML report needs references; give --ref FILE")
     columns = list(lists[0].hypotheses[0].scores)
     first = decision.best(lists, {FIRST_PASS: 1.0})
-    outputs = ((nbest.hypotheses[place].text, text) for nbest, place, text in zip(lists, first, texts, strict=True))
+    outputs = (
+        (nbest.hypotheses[place].text, text)
+        for nbest, place, text in zip(lists, first, texts, strict=True)
+    )
     normaliser = metric.words or Normaliser()
     data = {
         "charts": _charts(results, curve),
         "columns": columns,
         "outputs": (results.metrics[0].baseline, "reranked"),
-        "utterances": [_utterance(normaliser, *each, columns) for each in zip(lists, outputs, strict=True)],
+        "utterances": [
+            _utterance(normaliser, *each, columns)
+            for each in zip(lists, outputs, strict=True)
+        ],
     }
-    packed = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    packed = json.dumps(
+        data, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    ).encode()
     parts = {
         "TITLE": escape(f"{results.dataset}: {results.system}"),
         "ABOUT": results.size,
@@ -62,12 +75,21 @@ def page(
 
 
 def overview(results: Results) -> list[list[str]]:
-    """A row for each metric: what reranking changed, and what the best hypotheses would give."""
+    """A row for each metric: what reranking changed, and what the best hypotheses would
+    give.
+    """
     rows = [["", results.metrics[0].baseline, "reranked", "change", "p", ORACLE]]
     for measured in results.metrics:
-        first, reranked, best = (f"{value:.2f}" for value in (measured.first_pass, measured.reranked, measured.oracle))
-        change = marked_worse(f"{measured.reranked - measured.first_pass:+z.2f}", measured.is_worse)
-        rows.append([measured.metric, first, reranked, change, p_value(measured.p_value), best])
+        first, reranked, best = (
+            f"{value:.2f}"
+            for value in (measured.first_pass, measured.reranked, measured.oracle)
+        )
+        change = marked_worse(
+            f"{measured.reranked - measured.first_pass:+z.2f}", measured.is_worse
+        )
+        rows.append(
+            [measured.metric, first, reranked, change, p_value(measured.p_value), best]
+        )
     return rows
 
 
@@ -75,9 +97,20 @@ def _answer(results: Results) -> str:
     """One sentence and one table: whether reranking helped, and by how much."""
     main = results.metrics[0]
     lines = [("answer worse" if main.is_worse else "answer", verdict(main))]
-    lines += [("answer worse", line) for measured in results.metrics[1:] for line in worse(measured)]
-    lines += [("answer", line) for line in zero(results.dev, results.weights, str(results.metric), results.decision)]
-    sentences = "".join(f'<p class="{style}">{escape(line)}</p>' for style, line in lines)
+    lines += [
+        ("answer worse", line)
+        for measured in results.metrics[1:]
+        for line in worse(measured)
+    ]
+    lines += [
+        ("answer", line)
+        for line in zero(
+            results.dev, results.weights, str(results.metric), results.decision
+        )
+    ]
+    sentences = "".join(
+        f'<p class="{style}">{escape(line)}</p>' for style, line in lines
+    )
     return f'{sentences}<div class="sheet">{html(overview(results))}</div>'
 
 
@@ -86,10 +119,21 @@ def verdict(figures: MetricResult) -> str:
     if figures.first_pass == figures.reranked:
         return f"Reranking does not change {figures.metric}: {figures.first_pass:.2f}."
     if not figures.certain:
-        return f"The change may be chance: {figures.metric} {figures.first_pass:.2f} -> {figures.reranked:.2f}."
-    relative = 100 * (figures.reranked / figures.first_pass - 1) if figures.first_pass else math.inf
+        return (
+            f"The change may be chance: {figures.metric} {figures.first_pass:.2f} ->"
+            f" {figures.reranked:.2f}."
+        )
+    relative = (
+        100 * (figures.reranked / figures.first_pass - 1)
+        if figures.first_pass
+        else math.inf
+    )
     more = "more" if relative > 0 else "less"
-    share = f": {abs(relative):.1f} % {more} {figures.metric}" if relative < math.inf else ""
+    share = (
+        f": {abs(relative):.1f} % {more} {figures.metric}"
+        if relative < math.inf
+        else ""
+    )
     change = "worse" if figures.is_worse else "better"
     return f"Reranking is significantly {change} than the {figures.baseline}{share}."
 
@@ -98,12 +142,26 @@ def _charts(results: Results, steps: Sequence[Step]) -> list[dict[str, Any]]:
     """A chart for each column with a curve; its mark is at the tuned weight."""
     charts = []
     for column in dict.fromkeys(step.column for step in steps):
-        mine = [step for step in steps if step.column == column and math.isfinite(step.value)]
+        mine = [
+            step
+            for step in steps
+            if step.column == column and math.isfinite(step.value)
+        ]
         weight = results.weights.get(column, 0.0)
-        here = next((step.value for step in mine if step.low <= weight <= step.high), None)
+        here = next(
+            (step.value for step in mine if step.low <= weight <= step.high), None
+        )
         title = f"{results.metric} on dev against the weight of {column}"
-        points = _thinned([[at, step.value] for step in mine for at in (step.low, step.high)])
-        charts.append({"title": title, "points": points, "mark": None if here is None else [weight, here]})
+        points = _thinned(
+            [[at, step.value] for step in mine for at in (step.low, step.high)]
+        )
+        charts.append(
+            {
+                "title": title,
+                "points": points,
+                "mark": None if here is None else [weight, here],
+            }
+        )
     return [chart for chart in charts if chart["points"]]
 
 
@@ -114,15 +172,23 @@ def _thinned(points: list[list[float]]) -> list[list[float]]:
 
 
 def _utterance(
-    normaliser: Normaliser, nbest: NbestList, texts: tuple[str, str], columns: Sequence[str]
+    normaliser: Normaliser,
+    nbest: NbestList,
+    texts: tuple[str, str],
+    columns: Sequence[str],
 ) -> dict[str, Any]:
-    """One utterance as page.html reads it: its first-pass and reranked text, and all hypotheses in the order of the
-    file."""
-    # Both texts stand below each other, beside one reference: the closest to the reranked text.
+    """One utterance as page.html reads it: its first-pass and reranked text, and all
+    hypotheses in the order of the file.
+    """
+    # Both texts stand below each other, beside one reference: the closest to the
+    # reranked text.
     reference = normaliser.closest(nbest.references, texts[-1])
     words = normaliser(reference)
     aligned = [align(*normaliser.pair([reference], text)) for text in texts]
-    errors = [_errors(align(*normaliser.pair(nbest.references, hypothesis.text))) for hypothesis in nbest.hypotheses]
+    errors = [
+        _errors(align(*normaliser.pair(nbest.references, hypothesis.text)))
+        for hypothesis in nbest.hypotheses
+    ]
     best = min(tie_order(nbest), key=errors.__getitem__)
     return {
         "id": nbest.id,
@@ -132,8 +198,15 @@ def _utterance(
         "changed": texts[0] != texts[1],
         "outputs": [{"pairs": pairs, "errors": _errors(pairs)} for pairs in aligned],
         "list": [
-            [each.text, number, rank == best, [_finite(each.scores.get(name)) for name in columns]]
-            for rank, (each, number) in enumerate(zip(nbest.hypotheses, errors, strict=True))
+            [
+                each.text,
+                number,
+                rank == best,
+                [_finite(each.scores.get(name)) for name in columns],
+            ]
+            for rank, (each, number) in enumerate(
+                zip(nbest.hypotheses, errors, strict=True)
+            )
         ],
     }
 

@@ -1,4 +1,6 @@
-"""Perplexity of plain text: of a corpus, and the mean and the median over its sentences (the paper's table 7)."""
+"""Perplexity of plain text: of a corpus, and the mean and the median over its sentences
+(the paper's table 7).
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ CHUNK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Perplexity:
-    """exp(-log p / units) of the whole text, and the mean and the median of its sentences' own; lower is better. A
-    pseudo-perplexity where scores are a pseudo-log-likelihood."""
+    """exp(-log p / units) of the whole text, and the mean and the median of its
+    sentences' own; lower is better. A pseudo-perplexity where scores are a
+    pseudo-log-likelihood.
+    """
 
     corpus: float
     mean: float
@@ -39,7 +43,9 @@ class TextScore:
     words: int
     """Number of words between blanks, without ends of sentences."""
     tokens: int
-    """The model's, where they are scored, the end of a sentence with them if the model predicts it."""
+    """The model's, where they are scored, the end of a sentence with them if the model
+    predicts it.
+    """
     unknown: int
     """Tokens that the model does not know."""
     log_prob: float
@@ -49,18 +55,24 @@ class TextScore:
     known_by_token: float
     """exp(-log p / tokens) of the known tokens: SRILM's ppl."""
     known_by_word: float
-    """exp(-log p / words) of the known words, ends of sentences not counted: SRILM's ppl1. Of models of words alone;
-    nan for others."""
+    """exp(-log p / words) of the known words, ends of sentences not counted: SRILM's
+    ppl1. Of models of words alone; nan for others.
+    """
     signature: str
     pseudo: bool = False
-    """Whether the score is a pseudo-log-likelihood and the perplexities are pseudo-perplexities."""
+    """Whether the score is a pseudo-log-likelihood and the perplexities are
+    pseudo-perplexities.
+    """
     drops_punctuation: bool = False
-    """Whether no token has punctuation that stands between blanks, and so counts as a word."""
+    """Whether no token has punctuation that stands between blanks, and so counts as a
+    word.
+    """
 
 
 def documents(lines: Iterable[str]) -> list[NbestList]:
-    """Lines of text as lists of one hypothesis; an empty line ends a document, and neighbours come from within a
-    document."""
+    """Lines of text as lists of one hypothesis; an empty line ends a document, and
+    neighbours come from within a document.
+    """
     lists: list[NbestList] = []
     document = 0
     for line in lines:
@@ -72,17 +84,22 @@ def documents(lines: Iterable[str]) -> list[NbestList]:
 
 
 def measure(
-    lm: LanguageModel, lines: Sequence[NbestList], progress: Callable[[int], object] = lambda number: None
+    lm: LanguageModel,
+    lines: Sequence[NbestList],
+    progress: Callable[[int], object] = lambda number: None,
 ) -> tuple[TextScore, list[TokenScores]]:
     """The figures of a text, and the scores of each of its sentences.
 
     Args:
         lines: as `documents` makes them.
-        progress: called with the number of sentences that were scored since the last call.
+        progress: called with the number of sentences that were scored since the last
+            call.
     """
     sentences = [line.hypotheses[0].text for line in lines]
     placed = zip(in_place([lm], lines), sentences, strict=True)
-    questions = [question for line, sentence in placed for question in ask(lm, line, [sentence])]
+    questions = [
+        question for line, sentence in placed for question in ask(lm, line, [sentence])
+    ]
     scores: list[TokenScores] = []
     for start in range(0, len(questions), CHUNK):
         part = questions[start : start + CHUNK]
@@ -91,19 +108,25 @@ def measure(
     return text_score(lm, sentences, scores), scores
 
 
-def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[TokenScores]) -> TextScore:
+def text_score(
+    lm: LanguageModel, sentences: Sequence[str], scores: Sequence[TokenScores]
+) -> TextScore:
     """Sum up the scores of sentences.
 
-    All scored tokens count, including ends of sentences if the model predicts them. Words are separated by blanks,
-    without ends of sentences, so that models with different tokenizers can be compared. Sentences without a unit are
-    left out of mean and median.
+    All scored tokens count, including ends of sentences if the model predicts them.
+    Words are separated by blanks, without ends of sentences, so that models with
+    different tokenizers can be compared. Sentences without a unit are left out of mean
+    and median.
     """
     log_probs = np.array([result.sum for result in scores])
     tokens = np.array([len(result.tokens) for result in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
     unknown = np.array([len(result.unknown) for result in scores])
-    of_words = tokens.sum() == words.sum() + len(sentences)  # words and ends of sentences
-    known = log_probs - [sum(one.log_probs[list(one.unknown)]) if one.unknown else 0.0 for one in scores]
+    # words and ends of sentences
+    of_words = tokens.sum() == words.sum() + len(sentences)
+    known = log_probs - [
+        sum(one.log_probs[list(one.unknown)]) if one.unknown else 0.0 for one in scores
+    ]
     return TextScore(
         lm.name,
         lm.fingerprint,
@@ -123,23 +146,43 @@ def text_score(lm: LanguageModel, sentences: Sequence[str], scores: Sequence[Tok
 
 
 def _drops_punctuation(sentence: str, scores: TokenScores) -> bool:
-    marks = "".join(word for word in sentence.split() if not any(map(str.isalnum, word)))
-    return bool(marks) and not scores.unknown and not set(marks) & {*"".join(scores.tokens)}
+    marks = "".join(
+        word for word in sentence.split() if not any(map(str.isalnum, word))
+    )
+    return (
+        bool(marks)
+        and not scores.unknown
+        and not set(marks) & {*"".join(scores.tokens)}
+    )
 
 
 def _perplexity(log_probs: np.ndarray, units: np.ndarray) -> Perplexity:
     counted = units > 0
     if not counted.any():
         return Perplexity(float("nan"), float("nan"), float("nan"))
-    with np.errstate(over="ignore"):  # a text that is all but impossible has an infinite perplexity
+    # a text that is all but impossible has an infinite perplexity
+    with np.errstate(over="ignore"):
         perplexities = np.exp(-log_probs[counted] / units[counted])
         corpus = np.exp(-log_probs.sum() / units.sum())
-    return Perplexity(float(corpus), float(perplexities.mean()), float(np.median(perplexities)))
+    return Perplexity(
+        float(corpus), float(perplexities.mean()), float(np.median(perplexities))
+    )
 
 
 def render(scores: Sequence[TextScore]) -> str:
     """A row per language model, then an explanation of the columns."""
-    head = ["", "tokens", "unknown", "log p", "PPL/token", "mean", "median", "PPL/word", "mean", "median"]
+    head = [
+        "",
+        "tokens",
+        "unknown",
+        "log p",
+        "PPL/token",
+        "mean",
+        "median",
+        "PPL/word",
+        "mean",
+        "median",
+    ]
     pseudo = [score.lm for score in scores if score.pseudo]
     rows = [head]
     for score in scores:
@@ -149,17 +192,31 @@ def render(scores: Sequence[TextScore]) -> str:
     lines = [
         text(rows),
         "",
-        f"{counted(scores[0].sentences, 'sentence')}, {counted(scores[0].words, 'word')}; "
-        "mean and median are over sentences; natural log",
+        (
+            f"{counted(scores[0].sentences, 'sentence')},"
+            f" {counted(scores[0].words, 'word')}; mean and median are over sentences;"
+            " natural log"
+        ),
     ]
     lines += [
-        f"{score.lm}: without its {counted(score.unknown, 'unknown token')}, {score.known_by_token:,.2f} a token"
-        + (f" (SRILM's ppl) and {score.known_by_word:,.2f} a word (ppl1)" if score.known_by_word > 0 else "")
+        f"{score.lm}: without its {counted(score.unknown, 'unknown token')},"
+        f" {score.known_by_token:,.2f} a token"
+        + (
+            f" (SRILM's ppl) and {score.known_by_word:,.2f} a word (ppl1)"
+            if score.known_by_word > 0
+            else ""
+        )
         for score in scores
         if 0 < score.unknown < score.tokens
     ]
     if dropping := [score.lm for score in scores if score.drops_punctuation]:
-        lines.append(f"{', '.join(dropping)}: reads no punctuation, but PPL/word counts it where blanks surround it")
+        lines.append(
+            f"{', '.join(dropping)}: reads no punctuation, but PPL/word counts it where"
+            " blanks surround it"
+        )
     if pseudo:
-        lines.append(f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the perplexity of other kinds")
+        lines.append(
+            f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the"
+            " perplexity of other kinds"
+        )
     return "\n".join([*lines, *(score.signature for score in scores)])

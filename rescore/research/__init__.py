@@ -1,1 +1,3 @@
-"""A wing for the experiments of papers that no rescoring needs; the core never imports it."""
+"""A wing for the experiments of papers that no rescoring needs; the core never
+imports it.
+"""

@@ -16,15 +16,24 @@ class Similarity(Declared):
     common = True
 
     pairs: str = option("", metavar="PAIRS", argument=True, required=True, reads=True)
-    output: str | None = written_file(None, "Write the figures as JSON; - is stdout.", "-o", "--output")
-    centre: bool = option(False, "Subtract the mean vector of all sentences before taking cosines.")
-    joined: bool = option(False, "Concatenate the vectors of all --lm instead of printing one row per --lm.")
+    output: str | None = written_file(
+        None, "Write the figures as JSON; - is stdout.", "-o", "--output"
+    )
+    centre: bool = option(
+        False, "Subtract the mean vector of all sentences before taking cosines."
+    )
+    joined: bool = option(
+        False,
+        "Concatenate the vectors of all --lm instead of printing one row per --lm.",
+    )
 
 
 @options.command("similarity", lms=options.PLAIN)
-def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vectors: VectorOptions) -> None:
-    """Correlate the cosines of sentence vectors with human similarity scores. PAIRS is an STS-B csv, SICK.txt, or lines
-    with a score and two sentences, separated by tabs.
+def similarity_command(
+    own: Similarity, lms: options.LanguageModelOptions, vectors: VectorOptions
+) -> None:
+    """Correlate the cosines of sentence vectors with human similarity scores. PAIRS is
+    an STS-B csv, SICK.txt, or lines with a score and two sentences, separated by tabs.
 
     \b
     rescore similarity sts-dev.csv --lm tta --lm unilm
@@ -36,7 +45,9 @@ def similarity_command(own: Similarity, lms: options.LanguageModelOptions, vecto
     models = lms.load()
     pairs = similarity.read_pairs(own.pairs)
     groups = [models] if own.joined else [[lm] for lm in models]
-    results = [similarity.measure_pairs(pairs, group, vectors, own.centre) for group in groups]
+    results = [
+        similarity.measure_pairs(pairs, group, vectors, own.centre) for group in groups
+    ]
     if own.output:
         write_json(results, own.output)
     if own.output != "-":

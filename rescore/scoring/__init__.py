@@ -1,5 +1,13 @@
-"""Where scoring runs: this process, or the workers of a Ray cluster (rescore/scoring/cluster.py)."""
+"""Where scoring runs: this process, or the workers of a Ray cluster
+(rescore/scoring/cluster.py).
+"""
 
-from rescore.scoring.local import OnProgress, OnScores, add_columns, score_windows, windows
+from rescore.scoring.local import (
+    OnProgress,
+    OnScores,
+    add_columns,
+    score_windows,
+    windows,
+)
 
 __all__ = ["OnProgress", "OnScores", "add_columns", "score_windows", "windows"]

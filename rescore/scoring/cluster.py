@@ -1,8 +1,9 @@
-"""Scoring on many processes or machines, by Ray: workers hold the language models, this process reads and writes.
+"""Scoring on many processes or machines, by Ray: workers hold the language models, this
+process reads and writes.
 
-A worker scores the same batches as the local engine: results agree within 1e-4 for any number of workers, and bit by
-bit with the same number of threads on the same processor. Workers that die are replaced, and their batches are scored
-again.
+A worker scores the same batches as the local engine: results agree within 1e-4 for any
+number of workers, and bit by bit with the same number of threads on the same processor.
+Workers that die are replaced, and their batches are scored again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError, counted
-from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Question, TokenScores, capabilities_of
+from rescore.lms.base import (
+    Capabilities,
+    ComputeOptions,
+    LanguageModel,
+    Question,
+    TokenScores,
+    capabilities_of,
+)
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +38,17 @@ CONNECTING = 30.0
 STARTING = 600.0
 """Seconds to wait for a worker, where none is left."""
 OBJECT_STORE = 256 << 20
-"""Bytes of shared memory of a cluster that is started here: only texts and scores go through it."""
+"""Bytes of shared memory of a cluster that is started here: only texts and scores go
+through it.
+"""
 
 
 About = tuple[str, str, str, str, Capabilities]
 """A model's name, back-end, precision, fingerprint and capabilities."""
 Task = tuple[Any, Any]
-"""The worker that a batch of questions was given to, and Ray's reference to the result."""
+"""The worker that a batch of questions was given to, and Ray's reference to the
+result.
+"""
 
 
 class RemoteModel:
@@ -51,13 +63,17 @@ class RemoteModel:
         """One result per question, in their order."""
         return next(self.stream([questions]))
 
-    def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores]]:
+    def stream(
+        self, batches: Iterable[Sequence[Question]]
+    ) -> Iterator[list[TokenScores]]:
         """Results of batches in their order."""
         return self._cluster.stream(self._rank, batches)
 
 
 class Cluster:
-    """Workers, each with all models. A worker that dies is replaced wherever there is room."""
+    """Workers, each with all models. A worker that dies is replaced wherever there is
+    room.
+    """
 
     def __init__(
         self,
@@ -70,7 +86,8 @@ class Cluster:
         """Join or start a cluster, and load the models in every worker.
 
         Args:
-            address: of a running cluster; None starts a cluster here and ends it afterwards.
+            address: of a running cluster; None starts a cluster here and ends it
+                afterwards.
             workers: their number; None for one per GPU, or one per core.
         """
         self._ray = _import_ray()
@@ -81,20 +98,35 @@ class Cluster:
         self._started_here = self._connect(address)
         try:
             resources = self._ray.cluster_resources()
-            cores, gpus = max(1, int(resources.get("CPU", 1))), int(resources.get("GPU", 0))
+            cores, gpus = (
+                max(1, int(resources.get("CPU", 1))),
+                int(resources.get("GPU", 0)),
+            )
             use_gpus = bool(gpus) and (computing.device or "cuda").startswith("cuda")
             self._size = workers or (gpus if use_gpus else cores)
-            largest = max(int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"])
-            threads = max(1, min(cores // self._size, largest))  # a worker must fit into one node
-            needs = {"num_cpus": threads, "num_gpus": min(1.0, gpus / self._size) if use_gpus else 0}
-            # A worker computes with as many threads as it has cores: Ray sets OMP_NUM_THREADS. Ray would restart a
-            # worker where it was; here it is replaced wherever there is room.
+            largest = max(
+                int(node["Resources"].get("CPU", 0))
+                for node in self._ray.nodes()
+                if node["Alive"]
+            )
+            # a worker must fit into one node
+            threads = max(1, min(cores // self._size, largest))
+            needs = {
+                "num_cpus": threads,
+                "num_gpus": min(1.0, gpus / self._size) if use_gpus else 0,
+            }
+            # A worker computes with as many threads as it has cores: Ray sets
+            # OMP_NUM_THREADS. Ray would restart a worker where it was; here it is
+            # replaced wherever there is room.
             self._actor = self._ray.remote(**needs, max_restarts=0)(_Holder)
             folder = None if cache is None else str(Path(cache).absolute())
             self._arguments = [_absolute(spec) for spec in specs], computing, folder
             for _ in range(self._size):
                 self._start()
-            self.models = [RemoteModel(self, rank, about) for rank, about in enumerate(self._loaded(STARTING))]
+            self.models = [
+                RemoteModel(self, rank, about)
+                for rank, about in enumerate(self._loaded(STARTING))
+            ]
         except BaseException:
             self.close()
             raise
@@ -107,11 +139,24 @@ class Cluster:
             return False
         if address:
             _check_address(address)
-        more = {} if address else {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+        more = (
+            {}
+            if address
+            else {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
+        )
         try:
-            self._ray.init(address=address or "local", log_to_driver=False, logging_level="error", **more)
-        except Exception as error:  # also plain Exception, as where a node starts slowly
-            raise UserError(f"--engine ray: {(str(error) or type(error).__name__).splitlines()[0]}") from None
+            self._ray.init(
+                address=address or "local",
+                log_to_driver=False,
+                logging_level="error",
+                **more,
+            )
+        except (
+            Exception
+        ) as error:  # also plain Exception, as where a node starts slowly
+            raise UserError(
+                f"--engine ray: {(str(error) or type(error).__name__).splitlines()[0]}"
+            ) from None
         return True
 
     def _start(self) -> None:
@@ -119,25 +164,39 @@ class Cluster:
         self._loading[worker.load.remote()] = worker
 
     def _loaded(self, seconds: float) -> list[About]:
-        """Note the workers that have loaded their models, after at most some seconds; returns the models' facts."""
+        """Note the workers that have loaded their models, after at most some seconds;
+        returns the models' facts.
+        """
         facts: list[About] = []
-        for reference in self._ray.wait(list(self._loading), timeout=seconds)[0] if self._loading else []:
+        for reference in (
+            self._ray.wait(list(self._loading), timeout=seconds)[0]
+            if self._loading
+            else []
+        ):
             worker = self._loading.pop(reference)
             try:
                 facts = self._ray.get(reference)
             except self._ray.exceptions.RayActorError:
                 raise UserError(
-                    "--engine ray: a worker died while it loaded its models; give fewer --workers"
+                    "--engine ray: a worker died while it loaded its models; give fewer"
+                    " --workers"
                 ) from None
             except self._ray.exceptions.RayTaskError as error:
                 raise _told(error) from None
             self._ready.append(worker)
         if not self._ready:
-            raise UserError(f"--engine ray: no worker could be started within {seconds:.0f} s; give fewer --workers")
+            raise UserError(
+                f"--engine ray: no worker could be started within {seconds:.0f} s; give"
+                " fewer --workers"
+            )
         return facts
 
-    def stream(self, rank: int, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores]]:
-        """Scores by the model of that rank, in the order of the batches; at most `AHEAD` a worker are under way."""
+    def stream(
+        self, rank: int, batches: Iterable[Sequence[Question]]
+    ) -> Iterator[list[TokenScores]]:
+        """Scores by the model of that rank, in the order of the batches; at most
+        `AHEAD` a worker are under way.
+        """
         under_way: deque[tuple[Sequence[Question], Task]] = deque()
         for questions in batches:
             under_way.append((questions, self._sent(rank, questions)))
@@ -153,12 +212,18 @@ class Cluster:
         worker = self._ready[-1]
         return worker, worker.score.remote(rank, list(questions))
 
-    def _finished(self, rank: int, questions: Sequence[Question], task: Task) -> list[TokenScores]:
+    def _finished(
+        self, rank: int, questions: Sequence[Question], task: Task
+    ) -> list[TokenScores]:
         """The scores of questions, which are sent again if their worker died.
 
-        Results are taken in order, so a text that kills its worker is sent again before the texts behind it.
+        Results are taken in order, so a text that kills its worker is sent again before
+        the texts behind it.
         """
-        where = f"cannot score {counted(len(questions), 'text')}, the first is {questions[0].text[:60]!r}"
+        where = (
+            f"cannot score {counted(len(questions), 'text')}, the first is"
+            f" {questions[0].text[:60]!r}"
+        )
         for _ in range(ATTEMPTS):
             worker, reference = task
             try:
@@ -167,7 +232,10 @@ class Cluster:
             except self._ray.exceptions.RayTaskError as error:
                 raise UserError(f"{where}: {_told(error)}") from None
             except self._ray.exceptions.RayActorError:
-                log.warning("a worker died; a new worker is started, and the lists of the dead worker are scored again")
+                log.warning(
+                    "a worker died; a new worker is started, and the lists of the dead"
+                    " worker are scored again"
+                )
                 if worker in self._ready:
                     self._ready.remove(worker)
                     self._start()
@@ -185,7 +253,9 @@ class Cluster:
 class _Holder:
     """The actor of a worker: it holds the models, loaded once."""
 
-    def __init__(self, specs: list[str], computing: ComputeOptions, cache: str | None) -> None:
+    def __init__(
+        self, specs: list[str], computing: ComputeOptions, cache: str | None
+    ) -> None:
         self._arguments = specs, computing, cache
         self._models: list[LanguageModel] = []
 
@@ -195,7 +265,13 @@ class _Holder:
 
         self._models = load_all(*self._arguments)
         return [
-            (model.name, model.model, model.precision, model.fingerprint, capabilities_of(model))
+            (
+                model.name,
+                model.model,
+                model.precision,
+                model.fingerprint,
+                capabilities_of(model),
+            )
             for model in self._models
         ]
 
@@ -204,23 +280,36 @@ class _Holder:
 
 
 def _check_address(address: str) -> None:
-    """See that a server listens at HOST:PORT: Ray itself would wait for minutes, deaf to signals."""
+    """See that a server listens at HOST:PORT: Ray itself would wait for minutes, deaf
+    to signals.
+    """
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
         if port.isdecimal():  # other values, such as auto, are no address
-            socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECTING).close()
+            socket.create_connection(
+                (host.strip("[]"), int(port)), timeout=CONNECTING
+            ).close()
     except (OSError, OverflowError) as error:
-        raise UserError(f"--engine ray:{address}: no cluster answers ({error}); is its head running there?") from None
+        raise UserError(
+            f"--engine ray:{address}: no cluster answers ({error}); is its head running"
+            " there?"
+        ) from None
 
 
 def _told(error: Any) -> UserError:
     """What an error in a worker says, in one line."""
     cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, UserError) else UserError(f"--engine ray: {cause or error}")
+    return (
+        cause
+        if isinstance(cause, UserError)
+        else UserError(f"--engine ray: {cause or error}")
+    )
 
 
 def _absolute(spec: str) -> str:
-    """The value of --lm with an absolute path, so that workers in other folders find it."""
+    """The value of --lm with an absolute path, so that workers in other folders find
+    it.
+    """
     from rescore.lms import parse
 
     parsed = parse(spec)
@@ -234,9 +323,12 @@ def _import_ray() -> Any:
         import ray
         import ray._private.worker as driver
 
-        # Ray prints about dead workers to standard output, where lists may go; the engine reports them instead.
+        # Ray prints about dead workers to standard output, where lists may go; the
+        # engine reports them instead.
         if hasattr(driver, "print_to_stdstream"):
             driver.print_to_stdstream = lambda *arguments, **options: None
     except ImportError:
-        raise UserError("--engine ray needs Ray; install it with: pip install 'rescore[ray]'") from None
+        raise UserError(
+            "--engine ray needs Ray; install it with: pip install 'rescore[ray]'"
+        ) from None
     return ray

@@ -1,4 +1,6 @@
-"""Scoring in this process: N-best lists get a column of a language model's scores, as a stream."""
+"""Scoring in this process: N-best lists get a column of a language model's scores, as a
+stream.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,18 @@ from rescore.nbest import TOKENS, Column, NbestList, Role, in_parts
 
 log = logging.getLogger(__name__)
 
-WINDOW = 5_000  # hypotheses scored together: enough to sort by length and share repeats, few enough for a lively bar
+# hypotheses scored together: enough to sort by length and share repeats, few enough for
+# a lively bar
+WINDOW = 5_000
 
 OnProgress = Callable[[int], object]
 """Called with the number of hypotheses just done."""
 
 
 def windows(lists: Iterable[WithNeighbours]) -> Iterator[list[WithNeighbours]]:
-    """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored together."""
+    """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored
+    together.
+    """
     return in_parts(lists, WINDOW, lambda placed: len(placed.nbest.hypotheses))
 
 
@@ -33,8 +39,10 @@ Scored = list[tuple[WithNeighbours, list[TokenScores]]]
 """Lists with the scores of their hypotheses."""
 
 FOREIGN, LEAST_WORDS = 1.6, 30
-"""From how many times the tokens per word of its training text on a model is warned of; fewer words do not show it.
-English calls have 1.1 times as many for `tta`, French 1.9, Malay 2.3."""
+"""From how many times the tokens per word of its training text on a model is warned of;
+fewer words do not show it. English calls have 1.1 times as many for `tta`, French 1.9,
+Malay 2.3.
+"""
 
 
 @dataclass
@@ -51,11 +59,17 @@ class _Tally:
     alike: int = 0
     """Such lists whose scores are all the same."""
 
-    def add(self, nbest: NbestList, ranks: Sequence[int], scores: Sequence[TokenScores]) -> None:
-        """Count a list: the place of each hypothesis's question among all of a window, and its score."""
+    def add(
+        self, nbest: NbestList, ranks: Sequence[int], scores: Sequence[TokenScores]
+    ) -> None:
+        """Count a list: the place of each hypothesis's question among all of a window,
+        and its score.
+        """
         self.file = self.file or nbest.file
         self.texts += len(scores)
-        self.words += sum(len(hypothesis.text.split()) for hypothesis in nbest.hypotheses)
+        self.words += sum(
+            len(hypothesis.text.split()) for hypothesis in nbest.hypotheses
+        )
         self.tokens += sum(len(score.tokens) for score in scores)
         self.unknown += sum(len(score.unknown) for score in scores)
         if len(set(ranks)) > 1:
@@ -65,30 +79,42 @@ class _Tally:
     def report(self, lm: LanguageModel) -> None:
         if self.several and self.alike == self.several:
             log.warning(
-                "%s%s: all hypotheses of a list have the same score, in each of %s lists; check that the model is for "
-                "this language",
+                "%s%s: all hypotheses of a list have the same score, in each of %s"
+                " lists; check that the model is for this language",
                 *(self.file, lm.name, f"{self.several:,}"),
             )
         about = capabilities_of(lm)
         ends = 0 if about.pseudo else self.texts  # [EOS] is a token of causal models
-        per_word, usual = (self.tokens - ends) / max(self.words, LEAST_WORDS), about.tokens_per_word
+        per_word, usual = (
+            (self.tokens - ends) / max(self.words, LEAST_WORDS),
+            about.tokens_per_word,
+        )
         told = f"{self.unknown:,} of {self.tokens:,} tokens are unknown to the model"
         if usual and per_word > FOREIGN * usual:
-            told = f"a word has {per_word:.1f} tokens ({usual:.1f} in its training text), and {told}"
+            told = (
+                f"a word has {per_word:.1f} tokens ({usual:.1f} in its training text),"
+                f" and {told}"
+            )
         elif 2 * self.unknown <= self.tokens:
             if 100 * self.unknown > self.tokens:
                 log.info("%s%s: %s", self.file, lm.name, told)
             return
-        advice = "check its language, script and case, and that its training text was large enough"
+        advice = (
+            "check its language, script and case, and that its training text was large"
+            " enough"
+        )
         log.warning("%s%s: %s; %s", self.file, lm.name, told, advice)
 
 
 def score_windows(
-    lm: LanguageModel, parts: Iterable[list[WithNeighbours]], progress: OnProgress = lambda done: None
+    lm: LanguageModel,
+    parts: Iterable[list[WithNeighbours]],
+    progress: OnProgress = lambda done: None,
 ) -> Iterator[Scored]:
     """Each window with the scores of its hypotheses, as a stream.
 
-    What is reported at the end: how many tokens the model does not know, and whether all its scores are the same.
+    What is reported at the end: how many tokens the model does not know, and whether
+    all its scores are the same.
     """
     tally = _Tally()
     begun: deque[tuple[list[WithNeighbours], list[list[int]]]] = deque()
@@ -98,8 +124,14 @@ def score_windows(
             ranks: dict[Question, int] = {}  # equal questions are asked once
             places = []
             for placed in window:
-                questions = ask(lm, placed, (hypothesis.text for hypothesis in placed.nbest.hypotheses))
-                places.append([ranks.setdefault(question, len(ranks)) for question in questions])
+                questions = ask(
+                    lm,
+                    placed,
+                    (hypothesis.text for hypothesis in placed.nbest.hypotheses),
+                )
+                places.append(
+                    [ranks.setdefault(question, len(ranks)) for question in questions]
+                )
             begun.append((window, places))
             yield list(ranks)
 
@@ -113,8 +145,11 @@ def score_windows(
         return [scores[rank] for rank in range(len(questions))]
 
     streams = looked_at_case = capabilities_of(lm).streams
-    # A streaming model gets further batches before the results of earlier batches are taken.
-    results = cast(Streaming, lm).stream(batches()) if streams else map(scores_of, batches())
+    # A streaming model gets further batches before the results of earlier batches are
+    # taken.
+    results = (
+        cast(Streaming, lm).stream(batches()) if streams else map(scores_of, batches())
+    )
     for result in results:
         window, places = begun.popleft()
         done: Scored = []
@@ -123,15 +158,23 @@ def score_windows(
             for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True):
                 if not score.sum < math.inf:  # NaN is not, either
                     text = hypothesis.text[:60]
-                    raise UserError(f"{lm.name}: the score of {text!r} is {score.sum}; the model is damaged")
+                    raise UserError(
+                        f"{lm.name}: the score of {text!r} is {score.sum}; the model is"
+                        " damaged"
+                    )
             tally.add(placed.nbest, ranks, scores)
             done.append((placed, scores))
         if streams:
             progress(sum(len(placed.nbest.hypotheses) for placed in window))
         if not looked_at_case:
             looked_at_case = True
-            if all(hypothesis.text.isupper() for placed, _ in done for hypothesis in placed.nbest.hypotheses):
-                from rescore.scoring.case import warn_of_case  # here: few lists are in capitals
+            if all(
+                hypothesis.text.isupper()
+                for placed, _ in done
+                for hypothesis in placed.nbest.hypotheses
+            ):
+                # here: few lists are in capitals
+                from rescore.scoring.case import warn_of_case
 
                 warn_of_case(lm, done)
         yield done
@@ -141,9 +184,13 @@ def score_windows(
 
 
 class Streaming(Protocol):
-    """A language model with the capability `streams`: it scores batches ahead of their use, as on a cluster."""
+    """A language model with the capability `streams`: it scores batches ahead of their
+    use, as on a cluster.
+    """
 
-    def stream(self, batches: Iterable[Sequence[Question]]) -> Iterator[list[TokenScores]]:
+    def stream(
+        self, batches: Iterable[Sequence[Question]]
+    ) -> Iterator[list[TokenScores]]:
         """Results in the order of the batches."""
         ...
 
@@ -160,23 +207,33 @@ def add_columns(
     progress: OnProgress = lambda done: None,
     on_scores: OnScores | None = None,
 ) -> Iterator[list[WithNeighbours]]:
-    """Windows of lists with one more column per model, as a stream; memory is bounded by the windows.
+    """Windows of lists with one more column per model, as a stream; memory is bounded
+    by the windows.
 
     Args:
-        lists: as `windows` cuts them. counted: the model, if any, whose tokens are counted in a column of their own.
+        lists: as `windows` cuts them. counted: the model, if any, whose tokens are
+            counted in a column of their own.
     """
     for lm in lms:
         counts = any(lm is other for other in counted)
-        lists = _with_column(lm, score_windows(lm, lists, progress), norm, counts, on_scores)
+        lists = _with_column(
+            lm, score_windows(lm, lists, progress), norm, counts, on_scores
+        )
     return iter(lists)
 
 
 def _with_column(
-    lm: LanguageModel, windows: Iterable[Scored], norm: str, counts: bool, on_scores: OnScores | None
+    lm: LanguageModel,
+    windows: Iterable[Scored],
+    norm: str,
+    counts: bool,
+    on_scores: OnScores | None,
 ) -> Iterator[list[WithNeighbours]]:
-    """Copies of lists with the column of a model and, if it `counts`, a column with the number of tokens.
+    """Copies of lists with the column of a model and, if it `counts`, a column with the
+    number of tokens.
 
-    The record of the columns' origins is made once and shared by all lists whose record was equal.
+    The record of the columns' origins is made once and shared by all lists whose record
+    was equal.
     """
     name = lm.name
     new = {name: origin(lm, norm)}
@@ -198,5 +255,10 @@ def _with_column(
                 if counts:
                     values[TOKENS] = float(len(token_scores.tokens))
                 hypotheses.append(replace(hypothesis, scores=values))
-            done.append(replace(placed, nbest=replace(nbest, hypotheses=hypotheses, provenance=columns)))
+            done.append(
+                replace(
+                    placed,
+                    nbest=replace(nbest, hypotheses=hypotheses, provenance=columns),
+                )
+            )
         yield done

@@ -1,4 +1,6 @@
-"""Parts of an output that takes long: each part is kept when it is done, and all are joined at the end."""
+"""Parts of an output that takes long: each part is kept when it is done, and all are
+joined at the end.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,16 @@ NAME = re.compile(r"\d{6,}-[0-9a-f]{12}\.jsonl|\.\d{6,}-[0-9a-f]{12}\.jsonl\..+\
 
 
 class Shards:
-    """A folder beside the output with a JSON Lines file for each window of lists, named after its place and a hash of
-    its inputs."""
+    """A folder beside the output with a JSON Lines file for each window of lists, named
+    after its place and a hash of its inputs.
+    """
 
     def __init__(self, output: str, made_by: Sequence[str]) -> None:
         """
         Args:
             output: the file that joins the shards.
-            made_by: fingerprints and settings; if they change, all shards are computed again.
+            made_by: fingerprints and settings; if they change, all shards are computed
+                again.
         """
         self._output = output
         self._folder = Path(f"{output}.shards")
@@ -41,11 +45,14 @@ class Shards:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"{self._folder}: cannot be made ({error.strerror or error})") from None
+            raise UserError(
+                f"{self._folder}: cannot be made ({error.strerror or error})"
+            ) from None
 
     def add(self, window: Sequence[WithNeighbours]) -> Path | None:
-        """The file for the next window; None if it exists already, made from the same lists and neighbours by the same
-        models."""
+        """The file for the next window; None if it exists already, made from the same
+        lists and neighbours by the same models.
+        """
         digest = hashlib.sha256(self._made_by.encode())
         for placed in window:
             nbest = placed.nbest
@@ -59,13 +66,17 @@ class Shards:
                 nbest.source,
                 sorted(nbest.provenance.items(), key=lambda item: item[0]),
             )
-            digest.update(repr((about, hypotheses, placed.before, placed.after)).encode())
+            digest.update(
+                repr((about, hypotheses, placed.before, placed.after)).encode()
+            )
         key = digest.hexdigest()[:12]
         path = self._folder / f"{len(self._paths):06d}-{key}.jsonl"
         self._paths.append(path)
         return None if path.is_file() else path
 
-    def missing(self, windows: Iterable[list[WithNeighbours]], progress: OnProgress) -> Iterator[list[WithNeighbours]]:
+    def missing(
+        self, windows: Iterable[list[WithNeighbours]], progress: OnProgress
+    ) -> Iterator[list[WithNeighbours]]:
         """The windows that are not there yet, as a stream."""
         for window in windows:
             path = self.add(window)
@@ -76,13 +87,19 @@ class Shards:
                 yield window
 
     def write(self, windows: Iterable[list[WithNeighbours]]) -> None:
-        """Write each window of `missing`, with its new columns, to its place; then join all."""
+        """Write each window of `missing`, with its new columns, to its place; then join
+        all.
+        """
         for window in windows:
-            formats.write((placed.nbest for placed in window), str(self._to_write.popleft()))
+            formats.write(
+                (placed.nbest for placed in window), str(self._to_write.popleft())
+            )
         self.join()
 
     def join(self) -> None:
-        """Write the output in the order of the windows, and remove the shards; other files in the folder stay."""
+        """Write the output in the order of the windows, and remove the shards; other
+        files in the folder stay.
+        """
         formats.write(self._lists(), self._output)
         for path in self._folder.iterdir():
             if NAME.fullmatch(path.name) and path.is_file():
@@ -90,7 +107,10 @@ class Shards:
         try:
             self._folder.rmdir()
         except OSError:
-            log.warning("%s: the folder is kept, because it contains files other than shards", self._folder)
+            log.warning(
+                "%s: the folder is kept, because it contains files other than shards",
+                self._folder,
+            )
 
     def _lists(self) -> Iterator[NbestList]:
         for path in self._paths:

@@ -1,10 +1,13 @@
-"""The choice of `rescore rerank` over HTTP: an ASGI application, and the batcher that scores requests together.
+"""The choice of `rescore rerank` over HTTP: an ASGI application, and the batcher that
+scores requests together.
 
-    POST /rescore   a list as a line of native JSON Lines, or an array of them: the same with the choice
+    POST /rescore   a list as a line of native JSON Lines, or an array of them: the
+                    same with the choice
     GET /health     models, weights, version, number of waiting requests
     GET /           a page on which a person pastes a list
 
-One thread owns the models. Requests wait for it in a queue; those that wait together are scored together.
+One thread owns the models. Requests wait for it in a queue; those that wait together
+are scored together.
 """
 
 from __future__ import annotations
@@ -47,10 +50,15 @@ BATCH = 512
 WAIT = 0.002
 """Seconds that the first request of a batch waits for other requests."""
 KEEP_ALIVE = 75
-"""Seconds after which an idle connection is closed; longer than the 60 seconds of nginx, which then closes first."""
+"""Seconds after which an idle connection is closed; longer than the 60 seconds of
+nginx, which then closes first.
+"""
 GRACE = 30
 """Seconds in which the requests that were sent are answered after SIGTERM."""
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'"
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline';"
+    " connect-src 'self'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +126,20 @@ class Batcher:
                     break
                 batch.append(job)
                 size += job.size
-            wanted = [waiting for waiting in batch if waiting.answer.set_running_or_notify_cancel()]
+            wanted = [
+                waiting
+                for waiting in batch
+                if waiting.answer.set_running_or_notify_cancel()
+            ]
             if wanted:
                 self._answer(wanted)
             del batch, wanted
             job = self._queue.get()
 
     def _answer(self, batch: list[Job]) -> None:
-        """Score a batch together. If that fails, each request is scored alone, so that it harms no other one."""
+        """Score a batch together. If that fails, each request is scored alone, so that
+        it harms no other one.
+        """
         try:
             scored = self._rescorer.score([job.lists for job in batch])
         except Exception as error:
@@ -138,7 +152,9 @@ class Batcher:
         for job, lists in zip(batch, scored, strict=True):
             try:
                 choices = self._rescorer.decide(lists)
-                job.answer.set_result([answer_of(self._rescorer, choice) for choice in choices])
+                job.answer.set_result(
+                    [answer_of(self._rescorer, choice) for choice in choices]
+                )
             except Exception as error:
                 job.answer.set_exception(error)
 
@@ -154,9 +170,14 @@ def answer_of(rescorer: Rescorer, choice: Choice) -> dict[str, Any]:
         if "score" in entry:
             entry["score"] = _finite(entry["score"])
         if "scores" in entry:
-            entry["scores"] = {name: _finite(score) for name, score in entry["scores"].items()}
+            entry["scores"] = {
+                name: _finite(score) for name, score in entry["scores"].items()
+            }
     key = "confidence" if rescorer.calibrated else "uncalibrated_confidence"
-    answer["words"] = [{"word": word.text, key: round(word.confidence, 4)} for word in rescorer.confidences(choice)]
+    answer["words"] = [
+        {"word": word.text, key: round(word.confidence, 4)}
+        for word in rescorer.confidences(choice)
+    ]
     return answer
 
 
@@ -165,7 +186,8 @@ def _finite(score: float) -> float | None:
 
 
 def lists_of(body: bytes, audio: Path | None) -> tuple[list[NbestList], bool]:
-    """The lists of a request, and whether they came as an array. A list without an id is called after its place.
+    """The lists of a request, and whether they came as an array. A list without an id
+    is called after its place.
 
     Args:
         audio: the folder of recordings that requests may name.
@@ -190,13 +212,21 @@ def lists_of(body: bytes, audio: Path | None) -> tuple[list[NbestList], bool]:
 class Service:
     """The handlers, and their shared state."""
 
-    def __init__(self, rescorer: Rescorer, body: int, waiting: int, audio: Path | None) -> None:
+    def __init__(
+        self, rescorer: Rescorer, body: int, waiting: int, audio: Path | None
+    ) -> None:
         """
         Args:
-            body: the largest size of a request, in bytes. waiting: the largest number of waiting requests.
+            body: the largest size of a request, in bytes. waiting: the largest number
+                of waiting requests.
             audio: the folder of recordings that requests may name.
         """
-        self._rescorer, self._body, self._waiting, self._audio = rescorer, body, waiting, audio
+        self._rescorer, self._body, self._waiting, self._audio = (
+            rescorer,
+            body,
+            waiting,
+            audio,
+        )
         self.batcher = Batcher(rescorer, waiting)
 
     async def page(self, request: Request) -> Response:
@@ -206,17 +236,33 @@ class Service:
     async def health(self, request: Request) -> Response:
         weights = self._rescorer.weights
         models = [
-            {"column": lm.name, "model": lm.model, "fingerprint": lm.fingerprint, "precision": lm.precision}
+            {
+                "column": lm.name,
+                "model": lm.model,
+                "fingerprint": lm.fingerprint,
+                "precision": lm.precision,
+            }
             for lm in self._rescorer.lms
         ]
-        about: dict[str, Any] = {"status": "ok", "version": VERSION, "models": models, "weights": weights.weights}
-        about |= {"origin": weights.origin, "calibrated": self._rescorer.calibrated, "waiting": self.batcher.waiting}
+        about: dict[str, Any] = {
+            "status": "ok",
+            "version": VERSION,
+            "models": models,
+            "weights": weights.weights,
+        }
+        about |= {
+            "origin": weights.origin,
+            "calibrated": self._rescorer.calibrated,
+            "waiting": self.batcher.waiting,
+        }
         return _json(about)
 
     async def rescore(self, request: Request) -> Response:
         try:
             lists, several = lists_of(await self._read(request), self._audio)
-            answers = await asyncio.wrap_future(self.batcher.submit(lists)) if lists else []
+            answers = (
+                await asyncio.wrap_future(self.batcher.submit(lists)) if lists else []
+            )
             return _json(answers if several else answers[0])
         except queue.Full:
             full = f"{counted(self._waiting, 'request')} waiting; try again later"
@@ -229,10 +275,14 @@ class Service:
             return _json({"error": "the client went away"}, 400)  # nobody reads it
         except Exception:
             log.exception("a request failed")
-            return _json({"error": "a defect of rescore; the log of the service has it"}, 500)
+            return _json(
+                {"error": "a defect of rescore; the log of the service has it"}, 500
+            )
 
     async def _read(self, request: Request) -> bytes:
-        """The body. A body that is too large is read to its end, so that the client reads the answer, but not kept."""
+        """The body. A body that is too large is read to its end, so that the client
+        reads the answer, but not kept.
+        """
         size = 0
         parts: list[bytes] = []
         async for part in request.stream():
@@ -240,20 +290,35 @@ class Service:
             if size <= self._body:
                 parts.append(part)
         if size > self._body:
-            raise HTTPException(413, f"request: more than {self._body:,} bytes; send fewer lists at once")
+            raise HTTPException(
+                413,
+                f"request: more than {self._body:,} bytes; send fewer lists at once",
+            )
         return b"".join(parts)
 
 
-def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def _json(
+    value: Any, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return Response(text, status, headers, media_type="application/json")
 
 
-def application(rescorer: Rescorer, body: int = 1 << 20, waiting: int = 256, audio: Path | None = None) -> Starlette:
-    """The ASGI application, for any server; it ends with the server's lifespan. Arguments as in `Service`."""
+def application(
+    rescorer: Rescorer,
+    body: int = 1 << 20,
+    waiting: int = 256,
+    audio: Path | None = None,
+) -> Starlette:
+    """The ASGI application, for any server; it ends with the server's lifespan.
+    Arguments as in `Service`.
+    """
     service = Service(rescorer, body, waiting, audio)
-    warm = NbestList("warm", [Hypothesis("warm", {FIRST_PASS: 0.0})], source="warm", audio=NO_AUDIO)
-    rescorer.score([[warm]])  # modules that load on first use are loaded before the first request
+    warm = NbestList(
+        "warm", [Hypothesis("warm", {FIRST_PASS: 0.0})], source="warm", audio=NO_AUDIO
+    )
+    # modules that load on first use are loaded before the first request
+    rescorer.score([[warm]])
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -268,16 +333,22 @@ def application(rescorer: Rescorer, body: int = 1 << 20, waiting: int = 256, aud
 
     async def wrong(request: Request, error: Exception) -> Response:
         wanted = "the service answers POST /rescore, GET /health and GET /"
-        return _json({"error": f"{request.method} {request.url.path}: {wanted}"}, getattr(error, "status_code", 500))
+        return _json(
+            {"error": f"{request.method} {request.url.path}: {wanted}"},
+            getattr(error, "status_code", 500),
+        )
 
-    return Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: wrong, 405: wrong})
+    return Starlette(
+        routes=routes, lifespan=lifespan, exception_handlers={404: wrong, 405: wrong}
+    )
 
 
 def server(app: Starlette) -> uvicorn.Server:
-    """A server of the application. SIGTERM stops it after it has answered the requests that were sent.
+    """A server of the application. SIGTERM stops it after it has answered the requests
+    that were sent.
 
-    It holds as many connections as clients make, and waits for slow ones: limits for clients are the work of a proxy
-    (docs/service.md).
+    It holds as many connections as clients make, and waits for slow ones: limits for
+    clients are the work of a proxy (docs/service.md).
     """
     config = uvicorn.Config(
         app,

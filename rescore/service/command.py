@@ -22,11 +22,19 @@ class ServiceOptions(Declared):
 
     host: str = option("127.0.0.1", "Address to listen on.", metavar="ADDRESS")
     port: int = option(8000, "Port; 0 chooses a free port.", low=0, high=65535)
-    body: int = option(1 << 20, "Largest size of a request.", "--max-body", metavar="BYTES", low=1)
-    queue: int = option(256, "Largest number of waiting requests. Further requests are refused with status 503.", low=1)
+    body: int = option(
+        1 << 20, "Largest size of a request.", "--max-body", metavar="BYTES", low=1
+    )
+    queue: int = option(
+        256,
+        "Largest number of waiting requests. Further requests are refused with status"
+        " 503.",
+        low=1,
+    )
     audio: Path | None = option(
         None,
-        "Folder of recordings that requests may name. Without it, requests send recordings as base64.",
+        "Folder of recordings that requests may name. Without it, requests send"
+        " recordings as base64.",
         metavar="DIR",
     )
 
@@ -39,23 +47,26 @@ def command(
     config: RunConfig,
     dev: options.DevLists,
 ) -> None:
-    """Run an HTTP service that chooses a text for each list, with the weights and decisions of `rescore rerank`.
+    """Run an HTTP service that chooses a text for each list, with the weights and
+    decisions of `rescore rerank`.
 
     \b
     rescore serve --weights weights.json --lm tta
     curl -d '{"hyps": [{"text": "a", "score": -1}, {"text": "b", "score": -2}]}' \\
         http://127.0.0.1:8000/rescore
 
-    Without --lm, the scores in the requests decide: by minimum Bayes risk or a vote, for example. There is no
-    authentication: everyone who can reach the port can use the service. On SIGTERM the service answers the requests
-    that were sent, then stops.
+    Without --lm, the scores in the requests decide: by minimum Bayes risk or a vote,
+    for example. There is no authentication: everyone who can reach the port can use the
+    service. On SIGTERM the service answers the requests that were sent, then stops.
     """
     try:
         from rescore.service import app as service
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
             raise
-        raise UserError(f"serve needs {error.name}; install it with: pip install 'rescore[serve]'") from None
+        raise UserError(
+            f"serve needs {error.name}; install it with: pip install 'rescore[serve]'"
+        ) from None
     from rescore.lms.devices import bound_kernels
     from rescore.rescorer import Rescorer
 
@@ -63,13 +74,19 @@ def command(
     loaded = weights.load()
     with _bound(own.host, own.port) as listening:
         config = options.configured(config, weights=weights)
-        dev_lists = options.InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
+        dev_lists = (
+            options.InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
+        )
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
-        server = service.server(service.application(rescorer, own.body, own.queue, own.audio))
+        server = service.server(
+            service.application(rescorer, own.body, own.queue, own.audio)
+        )
         listening.listen()  # connections that are made from here on wait for the server
         bound_host, bound_port = listening.getsockname()[:2]
         service.log.info(
-            "listening on http://%s:%d", f"[{bound_host}]" if ":" in bound_host else bound_host, bound_port
+            "listening on http://%s:%d",
+            f"[{bound_host}]" if ":" in bound_host else bound_host,
+            bound_port,
         )
         # Notes about single lists would fill the log; errors stay.
         logging.getLogger("rescore").setLevel(logging.ERROR)
@@ -81,12 +98,20 @@ def command(
 def _bound(host: str, port: int) -> socket.socket:
     """A socket at an address; clients are refused until the server listens."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        # asyncio sends without delay (TCP_NODELAY) only on sockets that name TCP; a delay adds 40 ms to each answer.
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
+        # asyncio sends without delay (TCP_NODELAY) only on sockets that name TCP; a
+        # delay adds 40 ms to each answer.
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-    except (OSError, UnicodeError) as error:  # the latter for a name that is none, such as a..b
+    except (
+        OSError,
+        UnicodeError,
+    ) as error:  # the latter for a name that is none, such as a..b
         reason = getattr(error, "strerror", None) or error
-        raise UserError(f"--host {host} --port {port}: cannot listen there ({reason})") from None
+        raise UserError(
+            f"--host {host} --port {port}: cannot listen there ({reason})"
+        ) from None
     return listening

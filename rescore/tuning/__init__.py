@@ -1,7 +1,16 @@
-"""Weights from lists with references: exact line searches (Och 2003), scales of posteriors, folds."""
+"""Weights from lists with references: exact line searches (Och 2003), scales of
+posteriors, folds.
+"""
 
 from rescore.tuning.folds import tuned_in_folds
 from rescore.tuning.tune import tune
 from rescore.tuning.weights import FIRST_PASS_ALONE, TuningOptions, Weights, suited
 
-__all__ = ["FIRST_PASS_ALONE", "TuningOptions", "Weights", "suited", "tune", "tuned_in_folds"]
+__all__ = [
+    "FIRST_PASS_ALONE",
+    "TuningOptions",
+    "Weights",
+    "suited",
+    "tune",
+    "tuned_in_folds",
+]

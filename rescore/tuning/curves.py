@@ -1,4 +1,6 @@
-"""The metric as a function of one weight: the steps of `tune --curve` and of the page's chart."""
+"""The metric as a function of one weight: the steps of `tune --curve` and of the page's
+chart.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from rescore.tuning.weights import Weights
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a curve: the metric's value where the weight of `column` lies between `low` and `high`."""
+    """One step of a curve: the metric's value where the weight of `column` lies between
+    `low` and `high`.
+    """
 
     column: str
     low: float
@@ -35,16 +39,26 @@ def curves(
     weights: Mapping[str, float],
     excluded: frozenset[Origin] = frozenset(),
 ) -> list[Step]:
-    """The metric's value against the weight of each column, from 0 to 1, the others keeping their proportions;
-    hypotheses of `excluded` origins may not win."""
+    """The metric's value against the weight of each column, from 0 to 1, the others
+    keeping their proportions; hypotheses of `excluded` origins may not win.
+    """
     lists = [candidates(nbest, excluded) for nbest in lists]
-    free = [name for name in weights if name in COUNTS or (name != FIRST_PASS and name not in columns)]
-    objective = Objective.of(metric, lists, [FIRST_PASS, *columns, *free], free, standardise=False)
+    free = [
+        name
+        for name in weights
+        if name in COUNTS or (name != FIRST_PASS and name not in columns)
+    ]
+    objective = Objective.of(
+        metric, lists, [FIRST_PASS, *columns, *free], free, standardise=False
+    )
     point = objective.point(weights)
     steps: list[Step] = []
     for rank, column in enumerate(columns, 1):
         corner = np.eye(len(point))
-        start, direction = coordinate(point, rank, ~objective.free) or (corner[0], corner[rank] - corner[0])
+        start, direction = coordinate(point, rank, ~objective.free) or (
+            corner[0],
+            corner[rank] - corner[0],
+        )
         edges, values = objective.line(start, direction, 0.0, 1.0)
         changes = np.flatnonzero(np.diff(values)) + 1
         bounds = [0, *changes.tolist(), len(values)]
@@ -55,17 +69,24 @@ def curves(
     return steps
 
 
-def weight_curve(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> list[Step]:
-    """The metric's value on lists against the weight of each language model; empty for a decision by posteriors, whose
-    texts are not those with the best score."""
+def weight_curve(
+    metric: Metric, lists: Sequence[NbestList], weights: Weights
+) -> list[Step]:
+    """The metric's value on lists against the weight of each language model; empty for
+    a decision by posteriors, whose texts are not those with the best score.
+    """
     if weights.decision.name != "best":
         return []
-    bounded = [name for name in weights.language_models if 0 <= weights.weights[name] <= 1]
+    bounded = [
+        name for name in weights.language_models if 0 <= weights.weights[name] <= 1
+    ]
     return curves(metric, lists, bounded, weights.weights, weights.excluded)
 
 
 def write_curve(steps: Iterable[Step], metric: str, file: IO[str]) -> None:
-    """One line a step: the column whose weight changes, from where to where, and the metric's value there (percent)."""
+    """One line a step: the column whose weight changes, from where to where, and the
+    metric's value there (percent).
+    """
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(["column", "low", "high", metric])
     rows.writerows(astuple(step) for step in steps)

@@ -21,14 +21,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LARGE_SET = 500
-"""Lists from which on a bonus can be tuned beside a single weight without fitting accidents."""
+"""Lists from which on a bonus can be tuned beside a single weight without fitting
+accidents.
+"""
 
 SCALE_RATIO = 5.0
-"""Ratio of spreads of first-pass scores from which on two sets cannot have the same weights."""
+"""Ratio of spreads of first-pass scores from which on two sets cannot have the same
+weights.
+"""
 
 
 def model_columns(nbest: NbestList) -> list[str]:
-    """The columns that language models gave, as far as the list records it; else all beside the first pass.
+    """The columns that language models gave, as far as the list records it; else all
+    beside the first pass.
 
     A toolkit's own features are not tuned beside a language model that was added.
     """
@@ -38,13 +43,18 @@ def model_columns(nbest: NbestList) -> list[str]:
 
 def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
     """The columns to tune: those asked for, or those of language models."""
-    return [name for name in dict.fromkeys(asked) if name != FIRST_PASS] if asked else model_columns(lists[0])
+    return (
+        [name for name in dict.fromkeys(asked) if name != FIRST_PASS]
+        if asked
+        else model_columns(lists[0])
+    )
 
 
 def suits_word_bonus(columns: Sequence[str], metric: Metric) -> bool:
     """Whether a word bonus is tuned, if nobody says it: beside several language models.
 
-    Not for BLEU: a bonus fits the brevity penalty of the dev lists, and what it gains there is lost on other lists.
+    Not for BLEU: a bonus fits the brevity penalty of the dev lists, and what it gains
+    there is lost on other lists.
     """
     return len(columns) > 1 and not metric.punishes_brevity
 
@@ -62,20 +72,24 @@ def added_columns(lists: Sequence[NbestList]) -> list[str]:
         if own != columns:
             name = min({*own} ^ {*columns})
             raise UserError(
-                f"utterance {nbest.id}: {'has' if name in own else 'lacks'} the column {name}, unlike the lists "
-                "before; add it to all lists, or none"
+                f"utterance {nbest.id}: {'has' if name in own else 'lacks'} the column"
+                f" {name}, unlike the lists before; add it to all lists, or none"
             )
     return columns or []
 
 
 def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
-    """Say so where lists have scores of models that are not among the models of a run, which gave `columns`."""
+    """Say so where lists have scores of models that are not among the models of a run,
+    which gave `columns`.
+    """
     known = lists[0].provenance.items() if lists and columns else ()
-    unused = [name for name, column in known if column.role is Role.LM and name not in columns]
+    unused = [
+        name for name, column in known if column.role is Role.LM and name not in columns
+    ]
     if unused:
         log.warning(
-            "the scores of %s in the lists are not used beside --lm; to use them, too, add the model with `rescore "
-            "score` and run without --lm",
+            "the scores of %s in the lists are not used beside --lm; to use them, too,"
+            " add the model with `rescore score` and run without --lm",
             ", ".join(unused),
         )
 
@@ -84,19 +98,22 @@ def warn_of_single(lists: Sequence[NbestList]) -> None:
     """Say so where no list leaves a choice."""
     if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
         log.warning(
-            "%severy list has only one hypothesis, so reranking cannot change anything; write more hypotheses in the "
-            "decoder, for example with --nbest 10",
+            "%severy list has only one hypothesis, so reranking cannot change anything;"
+            " write more hypotheses in the decoder, for example with --nbest 10",
             lists[0].file,
         )
 
 
 def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
-    """Say so where dev and test share utterances: of one id, with the same references."""
+    """Say so where dev and test share utterances: of one id, with the same
+    references.
+    """
     known = {(nbest.id, nbest.references) for nbest in dev}
     shared = [nbest.id for nbest in lists if (nbest.id, nbest.references) in known]
     if shared:
         log.warning(
-            "%d of %d test utterances are also in the dev lists (first: %s); the figures on them are too good",
+            "%d of %d test utterances are also in the dev lists (first: %s); the"
+            " figures on them are too good",
             len(shared),
             len(lists),
             shared[0],
@@ -104,38 +121,59 @@ def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> Non
 
 
 def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
-    """Say so where the first-pass scores of dev and test differ in scale: then weights of the one are wrong here."""
+    """Say so where the first-pass scores of dev and test differ in scale: then weights
+    of the one are wrong here.
+    """
     of_test, of_dev = _spread(lists), _spread(dev)
     if of_test and of_dev and max(of_test / of_dev, of_dev / of_test) > SCALE_RATIO:
         log.warning(
-            "best and worst first-pass score of a list differ by %.3g in the dev lists but by %.3g in the test lists "
-            "(medians), so the weights may not fit; use scores of one system, either all sums or all means",
+            "best and worst first-pass score of a list differ by %.3g in the dev lists"
+            " but by %.3g in the test lists (medians), so the weights may not fit; use"
+            " scores of one system, either all sums or all means",
             of_dev,
             of_test,
         )
 
 
 def _spread(lists: Sequence[NbestList]) -> float:
-    """The median over lists of the difference between the best and the worst first-pass score."""
+    """The median over lists of the difference between the best and the worst first-pass
+    score.
+    """
     scores = [nbest.column(FIRST_PASS) for nbest in lists if len(nbest.hypotheses) > 1]
-    spreads = [max(list_scores) - min(list_scores) for list_scores in scores if math.isfinite(min(list_scores))]
+    spreads = [
+        max(list_scores) - min(list_scores)
+        for list_scores in scores
+        if math.isfinite(min(list_scores))
+    ]
     return statistics.median(spreads) if spreads else 0.0
 
 
 def tuned_in_folds(
-    folds: Folds, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], options: TuningOptions
+    folds: Folds,
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    options: TuningOptions,
 ) -> tuple[list[str], list[Weights]]:
-    """The text chosen for each list with weights tuned on the other folds, and the weights of each fold."""
+    """The text chosen for each list with weights tuned on the other folds, and the
+    weights of each fold.
+    """
     from rescore.pace import paced
 
     texts, weights_of_folds = [""] * len(lists), []
     for fold in paced(range(folds.number), "tuned %d of %d folds"):
         mine = [index for index, place in enumerate(folds.fold) if place == fold]
-        rest = [nbest for nbest, place in zip(lists, folds.fold, strict=True) if place != fold]
+        rest = [
+            nbest
+            for nbest, place in zip(lists, folds.fold, strict=True)
+            if place != fold
+        ]
         weights = tune(metric, rest, columns, HELD_OUT, options)
         weights_of_folds.append(weights)
         chosen = [lists[index] for index in mine]
         decision: Decision = weights.decision
-        for index, text in zip(mine, decision.texts(metric, chosen, weights.of), strict=True):
+        for index, text in zip(
+            mine, decision.texts(metric, chosen, weights.of), strict=True
+        ):
             texts[index] = text
     return texts, weights_of_folds

@@ -1,4 +1,6 @@
-"""The search for minimum Bayes risk: scale times weights, by changes of single numbers."""
+"""The search for minimum Bayes risk: scale times weights, by changes of single
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,42 @@ log = logging.getLogger(__name__)
 STEPS = (2.0, 2**0.5, 2**0.25, 2**0.125)
 """Factors by which a pattern search changes a number, one after another."""
 STARTING_SCALES = tuple(2.0**exponent for exponent in range(-5, 8))
-"""Scales where a pattern search begins, in units of 1 / spread of the combined scores."""
+"""Scales where a pattern search begins, in units of 1 / spread of the combined
+scores.
+"""
 ENTRIES = (0.05, 0.25, 1.0, 4.0)
-"""Weights that a pattern search gives to a standardised column without weight (natural log)."""
+"""Weights that a pattern search gives to a standardised column without weight (natural
+log).
+"""
 SHARED = 1 << 27
-"""Pairs of hypotheses of whole lists whose losses are looked up, which folds share; with more, kept ones only."""
+"""Pairs of hypotheses of whole lists whose losses are looked up, which folds share;
+with more, kept ones only.
+"""
 PAIRS = 1 << 24
 """Pairs of hypotheses in all lists that a search compares: more would take minutes."""
 
 
-def likely(lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS) -> list[Indices] | None:
-    """The places of all hypotheses of long lists but the least probable, so that at most `pairs` are compared in all;
-    None where all stay."""
+def likely(
+    lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS
+) -> list[Indices] | None:
+    """The places of all hypotheses of long lists but the least probable, so that at
+    most `pairs` are compared in all; None where all stay.
+    """
     most = max(2, int((pairs / len(lists)) ** 0.5))
     if all(len(nbest.hypotheses) <= most for nbest in lists):
         return None
     log.info("tuning uses only the best %d hypotheses of each list", most)
-    return [np.array(sorted(ranking(nbest, combine(nbest, weights).tolist())[:most])) for nbest in lists]
+    return [
+        np.array(sorted(ranking(nbest, combine(nbest, weights).tolist())[:most]))
+        for nbest in lists
+    ]
 
 
 def deciding_by(
-    losses: Losses, objective: Objective, lists: Sequence[NbestList], kept: Sequence[Indices] | None = None
+    losses: Losses,
+    objective: Objective,
+    lists: Sequence[NbestList],
+    kept: Sequence[Indices] | None = None,
 ) -> Objective:
     """The objective of the same columns for the least expected loss.
 
@@ -66,30 +83,42 @@ def _together(losses: Sequence[Any]) -> Floats | Sequence[Any]:
             return losses
         losses = [each.matrix() for each in losses]
     longest = max(map(len, losses))
-    every = np.zeros((longest, longest, len(losses))).transpose(2, 0, 1)  # lists lie side by side
+    # lists lie side by side
+    every = np.zeros((longest, longest, len(losses))).transpose(2, 0, 1)
     for target, loss in zip(every, losses, strict=True):
         target[: len(loss), : len(loss)] = loss
     return every
 
 
 def equal_weights(objective: Objective) -> Floats:
-    """Equal weights for all standardised bounded columns, together half of the first pass's; 0 for free columns."""
+    """Equal weights for all standardised bounded columns, together half of the first
+    pass's; 0 for free columns.
+    """
     models = ~objective.free
     models[0] = False
     point = objective.first_pass + np.where(models, 0.5 / max(1, models.sum()), 0.0)
     return np.asarray(point / point.sum())
 
 
-def search(objective: Objective, starts: Sequence[Floats], only_scale: bool = False) -> Floats:
-    """The best point that is found from the best of `starts`, by changing all numbers or one of them."""
+def search(
+    objective: Objective, starts: Sequence[Floats], only_scale: bool = False
+) -> Floats:
+    """The best point that is found from the best of `starts`, by changing all numbers
+    or one of them.
+    """
     sign = objective.sign
     reached = [sign * value for value in objective.values(starts)]
-    value, point = max(reached), starts[reached.index(max(reached))]  # of equals the first
+    # of equals the first
+    value, point = max(reached), starts[reached.index(max(reached))]
     for step in STEPS:
         better = True
         while better:
             better = False
-            around = [point * step, point / step] if only_scale else list(_around(objective, point, step))
+            around = (
+                [point * step, point / step]
+                if only_scale
+                else list(_around(objective, point, step))
+            )
             for candidate, figure in zip(around, objective.values(around), strict=True):
                 if sign * figure > value + 1e-9:
                     point, value, better = candidate, sign * figure, True
@@ -97,7 +126,9 @@ def search(objective: Objective, starts: Sequence[Floats], only_scale: bool = Fa
 
 
 def scaled(objective: Objective, point: Floats) -> list[Floats]:
-    """The starting points in the direction of a point; none where only free columns have a weight."""
+    """The starting points in the direction of a point; none where only free columns
+    have a weight.
+    """
     if point[~objective.free].sum() <= 0:
         return []
     unit = float(spreads(objective.scores(point)[..., None], objective.present)[0])
@@ -105,12 +136,18 @@ def scaled(objective: Objective, point: Floats) -> list[Floats]:
 
 
 def _around(objective: Objective, point: Floats, step: float) -> Iterator[Floats]:
-    """Neighbours: all numbers, or one of them, made larger or smaller; or one put in, taken out, or turned round."""
+    """Neighbours: all numbers, or one of them, made larger or smaller; or one put in,
+    taken out, or turned round.
+    """
     yield point * step
     yield point / step
     begin = [(step - 1.0) * share for share in ENTRIES]
     for index, number in enumerate(point.tolist()):
-        changed = [number * step, number / step, *([0.0] if index else [])] if number else begin
+        changed = (
+            [number * step, number / step, *([0.0] if index else [])]
+            if number
+            else begin
+        )
         if objective.free[index]:
             changed = [*changed, *(-start for start in begin), -number]
         for changed_number in changed:

@@ -27,7 +27,13 @@ from rescore.nbest import (
 )
 from rescore.signature import origins
 from rescore.tuning.objective import Objective, by_content
-from rescore.tuning.search import Optimum, gain_interval, optimise, significantly_better, without_useless
+from rescore.tuning.search import (
+    Optimum,
+    gain_interval,
+    optimise,
+    significantly_better,
+    without_useless,
+)
 from rescore.tuning.weights import HELD_OUT, TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
@@ -40,12 +46,14 @@ def tune(
     source: str = "dev",
     options: TuningOptions | None = None,
 ) -> Weights:
-    """The best weights of LM columns, and of bonuses, for one decision, on lists with references.
+    """The best weights of LM columns, and of bonuses, for one decision, on lists with
+    references.
 
-    The objective is the metric of the texts that the decision chooses. Weights are averaged over bootstrap samples. A
-    column whose gain beside the others is within chance is left out, and so are all of them (or as `options` say).
-    For a decision by expected loss, weights and scale are tuned together; for another decision that needs a scale, the
-    weights are tuned for the best score.
+    The objective is the metric of the texts that the decision chooses. Weights are
+    averaged over bootstrap samples. A column whose gain beside the others is within
+    chance is left out, and so are all of them (or as `options` say). For a decision by
+    expected loss, weights and scale are tuned together; for another decision that needs
+    a scale, the weights are tuned for the best score.
 
     Args:
         columns: of language models. source: the name of the lists, for tables.
@@ -55,18 +63,25 @@ def tune(
     """
     options = options or TuningOptions()
     if systems_of(lists[0].provenance):
-        from rescore.tuning.mixture import tune_with_votes  # here: most lists are of one system
+        # here: most lists are of one system
+        from rescore.tuning.mixture import tune_with_votes
 
-        def fitted(voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture) -> tuple[Weights, Counts]:
+        def fitted(
+            voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture
+        ) -> tuple[Weights, Counts]:
             tuner = Tuner(metric, voted, columns, source, decided, mixture)
             return tuner.tune(), tuner.chosen
 
-        has_columns, level = bool(columns or options.bonuses or options.boost), logging.INFO - 10 * (source == HELD_OUT)
+        has_columns, level = (
+            bool(columns or options.bonuses or options.boost),
+            logging.INFO - 10 * (source == HELD_OUT),
+        )
         return tune_with_votes(metric, lists, options, fitted, has_columns, level)
     weights = Tuner(metric, lists, columns, source, options).tune()
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
-            "the boost of listed words has no significant gain on %s: it is off; --boost NUMBER sets it",
+            "the boost of listed words has no significant gain on %s: it is off;"
+            " --boost NUMBER sets it",
             source,
         )
     return weights
@@ -94,20 +109,35 @@ class Fit:
 
 
 class Tuner:
-    """One search, with the decision inside, on lists whose first pass a mixture may have made."""
+    """One search, with the decision inside, on lists whose first pass a mixture may
+    have made.
+    """
 
     def __init__(
-        self, metric: Metric, lists: Sequence[NbestList], columns: Sequence[str], source: str, options: TuningOptions,
+        self,
+        metric: Metric,
+        lists: Sequence[NbestList],
+        columns: Sequence[str],
+        source: str,
+        options: TuningOptions,
         mixture: Mixture | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """
         Raises:
             UserError: an option does not suit the columns.
         """
         for name in options.negative:
             if name not in columns:
-                raise UserError(f"--allow-negative {name}: not a column of an LM; there are {', '.join(columns)}")
-        self.metric, self.options, self.source, self.mixture = metric, options, source, mixture
+                raise UserError(
+                    f"--allow-negative {name}: not a column of an LM; there are"
+                    f" {', '.join(columns)}"
+                )
+        self.metric, self.options, self.source, self.mixture = (
+            metric,
+            options,
+            source,
+            mixture,
+        )
         self.models = [name for name in columns if name not in options.negative]
         self.free = [*options.bonuses, *options.negative]
         self.given = {LISTED: options.boost} if options.boost else {}
@@ -128,10 +158,17 @@ class Tuner:
             decision=fit.decision,
             mixture=self.mixture,
         )
-        chosen = self.chosen = fit.chosen if self._own_scale else self._texts(weights.decision, weights.of)
+        chosen = self.chosen = (
+            fit.chosen if self._own_scale else self._texts(weights.decision, weights.of)
+        )
         first_pass = self._value(self._texts(Decision(), {FIRST_PASS: 1.0}))
-        about = TunedFor.by(self.metric, self._value(chosen), first_pass, len(self.lists))
-        return replace(weights, tuned_for=replace(about, low=fit.low, high=fit.high, with_all=fit.with_all))
+        about = TunedFor.by(
+            self.metric, self._value(chosen), first_pass, len(self.lists)
+        )
+        return replace(
+            weights,
+            tuned_for=replace(about, low=fit.low, high=fit.high, with_all=fit.with_all),
+        )
 
     def _fit(self) -> Fit:
         """The weights for the decision."""
@@ -142,7 +179,9 @@ class Tuner:
 
         def among(excluded: frozenset[Origin]) -> Optimum:
             kept = columns_for(self.lists[0], names, set(new_words) - excluded)
-            return self._search([candidates(nbest, excluded) for nbest in self.lists], kept)
+            return self._search(
+                [candidates(nbest, excluded) for nbest in self.lists], kept
+            )
 
         excluded = frozenset(new_words)
         best = among(excluded)
@@ -153,135 +192,246 @@ class Tuner:
             else:
                 named = " and ".join(new_words)
                 log.warning(
-                    "%s hypotheses have no significant gain on %s (%.2f with, %.2f without): nothing is %s",
+                    "%s hypotheses have no significant gain on %s (%.2f with, %.2f"
+                    " without): nothing is %s",
                     *(named, self.source, trial.value, best.value, named),
                 )
         every = best
         if self.options.bagging:
             removable = {*columns_for(self.lists[0], names, ())}
             best = without_useless(best, removable, self._optimise)
-        fit = self._as_fit(best, columns_for(self.lists[0], names, set(new_words) - excluded), excluded)
+        fit = self._as_fit(
+            best, columns_for(self.lists[0], names, set(new_words) - excluded), excluded
+        )
         if self._own_scale:
             return self._for_decision(fit, best, frozenset(new_words))
-        return fit if best is every else replace(fit, with_all=every.objective.value(every.average))
+        return (
+            fit
+            if best is every
+            else replace(fit, with_all=every.objective.value(every.average))
+        )
 
     def _search(self, lists: Sequence[NbestList], names: Sequence[str]) -> Optimum:
-        """The optimum over columns beside the first pass, on lists of the hypotheses that may win."""
-        bounded, free = ([name for name in names if (name in self.free) == is_free] for is_free in (False, True))
-        lists = [_raised(nbest, self.given, [FIRST_PASS, *bounded]) for nbest in lists] if self.given else lists
-        objective = Objective.of(self.metric, lists, [FIRST_PASS, *bounded, *free], free)
-        by_values = [objective.columns[place] for place in by_content(objective.features, objective.present)]
-        objective = objective.over(sorted(by_values, key=lambda name: (name != FIRST_PASS, name in free)))
+        """The optimum over columns beside the first pass, on lists of the hypotheses
+        that may win.
+        """
+        bounded, free = (
+            [name for name in names if (name in self.free) == is_free]
+            for is_free in (False, True)
+        )
+        lists = (
+            [_raised(nbest, self.given, [FIRST_PASS, *bounded]) for nbest in lists]
+            if self.given
+            else lists
+        )
+        objective = Objective.of(
+            self.metric, lists, [FIRST_PASS, *bounded, *free], free
+        )
+        by_values = [
+            objective.columns[place]
+            for place in by_content(objective.features, objective.present)
+        ]
+        objective = objective.over(
+            sorted(by_values, key=lambda name: (name != FIRST_PASS, name in free))
+        )
         if self.losses:
-            from rescore.tuning import pattern  # here: only decisions by expected loss need it
+            # here: only decisions by expected loss need it
+            from rescore.tuning import pattern
 
-            kept = pattern.likely(lists, objective.weights(pattern.equal_weights(objective))[0])
+            kept = pattern.likely(
+                lists, objective.weights(pattern.equal_weights(objective))[0]
+            )
             if kept:
-                objective = Objective.of(self.metric, lists, objective.columns, free, kept=kept)
+                objective = Objective.of(
+                    self.metric, lists, objective.columns, free, kept=kept
+                )
             objective = pattern.deciding_by(self.losses, objective, lists, kept)
         return self._optimise(objective)
 
     def _optimise(self, objective: Objective) -> Optimum:
-        # From the weights of the best score on, a search for BLEU ends where dev and other lists have less.
-        return optimise(objective, self.options.bagging, equal=self.metric.words is None)
+        # From the weights of the best score on, a search for BLEU ends where dev and
+        # other lists have less.
+        return optimise(
+            objective, self.options.bagging, equal=self.metric.words is None
+        )
 
-    def _as_fit(self, best: Optimum, names: Sequence[str], excluded: frozenset[Origin]) -> Fit:
-        """The fit of an optimum; columns of `names` that are not in it have weight 0."""
+    def _as_fit(
+        self, best: Optimum, names: Sequence[str], excluded: frozenset[Origin]
+    ) -> Fit:
+        """The fit of an optimum; columns of `names` that are not in it have weight
+        0.
+        """
         objective, point, ends = best.objective, best.point, None
-        if best.helps and len(self.models) == 1 and not self.free and self.options.decide.name == "best":
+        if (
+            best.helps
+            and len(self.models) == 1
+            and not self.free
+            and self.options.decide.name == "best"
+        ):
             ends = same(objective, float(point[1]))
         weights, scale = objective.weights(point)
-        decide = self.options.decide if objective.losses is None else Decision(self.options.decide.name, scale)
-        fit = Fit(dict.fromkeys(names, 0.0) | weights | self.given, objective.chosen(point), decide, excluded)
+        decide = (
+            self.options.decide
+            if objective.losses is None
+            else Decision(self.options.decide.name, scale)
+        )
+        fit = Fit(
+            dict.fromkeys(names, 0.0) | weights | self.given,
+            objective.chosen(point),
+            decide,
+            excluded,
+        )
         if ends:
-            low, high = (objective.weights(np.array([1 - end, end]))[0][self.models[0]] for end in ends)
+            low, high = (
+                objective.weights(np.array([1 - end, end]))[0][self.models[0]]
+                for end in ends
+            )
             return replace(fit, low=low, high=high)
         if best.helps or not best.plain[1:].any():
             return fit
         alone, tested = objective.chosen(best.alone), objective.chosen(best.average)
-        return replace(fit, unproven=self._unproven(objective.weights(best.average)[0], tested, alone))
+        return replace(
+            fit,
+            unproven=self._unproven(objective.weights(best.average)[0], tested, alone),
+        )
 
-    def _for_decision(self, fit: Fit, best: Optimum, new_words: frozenset[Origin]) -> Fit:
-        """The weights of the best score with a decision's own scale, where its texts gain by them.
+    def _for_decision(
+        self, fit: Fit, best: Optimum, new_words: frozenset[Origin]
+    ) -> Fit:
+        """The weights of the best score with a decision's own scale, where its texts
+        gain by them.
 
         Args:
-            fit, best: for the best score. new_words: origins that may not win where the first pass decides alone.
+            fit, best: for the best score. new_words: origins that may not win where the
+                first pass decides alone.
         """
         zeros = dict.fromkeys(fit.weights, 0.0) | {FIRST_PASS: 1.0, **self.given}
         alone = self._decided(zeros, new_words)
         weights = zeros | best.objective.weights(best.average)[0]
-        if not any(weight for name, weight in weights.items() if name not in (FIRST_PASS, *self.given)):
+        if not any(
+            weight
+            for name, weight in weights.items()
+            if name not in (FIRST_PASS, *self.given)
+        ):
             return alone
         trial = self._decided(weights, fit.excluded)
         if self._better(trial.chosen, alone.chosen):
             return trial
-        return replace(alone, unproven=self._unproven(weights, trial.chosen, alone.chosen))
+        return replace(
+            alone, unproven=self._unproven(weights, trial.chosen, alone.chosen)
+        )
 
-    def _decided(self, weights: Mapping[str, float], excluded: frozenset[Origin]) -> Fit:
-        """The fit of weights with the decision's own scale, the best one where it has none."""
+    def _decided(
+        self, weights: Mapping[str, float], excluded: frozenset[Origin]
+    ) -> Fit:
+        """The fit of weights with the decision's own scale, the best one where it has
+        none.
+        """
         decision = self.options.decide
 
         def deciding(nbest: NbestList) -> ListWeights:
             return ListWeights(weights, excluded, self.mixture)
 
         if decision.needs_scale:
-            from rescore.tuning.scale import tune_scale  # here: the best score has no scale
+            # here: the best score has no scale
+            from rescore.tuning.scale import tune_scale
 
-            decision, chosen = tune_scale(decision.name, self.metric, self.lists, deciding)
+            decision, chosen = tune_scale(
+                decision.name, self.metric, self.lists, deciding
+            )
         else:
             chosen = self._texts(decision, deciding)
         return Fit(dict(weights), chosen, decision, excluded)
 
     def _texts(self, decision: Decision, weights: WeightsOf) -> Counts:
         """(lists, k) the statistics of the texts that a decision chooses."""
-        return text_statistics(self.metric, self.lists, decision.texts(self.metric, self.lists, weights))
+        return text_statistics(
+            self.metric, self.lists, decision.texts(self.metric, self.lists, weights)
+        )
 
-    def _unproven(self, weights: Mapping[str, float], chosen: Counts, alone: Counts) -> Unproven | None:
-        """The record of weights whose gain is not significant; None without resampling."""
+    def _unproven(
+        self, weights: Mapping[str, float], chosen: Counts, alone: Counts
+    ) -> Unproven | None:
+        """The record of weights whose gain is not significant; None without
+        resampling.
+        """
         if not self.options.bagging:
             return None
         named = {
-            name: weight for name, weight in weights.items() if name in self.models or (name in self.free and weight)
+            name: weight
+            for name, weight in weights.items()
+            if name in self.models or (name in self.free and weight)
         }
         interval = gain_interval(self.metric, chosen, alone)
         return Unproven(named, self._value(chosen), *interval, alone=self._value(alone))
 
-    def _weights(self, weights: Mapping[str, float], excluded: frozenset[Origin] = frozenset()) -> Weights:
-        """The weights in the order in which their columns were named, the first pass first."""
+    def _weights(
+        self, weights: Mapping[str, float], excluded: frozenset[Origin] = frozenset()
+    ) -> Weights:
+        """The weights in the order in which their columns were named, the first pass
+        first.
+        """
         lm = {name: weights.get(name, 0.0) for name in self.models}
         bonuses = {name: weights[name] for name in self.free if name in weights}
-        result = Weights.interpolation(lm, f"tuned on {self.source}", self.tuned_on, bonuses | self.given)
-        ordered = [name for name in dict.fromkeys([FIRST_PASS, *self.named]) if name in result.weights]
-        return replace(result, weights={name: result.weights[name] for name in ordered}, excluded=excluded)
+        result = Weights.interpolation(
+            lm, f"tuned on {self.source}", self.tuned_on, bonuses | self.given
+        )
+        ordered = [
+            name
+            for name in dict.fromkeys([FIRST_PASS, *self.named])
+            if name in result.weights
+        ]
+        return replace(
+            result,
+            weights={name: result.weights[name] for name in ordered},
+            excluded=excluded,
+        )
 
     def _better(self, ours: Counts, theirs: Counts) -> bool:
-        """Whether choices (lists, k) are better than others: significantly so, or on these lists with --no-bagging."""
+        """Whether choices (lists, k) are better than others: significantly so, or on
+        these lists with --no-bagging.
+        """
         if self.options.bagging:
             return significantly_better(self.metric, ours, theirs)
-        return is_better(self._value(ours), self._value(theirs), self.metric.higher_is_better)
+        return is_better(
+            self._value(ours), self._value(theirs), self.metric.higher_is_better
+        )
 
     def _value(self, chosen: Counts) -> float:
         """The metric of choices (lists, k), in percent."""
         return float(self.metric.values(chosen.sum(axis=0)[None])[0])
 
 
-def _raised(nbest: NbestList, given: Mapping[str, float], columns: Sequence[str]) -> NbestList:
-    """The list with given bonuses in each bounded column. The weights of these columns add up to 1, so every point of
-    the search has the bonuses."""
+def _raised(
+    nbest: NbestList, given: Mapping[str, float], columns: Sequence[str]
+) -> NbestList:
+    """The list with given bonuses in each bounded column. The weights of these columns
+    add up to 1, so every point of the search has the bonuses.
+    """
     bonus = combine(nbest, given).tolist()
     return replace(
         nbest,
         hypotheses=[
-            replace(one, scores=one.scores | {name: one.scores[name] + extra for name in columns})
+            replace(
+                one,
+                scores=one.scores
+                | {name: one.scores[name] + extra for name in columns},
+            )
             for one, extra in zip(nbest.hypotheses, bonus, strict=True)
         ],
     )
 
 
 def same(objective: Objective, weight: float) -> tuple[float, float]:
-    """How far a single weight can move before any choice on these lists changes the value."""
-    edges, values = objective.line(np.array([1.0, 0.0]), np.array([-1.0, 1.0]), 0.0, 1.0)
-    place = int(np.clip(np.searchsorted(edges, weight, side="right") - 1, 0, len(values) - 1))
+    """How far a single weight can move before any choice on these lists changes the
+    value.
+    """
+    edges, values = objective.line(
+        np.array([1.0, 0.0]), np.array([-1.0, 1.0]), 0.0, 1.0
+    )
+    place = int(
+        np.clip(np.searchsorted(edges, weight, side="right") - 1, 0, len(values) - 1)
+    )
     others = np.flatnonzero(values != values[place])
     below, above = others[others < place], others[others > place]
     first, last = int(below.max(initial=-1)) + 1, int(above.min(initial=len(values)))

@@ -27,13 +27,15 @@ from rescore.nbest import (
     Origin,
     Role,
     systems_of,
-)  # fmt: skip
+)
 from rescore.options import as_json, from_json
 
 
 @dataclass(frozen=True, slots=True)
 class TunedFor:
-    """The metric that weights were tuned for, and how it counts: what applies them then measures the same way."""
+    """The metric that weights were tuned for, and how it counts: what applies them then
+    measures the same way.
+    """
 
     metric: str
     """A name of `rescore.metrics.METRICS`."""
@@ -47,14 +49,26 @@ class TunedFor:
     high: float | None = None
     """... to here."""
     with_all: float | None = None
-    """The metric with weights of all columns, in percent, where columns without a significant gain were left out."""
+    """The metric with weights of all columns, in percent, where columns without a
+    significant gain were left out.
+    """
     settings: dict[str, Any] = field(default_factory=dict)
-    """The options of the metric that are set, such as `{"split_hyphens": true}`; a file by its path and digest."""
+    """The options of the metric that are set, such as `{"split_hyphens": true}`; a file
+    by its path and digest.
+    """
 
     @classmethod
-    def by(cls, metric: Metric, value: float, first_pass: float, utterances: int) -> TunedFor:
+    def by(
+        cls, metric: Metric, value: float, first_pass: float, utterances: int
+    ) -> TunedFor:
         """A metric with all its options, and its values."""
-        return cls(metric.name.lower(), value, first_pass, utterances, settings=as_json(metric.options))
+        return cls(
+            metric.name.lower(),
+            value,
+            first_pass,
+            utterances,
+            settings=as_json(metric.options),
+        )
 
     @property
     def options(self) -> MetricOptions:
@@ -72,18 +86,28 @@ class TunedFor:
 
 @dataclass(frozen=True, slots=True)
 class TuningOptions:
-    """How weights are tuned. They travel with the weights, so that every report shows what was done."""
+    """How weights are tuned. They travel with the weights, so that every report shows
+    what was done.
+    """
 
     bonuses: tuple[str, ...] = ()
     """For what there are bonuses (names of `COUNTS`)."""
     bagging: bool = True
-    """Weights that are averaged and significantly better (`search.bagged`), not the plain optimum of the lists."""
+    """Weights that are averaged and significantly better (`search.bagged`), not the
+    plain optimum of the lists.
+    """
     negative: tuple[str, ...] = ()
-    """LM columns whose weights have no bounds, as that of an internal LM which is subtracted (density ratio)."""
+    """LM columns whose weights have no bounds, as that of an internal LM which is
+    subtracted (density ratio).
+    """
     decide: Decision = field(default_factory=Decision)
-    """The decision that is tuned for: its scale, where it needs one and has none, is tuned as well."""
+    """The decision that is tuned for: its scale, where it needs one and has none, is
+    tuned as well.
+    """
     folds: int | None = None
-    """Into how many parts the lists were cut, each decided with weights of the others; None where they were not."""
+    """Into how many parts the lists were cut, each decided with weights of the others;
+    None where they were not.
+    """
     speaker: str | None = None
     """Where an id has its speaker, whom a fold keeps whole."""
     boost: float = 0.0
@@ -92,17 +116,23 @@ class TuningOptions:
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
-    """The weights whose gain was tested and is not significant, so that the first pass decides alone."""
+    """The weights whose gain was tested and is not significant, so that the first pass
+    decides alone.
+    """
 
     weights: dict[str, float]
     value: float
     """The metric with these weights, in percent."""
     low: float
-    """Their gain less two standard errors (the lower end of the 95 % confidence interval), in points; 0 at most ..."""
+    """Their gain less two standard errors (the lower end of the 95 % confidence
+    interval), in points; 0 at most ...
+    """
     high: float
     """... and the upper end."""
     alone: float | None = None
-    """The metric of the decision with first-pass scores alone, in percent; the gain is over this value."""
+    """The metric of the decision with first-pass scores alone, in percent; the gain is
+    over this value.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +152,17 @@ HELD_OUT = "the other folds"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Weights:
-    """One weight a column of scores, where they come from, and how they are used to decide."""
+    """One weight a column of scores, where they come from, and how they are used to
+    decide.
+    """
 
     weights: dict[str, float]
     origin: str
     """Where they come from, for a person: `tuned on dev.json`."""
     tuned: str = "given"
-    """The same for signatures, by content: the number of lists and their content hash, `given`, or `card`."""
+    """The same for signatures, by content: the number of lists and their content hash,
+    `given`, or `card`.
+    """
     columns: dict[str, Column] = field(default_factory=dict)
     """Which model gave each column, where they were tuned."""
     tuned_for: TunedFor | None = None
@@ -152,9 +186,16 @@ class Weights:
         """
         for name, weight in self.weights.items():
             if not isinstance(weight, Real) or not math.isfinite(weight):
-                raise UserError(f"weight of {name} is {weight!r}, not a number; give a number or tune again")
-        plain = {name: weight if isinstance(weight, int) else float(weight) for name, weight in self.weights.items()}
-        object.__setattr__(self, "weights", plain)  # JSON cannot hold other real numbers, such as NumPy's
+                raise UserError(
+                    f"weight of {name} is {weight!r}, not a number; give a number or"
+                    " tune again"
+                )
+        plain = {
+            name: weight if isinstance(weight, int) else float(weight)
+            for name, weight in self.weights.items()
+        }
+        # JSON cannot hold other real numbers, such as NumPy's
+        object.__setattr__(self, "weights", plain)
 
     @property
     def language_models(self) -> list[str]:
@@ -163,7 +204,9 @@ class Weights:
 
     @property
     def value(self) -> float:
-        """The metric on the lists that they were tuned on, in percent; NaN where they were not tuned."""
+        """The metric on the lists that they were tuned on, in percent; NaN where they
+        were not tuned.
+        """
         known = self.tuned_for.value if self.tuned_for else None
         return math.nan if known is None else known
 
@@ -177,12 +220,18 @@ class Weights:
 
     @property
     def boosts(self) -> bool:
-        """Whether listed words have a bonus, or had none because their bonus has no significant gain."""
-        return self.weighs(LISTED) or bool(self.options and LISTED in self.options.bonuses)
+        """Whether listed words have a bonus, or had none because their bonus has no
+        significant gain.
+        """
+        return self.weighs(LISTED) or bool(
+            self.options and LISTED in self.options.bonuses
+        )
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
-        named = ", ".join(f"{name} {weight:.4g}" for name, weight in self.weights.items())
+        named = ", ".join(
+            f"{name} {weight:.4g}" for name, weight in self.weights.items()
+        )
         return f"<Weights: {named} ({self.origin})>"
 
     @property
@@ -192,9 +241,16 @@ class Weights:
 
     @property
     def votes(self) -> dict[str, float]:
-        """The votes of systems, and what multiplies votes for no word, for signatures."""
+        """The votes of systems, and what multiplies votes for no word, for
+        signatures.
+        """
         mix = self.mixture
-        return {f"vote.{name}": vote for name, vote in mix.votes.items()} | {"no-word": mix.no_word} if mix else {}
+        return (
+            {f"vote.{name}": vote for name, vote in mix.votes.items()}
+            | {"no-word": mix.no_word}
+            if mix
+            else {}
+        )
 
     @property
     def of_fold(self) -> FoldWeights:
@@ -207,9 +263,14 @@ class Weights:
 
     @classmethod
     def interpolation(
-        cls, lm: Mapping[str, float], origin: str, tuned: str = "given", bonuses: Mapping[str, float] | None = None
+        cls,
+        lm: Mapping[str, float],
+        origin: str,
+        tuned: str = "given",
+        bonuses: Mapping[str, float] | None = None,
     ) -> Weights:
-        """(1 - sum of the LM weights) * s2s + LM weights * their columns + bonuses * numbers of words or tokens.
+        """(1 - sum of the LM weights) * s2s + LM weights * their columns + bonuses *
+        numbers of words or tokens.
 
         A column among the bonuses is one whose weight has no bounds.
 
@@ -223,21 +284,33 @@ class Weights:
             if not (math.isfinite(weight) and 0 <= weight <= 1):
                 raise UserError(f"weight {weight} is not between 0 and 1")
         if total > 1 + 1e-9:
-            raise UserError(f"the weights of the language models add up to {total:g}; they may add up to 1 at most")
+            raise UserError(
+                f"the weights of the language models add up to {total:g}; they may add"
+                " up to 1 at most"
+            )
         for name, bonus in (bonuses or {}).items():
             if not math.isfinite(bonus):
-                what = f"{COUNTS[name]} bonus" if name in COUNTS else f"weight of {name}"
+                what = (
+                    f"{COUNTS[name]} bonus" if name in COUNTS else f"weight of {name}"
+                )
                 raise UserError(f"{what} {bonus} is not a number")
         columns = {FIRST_PASS: max(0.0, 1 - total), **lm}
         return cls(
             columns
-            | {name: bonus for name, bonus in (bonuses or {}).items() if bonus or name not in (WORDS, TOKENS, LISTED)},
+            | {
+                name: bonus
+                for name, bonus in (bonuses or {}).items()
+                if bonus or name not in (WORDS, TOKENS, LISTED)
+            },
             origin,
             tuned,
         )
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False, default=sorted)  # sets
+        # sets
+        return json.dumps(
+            asdict(self), indent=2, ensure_ascii=False, allow_nan=False, default=sorted
+        )
 
     def save(self, path: Path) -> None:
         write_text(path, self.to_json() + "\n")
@@ -250,10 +323,19 @@ class Weights:
             UserError: it is absent, no weights file, or has a weight that is no number.
         """
         values = read_json(path)
-        if not isinstance(values, dict) or not isinstance(values.get("weights"), dict) or not values["weights"]:
-            raise UserError(f'{path}: no "weights"; expected a file that `rescore tune` wrote')
+        if (
+            not isinstance(values, dict)
+            or not isinstance(values.get("weights"), dict)
+            or not values["weights"]
+        ):
+            raise UserError(
+                f'{path}: no "weights"; expected a file that `rescore tune` wrote'
+            )
         if values.get("schema", SCHEMA) != SCHEMA:
-            raise UserError(f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again with this version")
+            raise UserError(
+                f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again"
+                " with this version"
+            )
         return parsed({"origin": str(path)} | values, cls, str(path))
 
 
@@ -262,13 +344,19 @@ FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, "first pass")
 
 
 FORCED = ",forced"
-"""What the signature says behind the source of weights that were tuned on scores of another model."""
+"""What the signature says behind the source of weights that were tuned on scores of
+another model.
+"""
 
 
-def suited(weights: Weights, lists: Iterable[NbestList], force: bool = False) -> Weights:
-    """The weights, if they were tuned on scores of the models that gave the columns of these lists.
+def suited(
+    weights: Weights, lists: Iterable[NbestList], force: bool = False
+) -> Weights:
+    """The weights, if they were tuned on scores of the models that gave the columns of
+    these lists.
 
-    A column whose model is not recorded, in the lists or with the weights, is taken as it is; so is another precision.
+    A column whose model is not recorded, in the lists or with the weights, is taken as
+    it is; so is another precision.
 
     Args:
         force: return weights of another model, too, which their signature then says.
@@ -285,43 +373,69 @@ def suited(weights: Weights, lists: Iterable[NbestList], force: bool = False) ->
         if fault and not force:
             raise UserError(f"utterance {nbest.id}: {fault}")
         if fault:
-            return weights if weights.tuned.endswith(FORCED) else replace(weights, tuned=weights.tuned + FORCED)
+            return (
+                weights
+                if weights.tuned.endswith(FORCED)
+                else replace(weights, tuned=weights.tuned + FORCED)
+            )
     return weights
 
 
 def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
-    """Why weights do not suit columns: the first that comes from another model, or has another norm."""
-    if weights.mixture and set(systems := systems_of(columns)) != set(weights.mixture.votes):
+    """Why weights do not suit columns: the first that comes from another model, or has
+    another norm.
+    """
+    if weights.mixture and set(systems := systems_of(columns)) != set(
+        weights.mixture.votes
+    ):
         return (
-            f"the weights are votes of {', '.join(weights.mixture.votes)}, but the systems of these lists are "
-            f"{', '.join(systems) or 'unknown'}; combine the same systems, with the same --name"
+            f"the weights are votes of {', '.join(weights.mixture.votes)}, but the"
+            f" systems of these lists are {', '.join(systems) or 'unknown'}; combine"
+            " the same systems, with the same --name"
         )
     for name, tuned in weights.columns.items():
         scored = columns.get(name)
         if scored is None:
             continue
-        if tuned.role is Role.CHANNEL:  # its norm is the lexicon, which may differ by set, as the words of --words do
+        # its norm is the lexicon, which may differ by set, as the words of --words do
+        if tuned.role is Role.CHANNEL:
             if scored.fingerprint != tuned.fingerprint:
                 return (
-                    f"column {name} comes from the channel {scored.fingerprint}, but the weights were tuned with the "
-                    f"channel {tuned.fingerprint}; give that --channel, tune again, or go on with --force-weights"
+                    f"column {name} comes from the channel {scored.fingerprint}, but"
+                    f" the weights were tuned with the channel {tuned.fingerprint};"
+                    " give that --channel, tune again, or go on with --force-weights"
                 )
         elif scored.fingerprint != tuned.fingerprint or scored.norm != tuned.norm:
             return (
-                f"column {name} comes from {scored.short}, but the weights were tuned on scores of {tuned.short}; tune "
-                "again, score with that model, or go on with --force-weights"
+                f"column {name} comes from {scored.short}, but the weights were tuned"
+                f" on scores of {tuned.short}; tune again, score with that model, or go"
+                " on with --force-weights"
             )
     return None
 
 
-def bonus_phrases(weights: Mapping[str, float], digits: str, excluded: Collection[str] = ()) -> list[str]:
-    """Bonuses as tables and summaries have them, such as `+0.25 a word`; `digits` formats a number.
+def bonus_phrases(
+    weights: Mapping[str, float], digits: str, excluded: Collection[str] = ()
+) -> list[str]:
+    """Bonuses as tables and summaries have them, such as `+0.25 a word`; `digits`
+    formats a number.
 
     Args:
         excluded: origins of hypotheses that may not win.
     """
-    phrases = [f"{weights[name]:{digits}} a {unit}" for name, unit in COUNTS.items() if name in weights]
-    return [*phrases, *(f"nothing {origin}" for origin in Origin if origin not in RECOGNISED and origin in excluded)]
+    phrases = [
+        f"{weights[name]:{digits}} a {unit}"
+        for name, unit in COUNTS.items()
+        if name in weights
+    ]
+    return [
+        *phrases,
+        *(
+            f"nothing {origin}"
+            for origin in Origin
+            if origin not in RECOGNISED and origin in excluded
+        ),
+    ]
 
 
 def notes(
@@ -333,24 +447,41 @@ def notes(
     """What weights of columns have that a person does not expect.
 
     Args:
-        every: the weights that decided, of each fold where there are folds. with_all, value: as in `TunedFor`.
+        every: the weights that decided, of each fold where there are folds. with_all,
+            value: as in `TunedFor`.
     """
     models = [name for name, column in columns.items() if column.role is Role.LM]
-    useless = [name for name in models if not any(weights.get(name) for weights in every)]
-    if useless and any(weights[name] for weights in every for name in weights if name != FIRST_PASS):
+    useless = [
+        name for name in models if not any(weights.get(name) for weights in every)
+    ]
+    if useless and any(
+        weights[name] for weights in every for name in weights if name != FIRST_PASS
+    ):
         known = with_all is not None and value is not None
         names = ", ".join(useless)
-        figures = f" ({with_all:.2f} with all columns, {value:.2f} with those that stay)" if known else ""
-        yield f"{names}: weight 0, no significant gain beside the other columns on the tuning lists{figures}"
+        figures = (
+            f" ({with_all:.2f} with all columns, {value:.2f} with those that stay)"
+            if known
+            else ""
+        )
+        yield (
+            f"{names}: weight 0, no significant gain beside the other columns on the"
+            f" tuning lists{figures}"
+        )
     if any(weights.get(LISTED, 0.0) < 0 for weights in every):
         yield (
-            "the bonus for a listed word is negative: words of --words in the tuning lists are wrong more often "
-            "than the other scores say; to respell without the list, leave out --words"
+            "the bonus for a listed word is negative: words of --words in the tuning"
+            " lists are wrong more often than the other scores say; to respell without"
+            " the list, leave out --words"
         )
 
 
 def named_weights(weights: Mapping[str, float], excluded: Collection[str] = ()) -> str:
     """The weights of the models, the bonuses and what may not win, in one phrase."""
-    models = [(name, weight) for name, weight in weights.items() if name not in (FIRST_PASS, *COUNTS)]
+    models = [
+        (name, weight)
+        for name, weight in weights.items()
+        if name not in (FIRST_PASS, *COUNTS)
+    ]
     parts = [f"{name} {weight:.4g}" for name, weight in models]
     return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))

@@ -1,4 +1,6 @@
-"""Whole recordings of several recognisers: cut into pieces without loss, voted on, measured."""
+"""Whole recordings of several recognisers: cut into pieces without loss, voted on,
+measured.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +30,35 @@ from tests.asr.test_whole import read_recordings
 from tests.conftest import Run
 from tests.metrics.test_alignment import sclite_counts
 
-PLAIN, WHISPER, MIXED = Normaliser(), Normaliser(whisper_english=True), Normaliser(split_mixed=True)
+PLAIN, WHISPER, MIXED = (
+    Normaliser(),
+    Normaliser(whisper_english=True),
+    Normaliser(split_mixed=True),
+)
 
 
 def recording(text: str, step: float | None = None, start: float = 0.0) -> Recording:
-    """A recording whose words follow each other, `step` seconds each; without times for None."""
+    """A recording whose words follow each other, `step` seconds each; without times for
+    None.
+    """
     words = text.split()
-    times = [(start + step * place, start + step * (place + 1)) for place in range(len(words))] if step else []
+    times = (
+        [
+            (start + step * place, start + step * (place + 1))
+            for place in range(len(words))
+        ]
+        if step
+        else []
+    )
     return Recording(words, times)
 
 
 def joined(lists: Sequence[NbestList], system: str) -> list[str]:
     return " ".join(
-        hypothesis.text for nbest in lists for hypothesis in nbest.hypotheses if system in hypothesis.scores
+        hypothesis.text
+        for nbest in lists
+        for hypothesis in nbest.hypotheses
+        if system in hypothesis.scores
     ).split()
 
 
@@ -64,17 +82,27 @@ def spoken(number: int, seed: int = 0) -> list[str]:
     return [f"w{chance.randrange(300)}" for _ in range(number)]
 
 
-WORDS = st.sampled_from(["a", "b", "c", "let's", "twenty", "one", "uh", "Mr.", "-", "d", "我们ok走", "走"])
+WORDS = st.sampled_from(
+    ["a", "b", "c", "let's", "twenty", "one", "uh", "Mr.", "-", "d", "我们ok走", "走"]
+)
 TEXTS = st.lists(st.lists(WORDS, max_size=60), min_size=2, max_size=4)
 
 
 @settings(deadline=None, max_examples=150)
-@given(TEXTS, st.lists(st.booleans(), min_size=4, max_size=4), st.sampled_from([PLAIN, WHISPER, MIXED]))
-def test_nothing_is_lost_or_doubled(texts: list[list[str]], timed: list[bool], normaliser: Normaliser) -> None:
-    """The words and times of each system, joined over the pieces, are its input; a cut may part a word without blanks
-    only where the normaliser does."""
+@given(
+    TEXTS,
+    st.lists(st.booleans(), min_size=4, max_size=4),
+    st.sampled_from([PLAIN, WHISPER, MIXED]),
+)
+def test_nothing_is_lost_or_doubled(
+    texts: list[list[str]], timed: list[bool], normaliser: Normaliser
+) -> None:
+    """The words and times of each system, joined over the pieces, are its input; a cut
+    may part a word without blanks only where the normaliser does.
+    """
     systems = {
-        f"s{rank}": {"r": recording(" ".join(text), 0.5 if timed[rank] else None)} for rank, text in enumerate(texts)
+        f"s{rank}": {"r": recording(" ".join(text), 0.5 if timed[rank] else None)}
+        for rank, text in enumerate(texts)
     }
     reference = recording(" ".join(texts[0]))
     lists = list(combine(systems, normaliser, {"r": reference}))
@@ -83,23 +111,50 @@ def test_nothing_is_lost_or_doubled(texts: list[list[str]], timed: list[bool], n
         assert "".join(words) == "".join(recordings["r"].words)
         if normaliser is not MIXED:
             assert words == recordings["r"].words
-        own = [hypothesis for nbest in lists for hypothesis in nbest.hypotheses if name in hypothesis.scores]
+        own = [
+            hypothesis
+            for nbest in lists
+            for hypothesis in nbest.hypotheses
+            if name in hypothesis.scores
+        ]
         if True in timed[: len(texts)] and name != f"s{timed.index(True)}":
-            continue  # a text of several systems has the times of the first system with times
+            # a text of several systems has the times of the first system with times
+            continue
         spans = [span for hypothesis in own for span in hypothesis.times]
-        assert [spans[0][0], spans[-1][1]] == pytest.approx([times[0][0], times[-1][1]]) if times else not spans
-        assert all(first[1] == pytest.approx(second[0]) for first, second in pairwise(spans))
-        assert len(spans) == (sum(len(timed_pieces(hypothesis.text)) for hypothesis in own) if times else 0)
-    assert "".join("".join(nbest.references[0].split()) for nbest in lists) == "".join(reference.words)
+        assert (
+            [spans[0][0], spans[-1][1]] == pytest.approx([times[0][0], times[-1][1]])
+            if times
+            else not spans
+        )
+        assert all(
+            first[1] == pytest.approx(second[0]) for first, second in pairwise(spans)
+        )
+        assert len(spans) == (
+            sum(len(timed_pieces(hypothesis.text)) for hypothesis in own)
+            if times
+            else 0
+        )
+    assert "".join("".join(nbest.references[0].split()) for nbest in lists) == "".join(
+        reference.words
+    )
     assert len({nbest.id for nbest in lists}) == len(lists)
 
 
 def test_pieces_are_short_and_cut_where_systems_agree() -> None:
     words = spoken(2000)
-    systems = {f"s{seed}": {"r": recording(noisy(words, 0.2, seed))} for seed in range(4)}
+    systems = {
+        f"s{seed}": {"r": recording(noisy(words, 0.2, seed))} for seed in range(4)
+    }
     lists = list(combine(systems, PLAIN))
     assert len(lists) > 100
-    assert max(len(hypothesis.text.split()) for nbest in lists for hypothesis in nbest.hypotheses) <= 3 * LONGEST
+    assert (
+        max(
+            len(hypothesis.text.split())
+            for nbest in lists
+            for hypothesis in nbest.hypotheses
+        )
+        <= 3 * LONGEST
+    )
     texts = Decision("rover", 1.0).texts(ErrorRate(), lists, {FIRST_PASS: 1.0})
     voted = ErrorRate().statistics([" ".join(texts)], [[" ".join(words)]])[0, :3].sum()
     single = [
@@ -110,9 +165,13 @@ def test_pieces_are_short_and_cut_where_systems_agree() -> None:
 
 
 def test_cuts_follow_times_where_texts_say_nothing() -> None:
-    """A system in another language gets words at the same time as the others, and no piece with all its words."""
+    """A system in another language gets words at the same time as the others, and no
+    piece with all its words.
+    """
     words = spoken(400)
-    systems = {f"s{seed}": {"r": recording(noisy(words, 0.05, seed), 0.5)} for seed in range(3)}
+    systems = {
+        f"s{seed}": {"r": recording(noisy(words, 0.05, seed), 0.5)} for seed in range(3)
+    }
     systems["other"] = {"r": recording(" ".join(f"x{word}" for word in words), 0.5)}
     lists = list(combine(systems, PLAIN))
     for nbest in lists[1:-1]:
@@ -128,35 +187,59 @@ def test_no_format_loses_words_at_a_cut(ending: str, tmp_path: Path) -> None:
     words = noisy(spoken(300), 0.1, 1).split()
     lines = [words[start : start + 9] for start in range(0, len(words), 9)]
     clock = [
-        (f"00:{9 * at // 60:02}:{9 * at % 60:02}", f"00:{(9 * at + 8) // 60:02}:{(9 * at + 8) % 60:02}")
+        (
+            f"00:{9 * at // 60:02}:{9 * at % 60:02}",
+            f"00:{(9 * at + 8) // 60:02}:{(9 * at + 8) % 60:02}",
+        )
         for at in range(len(lines))
     ]
     entries = [
         {
             "text": " ".join(line),
-            "words": [{"start": 9 * at + place, "end": 9 * at + place + 1} for place in range(len(line))],
+            "words": [
+                {"start": 9 * at + place, "end": 9 * at + place + 1}
+                for place in range(len(line))
+            ],
         }
         for at, line in enumerate(lines)
     ]
     texts = {
         "ctm": [f"r A {at}.00 1.00 {word}" for at, word in enumerate(words)],
-        "stm": [f"r 1 s {9 * at}.00 {9 * at + 8}.00 {' '.join(line)}" for at, line in enumerate(lines)],
+        "stm": [
+            f"r 1 s {9 * at}.00 {9 * at + 8}.00 {' '.join(line)}"
+            for at, line in enumerate(lines)
+        ],
         "srt": [
-            f"{at}\n{clock[at][0]},000 --> {clock[at][1]},000\n{' '.join(line)}\n" for at, line in enumerate(lines)
+            f"{at}\n{clock[at][0]},000 --> {clock[at][1]},000\n{' '.join(line)}\n"
+            for at, line in enumerate(lines)
         ],
         "vtt": [
             "WEBVTT\n",
-            *(f"{clock[at][0]}.000 --> {clock[at][1]}.000\n{' '.join(line)}\n" for at, line in enumerate(lines)),
+            *(
+                f"{clock[at][0]}.000 --> {clock[at][1]}.000\n{' '.join(line)}\n"
+                for at, line in enumerate(lines)
+            ),
         ],
         "txt": [" ".join(line) for line in lines],
         "json": [json.dumps({"segments": entries})],
         "jsonl": [
-            json.dumps({"id": f"r-{at}", "recording": "r", "hyps": [{"text": " ".join(line), "score": 0.0}]})
+            json.dumps(
+                {
+                    "id": f"r-{at}",
+                    "recording": "r",
+                    "hyps": [{"text": " ".join(line), "score": 0.0}],
+                }
+            )
             for at, line in enumerate(lines)
         ],
     }
-    (tmp_path / f"r.{ending}").write_text("\n".join(texts[ending]) + "\n", encoding="utf-8")
-    systems = {"a": read_recordings(tmp_path), "b": {"r": recording(noisy(words, 0.1, 2), 1.0)}}
+    (tmp_path / f"r.{ending}").write_text(
+        "\n".join(texts[ending]) + "\n", encoding="utf-8"
+    )
+    systems = {
+        "a": read_recordings(tmp_path),
+        "b": {"r": recording(noisy(words, 0.1, 2), 1.0)},
+    }
     lists = list(combine(systems, PLAIN))
     assert len(lists) > 10
     assert joined(lists, "a") == words
@@ -165,58 +248,105 @@ def test_no_format_loses_words_at_a_cut(ending: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("step", [0.5, None])
 def test_text_without_blanks_is_cut(step: float | None) -> None:
-    """Lines of Chinese are cut between characters, and the voted text has no blank within a line."""
+    """Lines of Chinese are cut between characters, and the voted text has no blank
+    within a line.
+    """
     chance = random.Random(1)
-    lines = ["".join(chr(0x4E00 + chance.randrange(900)) for _ in range(30)) for _ in range(40)]
+    lines = [
+        "".join(chr(0x4E00 + chance.randrange(900)) for _ in range(30))
+        for _ in range(40)
+    ]
 
     def heard(seed: int) -> str:
         chance = random.Random(seed)
-        return " ".join("".join("误" if chance.random() < 0.1 else letter for letter in line) for line in lines)
+        return " ".join(
+            "".join("误" if chance.random() < 0.1 else letter for letter in line)
+            for line in lines
+        )
 
-    systems = {f"s{seed}": {"r": recording(heard(seed), step and 30 * step)} for seed in range(3)}
+    systems = {
+        f"s{seed}": {"r": recording(heard(seed), step and 30 * step)}
+        for seed in range(3)
+    }
     lists = list(combine(systems, MIXED))
-    assert max(len(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses) <= 3 * LONGEST
-    texts = Decision("rover", 1.0).texts(ErrorRate(normaliser=MIXED), lists, {FIRST_PASS: 1.0})
-    errors = sum(one != two for one, two in zip("".join("".join(texts).split()), "".join(lines), strict=True))
+    assert (
+        max(len(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
+        <= 3 * LONGEST
+    )
+    texts = Decision("rover", 1.0).texts(
+        ErrorRate(normaliser=MIXED), lists, {FIRST_PASS: 1.0}
+    )
+    errors = sum(
+        one != two
+        for one, two in zip(
+            "".join("".join(texts).split()), "".join(lines), strict=True
+        )
+    )
     assert errors < 0.06 * 1200
     assert "".join(texts).count(" ") <= len(lines)
 
 
 def test_a_word_of_several_is_not_cut() -> None:
     """Words that the normaliser joins stay together: `twenty one` is 21."""
-    text = "we had twenty one calls and let's say twenty two more of them in all of this year again"
+    text = (
+        "we had twenty one calls and let's say twenty two more of them in all of this"
+        " year again"
+    )
     systems = {name: {"r": recording(text)} for name in "abc"}
     for nbest in combine(systems, WHISPER):
         assert not nbest.hypotheses[0].text.endswith(("twenty",))
-    texts = Decision("rover", 1.0).texts(ErrorRate(normaliser=WHISPER), list(combine(systems, WHISPER)), {"s2s": 1.0})
+    texts = Decision("rover", 1.0).texts(
+        ErrorRate(normaliser=WHISPER), list(combine(systems, WHISPER)), {"s2s": 1.0}
+    )
     assert " ".join(texts) == text
 
 
 def test_a_system_lacks_a_recording(caplog: pytest.LogCaptureFixture) -> None:
     text = " ".join(spoken(50))
-    systems = {"a": {"r": recording(text), "q": recording(text)}, "b": {"r": recording(text)}}
+    systems = {
+        "a": {"r": recording(text), "q": recording(text)},
+        "b": {"r": recording(text)},
+    }
     lists = list(combine(systems, PLAIN))
     assert "recording q: b has no output" in caplog.text
     assert {
-        systems for nbest in lists for systems in [tuple(nbest.hypotheses[0].scores)] if nbest.recording == "q"
+        systems
+        for nbest in lists
+        for systems in [tuple(nbest.hypotheses[0].scores)]
+        if nbest.recording == "q"
     } == {("s2s", "a")}
-    assert {tuple(nbest.hypotheses[0].scores) for nbest in lists if nbest.recording == "r"} == {("s2s", "a", "b")}
+    assert {
+        tuple(nbest.hypotheses[0].scores) for nbest in lists if nbest.recording == "r"
+    } == {("s2s", "a", "b")}
 
 
 def test_an_empty_recording() -> None:
     lists = list(combine({"a": {"r": recording("")}, "b": {"r": recording("")}}, PLAIN))
     assert [hypothesis.text for hypothesis in lists[0].hypotheses] == [""]
-    one = list(combine({"a": {"r": recording("")}, "b": {"r": recording("x y")}, "c": {"r": recording("")}}, PLAIN))
+    one = list(
+        combine(
+            {
+                "a": {"r": recording("")},
+                "b": {"r": recording("x y")},
+                "c": {"r": recording("")},
+            },
+            PLAIN,
+        )
+    )
     assert joined(one, "b") == ["x", "y"]
 
 
 def test_names_of_systems_are_no_reserved_columns() -> None:
-    lists = list(combine({"words": {"r": recording("a")}, "s2s": {"r": recording("a")}}, PLAIN))
+    lists = list(
+        combine({"words": {"r": recording("a")}, "s2s": {"r": recording("a")}}, PLAIN)
+    )
     assert {"words.2", "s2s.2"} <= lists[0].hypotheses[0].scores.keys()
 
 
 def test_a_bad_system_does_no_harm() -> None:
-    """Tuned votes of three good systems and two bad ones, which agree, are about as good as those of the good ones."""
+    """Tuned votes of three good systems and two bad ones, which agree, are about as
+    good as those of the good ones.
+    """
 
     def lists_of(part: int, names: str) -> list[NbestList]:
         words = spoken(1500, part)
@@ -230,8 +360,12 @@ def test_a_bad_system_does_no_harm() -> None:
     for names in ("abc", "abcde"):
         weights = tune(metric, lists_of(1, names), [], "dev", options)
         test = lists_of(2, names)
-        values[names] = text_value(metric, test, weights.decision.texts(metric, test, weights.of))
-    equal = text_value(metric, test, Decision("rover", 1.0).texts(metric, test, {FIRST_PASS: 1.0}))
+        values[names] = text_value(
+            metric, test, weights.decision.texts(metric, test, weights.of)
+        )
+    equal = text_value(
+        metric, test, Decision("rover", 1.0).texts(metric, test, {FIRST_PASS: 1.0})
+    )
     assert values["abcde"] < min(equal - 1, values["abc"] + 1)
     assert weights.mixture
     votes = weights.mixture.votes
@@ -239,33 +373,72 @@ def test_a_bad_system_does_no_harm() -> None:
 
 
 def test_what_no_word_counts_for_is_a_weight() -> None:
-    systems = {"a": {"r": recording("x y z")}, "b": {"r": recording("x z")}, "c": {"r": recording("x z")}}
+    systems = {
+        "a": {"r": recording("x y z")},
+        "b": {"r": recording("x z")},
+        "c": {"r": recording("x z")},
+    }
     lists = list(combine(systems, PLAIN))
     decision = Decision("rover", 1.0)
     for no_word, text in ((1.0, "x z"), (0.3, "x y z")):
-        votes = ListWeights({FIRST_PASS: 1.0}, mixture=Mixture(dict.fromkeys("abc", 1.0), no_word=no_word))
+        votes = ListWeights(
+            {FIRST_PASS: 1.0},
+            mixture=Mixture(dict.fromkeys("abc", 1.0), no_word=no_word),
+        )
         assert decision.texts(None, lists, lambda nbest, votes=votes: votes) == [text]
 
 
-def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(rescore: Run, tmp_path: Path) -> None:
-    """The clocks of the systems differ, and the times of a system run backwards; sclite wants starts in order."""
+def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(
+    rescore: Run, tmp_path: Path
+) -> None:
+    """The clocks of the systems differ, and the times of a system run backwards; sclite
+    wants starts in order.
+    """
     words = spoken(400)
     (tmp_path / "talk.txt").write_text(" ".join(words), encoding="utf-8")
     for name, late, seed in (("a", 0.0, 1), ("b", 1.7, 2), ("c", -1.5, 3)):
         heard = noisy(words, 0.3, seed).split()
-        starts = [5 + late + 0.4 * place - 3 * (name == "c" and place % 50 == 0) for place in range(len(heard))]
-        rows = [f"talk 1 {start:.2f} 0.60 {word}\n" for start, word in zip(starts, heard, strict=True)]
+        starts = [
+            5 + late + 0.4 * place - 3 * (name == "c" and place % 50 == 0)
+            for place in range(len(heard))
+        ]
+        rows = [
+            f"talk 1 {start:.2f} 0.60 {word}\n"
+            for start, word in zip(starts, heard, strict=True)
+        ]
         (tmp_path / f"{name}.ctm").write_text("".join(rows), encoding="utf-8")
-    done = rescore("combine", "a.ctm", "b.ctm", "c.ctm", "--ref", "talk.txt", "-o", "l.jsonl")
+    done = rescore(
+        "combine", "a.ctm", "b.ctm", "c.ctm", "--ref", "talk.txt", "-o", "l.jsonl"
+    )
     assert done.returncode == 0, done.stderr
-    how = done.stderr.rpartition("to measure each system and the vote: rescore ")[2].split()
+    how = done.stderr.rpartition("to measure each system and the vote: rescore ")[
+        2
+    ].split()
     table = rescore(*how)
-    assert table.returncode == 0 and "\nall, tuned votes " in table.stderr and "\nbest system, " in table.stdout
-    assert rescore("rerank", "l.jsonl", "--decide", "rover", "--scale", "1", "--best", "x.ctm").returncode == 0
-    assert rescore("rerank", "l.jsonl", "--decide", "rover", "--scale", "1", "--best", "x").returncode == 0
+    assert (
+        table.returncode == 0
+        and "\nall, tuned votes " in table.stderr
+        and "\nbest system, " in table.stdout
+    )
+    assert (
+        rescore(
+            "rerank", "l.jsonl", "--decide", "rover", "--scale", "1", "--best", "x.ctm"
+        ).returncode
+        == 0
+    )
+    assert (
+        rescore(
+            "rerank", "l.jsonl", "--decide", "rover", "--scale", "1", "--best", "x"
+        ).returncode
+        == 0
+    )
     rows = [line.split() for line in (tmp_path / "x.ctm").read_text().splitlines()]
     starts = [float(row[2]) for row in rows]
-    assert starts == sorted(starts) and len(starts) > 300 and {row[0] for row in rows} == {"talk"}
+    assert (
+        starts == sorted(starts)
+        and len(starts) > 300
+        and {row[0] for row in rows} == {"talk"}
+    )
     texts = [line.split()[1:] for line in (tmp_path / "x").read_text().splitlines()]
     assert [row[4] for row in rows] == [word for text in texts for word in text]
     done = rescore("tune", "l.jsonl", "--decide", "rover", "-o", "w.json")
@@ -285,7 +458,10 @@ FILES = {
             "segments": [
                 {
                     "text": " hello world",
-                    "words": [{"word": " hello", "start": 0, "end": 0.5}, {"word": " world", "start": 0.5, "end": 1}],
+                    "words": [
+                        {"word": " hello", "start": 0, "end": 0.5},
+                        {"word": " world", "start": 0.5, "end": 1},
+                    ],
                 }
             ]
         }
@@ -299,12 +475,21 @@ def test_files_of_recordings(name: str, tmp_path: Path) -> None:
     path.write_text(FILES[name], encoding="utf-8")
     read = read_recordings(path)
     assert read["r"].words == ["hello", "world"]
-    assert read["r"].times == ([] if name == "r.txt" else [(0.0, pytest.approx(0.5)), (pytest.approx(0.5), 1.0)])
+    assert read["r"].times == (
+        []
+        if name == "r.txt"
+        else [(0.0, pytest.approx(0.5)), (pytest.approx(0.5), 1.0)]
+    )
     assert read_recordings(tmp_path).keys() == {"r"}
 
 
 def test_phrases_of_a_service_are_joined(tmp_path: Path) -> None:
-    results = {"results": [{"alternatives": [{"transcript": text, "confidence": 0.9}]} for text in ("a b", "c")]}
+    results = {
+        "results": [
+            {"alternatives": [{"transcript": text, "confidence": 0.9}]}
+            for text in ("a b", "c")
+        ]
+    }
     (tmp_path / "talk.json").write_text(json.dumps(results), encoding="utf-8")
     assert read_recordings(tmp_path)["talk"].words == ["a", "b", "c"]
 
@@ -330,9 +515,14 @@ def test_bad_files(files: dict[str, str], message: str, tmp_path: Path) -> None:
 def test_times_that_run_backwards_or_overlap(tmp_path: Path) -> None:
     """The words keep their order, and none is lost."""
     words = spoken(200)
-    rows = [f"r 1 {(7 * place) % 50:.2f} 3.00 {word}\n" for place, word in enumerate(words)]
+    rows = [
+        f"r 1 {(7 * place) % 50:.2f} 3.00 {word}\n" for place, word in enumerate(words)
+    ]
     (tmp_path / "r.ctm").write_text("".join(rows), encoding="utf-8")
-    systems = {"a": read_recordings(tmp_path), "b": {"r": recording(" ".join(words), 0.5)}}
+    systems = {
+        "a": read_recordings(tmp_path),
+        "b": {"r": recording(" ".join(words), 0.5)},
+    }
     lists = list(combine(systems, PLAIN))
     assert joined(lists, "a") == joined(lists, "b") == words
 
@@ -340,7 +530,10 @@ def test_times_that_run_backwards_or_overlap(tmp_path: Path) -> None:
 def test_durations_that_rounding_made_negative(tmp_path: Path) -> None:
     """As in NIST's own test data."""
     path = tmp_path / "r.ctm"
-    path.write_text("r A 101.05 0.20 in\nr A 101.23 -0.01 and\nr A 101.22 0.07 they\n", encoding="utf-8")
+    path.write_text(
+        "r A 101.05 0.20 in\nr A 101.23 -0.01 and\nr A 101.22 0.07 they\n",
+        encoding="utf-8",
+    )
     assert read_recordings(path)["r"].times[1] == (101.23, 101.23)
     path.write_text("r A 101.23 -0.1 and\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"line 1: from 101.23 s to 101.13 s"):
@@ -349,18 +542,27 @@ def test_durations_that_rounding_made_negative(tmp_path: Path) -> None:
 
 def test_channels_are_recordings(tmp_path: Path) -> None:
     (tmp_path / "x.ctm").write_text("r A 0 1 hello\nr B 0 1 world\n", encoding="utf-8")
-    assert {name: one.text for name, one in read_recordings(tmp_path).items()} == {"r-A": "hello", "r-B": "world"}
+    assert {name: one.text for name, one in read_recordings(tmp_path).items()} == {
+        "r-A": "hello",
+        "r-B": "world",
+    }
 
 
-def test_whole_recordings_are_measured_as_one_utterance(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The errors are those of the texts of the whole recordings, whatever their segmentation."""
+def test_whole_recordings_are_measured_as_one_utterance(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The errors are those of the texts of the whole recordings, whatever their
+    segmentation.
+    """
     (tmp_path / "out").write_text("r-00001 a b x\nr-00002 d e\n", encoding="utf-8")
     (tmp_path / "ref").mkdir()
     (tmp_path / "ref" / "r.txt").write_text("a b\nc d\nf", encoding="utf-8")
     (tmp_path / "ref" / "q.txt").write_text("z", encoding="utf-8")
     (lists,) = measured_recordings([str(tmp_path / "out")], str(tmp_path / "ref"))
     assert "no output for recording q" in caplog.text
-    texts = {nbest.id: (nbest.hypotheses[0].text, nbest.references[0]) for nbest in lists}
+    texts = {
+        nbest.id: (nbest.hypotheses[0].text, nbest.references[0]) for nbest in lists
+    }
     assert texts == {"r": ("a b x \nd e", "a b \nc d \nf"), "q": ("", "z")}
     (tmp_path / "other").write_text("p-00001 a\np-00002 b\n", encoding="utf-8")
     with pytest.raises(UserError, match="no reference for recording p"):
@@ -377,15 +579,25 @@ def test_whole_recordings_are_counted_as_sclite_counts(tmp_path: Path) -> None:
     for number in range(40):
         words = spoken(60, number)
         heard = noisy(words, 0.3, number).split()
-        lines = [" ".join(words[start : start + 7]) for start in range(0, len(words), 7)]
+        lines = [
+            " ".join(words[start : start + 7]) for start in range(0, len(words), 7)
+        ]
         (references / f"r{number}.txt").write_text("\n".join(lines), encoding="utf-8")
-        rows = [f"r{number} 1 {place / 2:.2f} 0.50 {word}\n" for place, word in enumerate(heard)]
+        rows = [
+            f"r{number} 1 {place / 2:.2f} 0.50 {word}\n"
+            for place, word in enumerate(heard)
+        ]
         (outputs / f"r{number}.ctm").write_text("".join(rows), encoding="utf-8")
         texts.append((" ".join(words), " ".join(heard)))
     (lists,) = measured_recordings([str(outputs)], str(references))
     counted = ErrorRate().statistics(
-        [nbest.hypotheses[0].text for nbest in lists], [nbest.references for nbest in lists]
+        [nbest.hypotheses[0].text for nbest in lists],
+        [nbest.references for nbest in lists],
     )
-    by_name = {nbest.id: row for nbest, row in zip(lists, counted[:, :3].tolist(), strict=True)}
-    expected = sclite_counts(tmp_path, [reference for reference, _ in texts], [heard for _, heard in texts])
+    by_name = {
+        nbest.id: row for nbest, row in zip(lists, counted[:, :3].tolist(), strict=True)
+    }
+    expected = sclite_counts(
+        tmp_path, [reference for reference, _ in texts], [heard for _, heard in texts]
+    )
     assert [by_name[f"r{number}"] for number in range(40)] == expected

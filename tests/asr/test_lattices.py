@@ -1,4 +1,6 @@
-"""Word lattices become N-best lists: exact, streamed, and with one line for what is wrong in them."""
+"""Word lattices become N-best lists: exact, streamed, and with one line for what is
+wrong in them.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ from rescore.formats.source import ReadOptions
 from rescore.nbest import NbestList, Role
 from tests.conftest import Run, assert_one_line_error
 
-# HTK Book, chapter on SLF; the fields as HVite and SRILM's lattice-tool -write-htk write them.
+# HTK Book, chapter on SLF; the fields as HVite and SRILM's lattice-tool -write-htk
+# write them.
 SLF = """VERSION=1.0
 UTTERANCE=data/spk-u1.mfc
 lmname=bigram
@@ -56,17 +59,24 @@ def test_slf(tmp_path: Path) -> None:
     assert nbest.id == "spk-u1"
     hello, hollow = -0.5 * 158 - 10 * 1.5 - 4, -0.5 * 148 - 10 * 3.75 - 4
     assert texts(nbest) == [("HELLO WORLD", hello), ("HOLLOW WORLD", hollow)]
-    assert nbest.hypotheses[0].scores == {"s2s": pytest.approx(hello), "am": -158.0, "lm": -1.5}
-    assert nbest.columns(Role.COMPONENT) == ["am", "lm"] and nbest.columns(Role.LM) == []
+    assert nbest.hypotheses[0].scores == {
+        "s2s": pytest.approx(hello),
+        "am": -158.0,
+        "lm": -1.5,
+    }
+    assert (
+        nbest.columns(Role.COMPONENT) == ["am", "lm"] and nbest.columns(Role.LM) == []
+    )
     (scaled,) = found(tmp_path / "x.lat", acoustic_scale=1.0, size=1)
     assert texts(scaled) == [("HELLO WORLD", -158.0 - 15 - 4)]
 
 
 def test_slf_with_words_on_links_and_other_scores(tmp_path: Path) -> None:
     text = (
-        "VERSION=1.1\nbase=10\nlmscale=2 x1scale=3\nstart=5 end=7\nNODES=3 LINKS=3\nI=5\nI=6\nI=7\n"
-        'J=0 START=5 END=6 WORD=\\\'cause v=1 a=-1 l=-2 r=-0.5 x1=-0.25\nJ=1 S=6 E=7 W="</s>" a=0 l=0\n'
-        "J=2 S=5 E=6 W=caf\\303\\251 a=-9 l=0\n"
+        "VERSION=1.1\nbase=10\nlmscale=2 x1scale=3\nstart=5 end=7\nNODES=3"
+        " LINKS=3\nI=5\nI=6\nI=7\nJ=0 START=5 END=6 WORD=\\'cause v=1 a=-1 l=-2 r=-0.5"
+        ' x1=-0.25\nJ=1 S=6 E=7 W="</s>" a=0 l=0\nJ=2 S=5 E=6 W=caf\\303\\251 a=-9'
+        " l=0\n"
     )
     (tmp_path / "a.b.slf").write_text(text)
     (nbest,) = found(tmp_path / "a.b.slf")
@@ -74,23 +84,33 @@ def test_slf_with_words_on_links_and_other_scores(tmp_path: Path) -> None:
     first, second = nbest.hypotheses
     assert first.text == "'cause" and second.text == "caf\u00e9"
     assert first.scores["s2s"] == pytest.approx(math.log(10) * (-1 - 4 - 0.5 - 0.75))
-    assert first.scores["pron"] == pytest.approx(-0.5 * math.log(10)) and second.scores["pron"] == 0
+    assert (
+        first.scores["pron"] == pytest.approx(-0.5 * math.log(10))
+        and second.scores["pron"] == 0
+    )
     assert nbest.columns(Role.COMPONENT) == ["am", "lm", "pron", "x1"]
 
 
 def test_slf_with_words_at_the_beginning_of_links(tmp_path: Path) -> None:
-    text = "N=3 L=2\nbase=2 dir=b\nI=0 W=a\nI=1 W=b\nI=2\nJ=0 S=0 E=1 l=-1\nJ=1 S=1 E=2 l=-2\n"
+    text = (
+        "N=3 L=2\nbase=2 dir=b\nI=0 W=a\nI=1 W=b\nI=2\nJ=0 S=0 E=1 l=-1\nJ=1 S=1 E=2"
+        " l=-2\n"
+    )
     (tmp_path / "x.slf").write_text(text)
     assert texts(found(tmp_path / "x.slf")[0]) == [("a b", -3 * math.log(2))]
 
 
 def test_several_slf_in_one_stream(rescore: Run) -> None:
     done = rescore("convert", "-", "-o", "-", input=SLF + SLF.replace("u1", "u2"))
-    assert [line["id"] for line in map(json.loads, done.stdout.splitlines()) if "id" in line] == ["spk-u1", "spk-u2"]
+    assert [
+        line["id"] for line in map(json.loads, done.stdout.splitlines()) if "id" in line
+    ] == ["spk-u1", "spk-u2"]
 
 
 def test_a_stream_is_read_lattice_by_lattice(tmp_path: Path) -> None:
-    (tmp_path / "x").write_text(SLF + SLF.replace("u1", "u2") + "UTTERANCE=u3\nI=0\nbroken\n")
+    (tmp_path / "x").write_text(
+        SLF + SLF.replace("u1", "u2") + "UTTERANCE=u3\nI=0\nbroken\n"
+    )
     lists = formats.iterate([tmp_path / "x"])
     assert [next(lists).id, next(lists).id] == ["spk-u1", "spk-u2"]
     with pytest.raises(UserError, match="line 37: expected fields NAME=VALUE"):
@@ -119,19 +139,40 @@ def test_silence_and_subwords_make_no_other_text(tmp_path: Path) -> None:
 
 
 ERRORS = {
-    "links missing": (SLF.rpartition("J=4")[0], "the header announces 5 links, but there are 4; truncated?"),
+    "links missing": (
+        SLF.rpartition("J=4")[0],
+        "the header announces 5 links, but there are 4; truncated?",
+    ),
     "a line cut": (SLF.rpartition("S=3")[0], "line 17: a link without S=; truncated?"),
-    "no links": (SLF.partition("J=0")[0], "the header announces 5 links, but there are 0"),
+    "no links": (
+        SLF.partition("J=0")[0],
+        "the header announces 5 links, but there are 0",
+    ),
     "node missing": (SLF.replace("I=3", "I=9"), "node 3, which is not in the file"),
     "cycle": (SLF.replace("J=4 S=3 E=4", "J=4 S=3 E=0"), "there is a cycle"),
-    "inner cycle": (SLF.replace("S=0 E=2", "S=2 E=1").replace("S=2 E=3", "S=3 E=2"), "a cycle through node"),
-    "two ends": (SLF.replace("J=3 S=2 E=3", "J=3 S=1 E=3"), "2 nodes have no links out of them"),
+    "inner cycle": (
+        SLF.replace("S=0 E=2", "S=2 E=1").replace("S=2 E=3", "S=3 E=2"),
+        "a cycle through node",
+    ),
+    "two ends": (
+        SLF.replace("J=3 S=2 E=3", "J=3 S=1 E=3"),
+        "2 nodes have no links out of them",
+    ),
     "nan": (SLF.replace("l=-0.75", "l=nan"), "line 16: l: score is nan"),
     "base": (SLF.replace("acscale", "base=-1\nacscale"), "base is -1"),
-    "probability": (SLF.replace("acscale", "base=0\nacscale"), "base is 0; expected more than 1"),
-    "no number": (SLF.replace("l=-0.75", "l=x"), "line 16: l: score is 'x', not a number"),
+    "probability": (
+        SLF.replace("acscale", "base=0\nacscale"),
+        "base is 0; expected more than 1",
+    ),
+    "no number": (
+        SLF.replace("l=-0.75", "l=x"),
+        "line 16: l: score is 'x', not a number",
+    ),
     "sub-lattice": (SLF.replace("W=WORLD", "L=numbers"), "sub-lattices cannot be read"),
-    "minus infinity": (SLF.replace("a=-8.0", "a=-inf"), "no path from the start to the end"),
+    "minus infinity": (
+        SLF.replace("a=-8.0", "a=-inf"),
+        "no path from the start to the end",
+    ),
     "empty": ("\n", "no links"),
     "no field": (SLF.replace("l=-0.75", "l=-0.75 z"), "but 'z' is none"),
 }
@@ -152,11 +193,20 @@ def graphs(draw: st.DrawFn) -> list[tuple[int, int, str, float]]:
     for _ in range(draw(st.integers(1, 14))):
         source = draw(st.integers(0, states - 2))
         target = draw(st.integers(source + 1, states - 1))
-        arcs.append((source, target, draw(st.sampled_from(["", "a", "b"])), draw(st.integers(-6, 2)) / 4))
+        arcs.append(
+            (
+                source,
+                target,
+                draw(st.sampled_from(["", "a", "b"])),
+                draw(st.integers(-6, 2)) / 4,
+            )
+        )
     return [*arcs, (0, states - 1, draw(st.sampled_from(["", "a", "b"])), -1.0)]
 
 
-def paths(arcs: list[tuple[int, int, str, float]], end: int, at: int = 0) -> Iterator[tuple[tuple[str, ...], float]]:
+def paths(
+    arcs: list[tuple[int, int, str, float]], end: int, at: int = 0
+) -> Iterator[tuple[tuple[str, ...], float]]:
     """All paths to the end: words and score."""
     if at == end:
         yield (), 0.0
@@ -166,14 +216,21 @@ def paths(arcs: list[tuple[int, int, str, float]], end: int, at: int = 0) -> Ite
                 yield ((word, *words) if word else words), score + rest
 
 
-def written(arcs: list[tuple[int, int, str, float]], names: list[int] | None = None) -> str:
-    """The arcs as SLF, with a further column that counts words; states may be renamed."""
+def written(
+    arcs: list[tuple[int, int, str, float]], names: list[int] | None = None
+) -> str:
+    """The arcs as SLF, with a further column that counts words; states may be
+    renamed.
+    """
     end = max(target for _, target, _, _ in arcs)
     names = names or list(range(end + 1))
     lines = [f"lmscale=1 start={names[0]} end={names[end]}\n"]
     for number, (source, target, word, score) in enumerate(arcs):
         count = 2.0 * bool(word)
-        lines.append(f"J={number} S={names[source]} E={names[target]} W={word or '!NULL'} l={score!r} x1={count}\n")
+        lines.append(
+            f"J={number} S={names[source]} E={names[target]} W={word or '!NULL'}"
+            f" l={score!r} x1={count}\n"
+        )
     return "".join(lines)
 
 
@@ -192,17 +249,29 @@ def test_the_best_are_those_of_all_paths(
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "x.slf").write_text(written(arcs, names))
         (nbest,) = found(Path(folder) / "x.slf", size=size)
-    assert [one.scores["s2s"] for one in nbest.hypotheses] == sorted(best.values(), reverse=True)[:size]
+    assert [one.scores["s2s"] for one in nbest.hypotheses] == sorted(
+        best.values(), reverse=True
+    )[:size]
     sequences = [tuple(one.text.split()) for one in nbest.hypotheses]
     assert len(set(sequences)) == len(sequences)
     for words, one in zip(sequences, nbest.hypotheses, strict=True):
         score = best[words]
-        assert one.scores == {"s2s": score, "am": 0.0, "lm": score, "x1": 2.0 * len(words)}
+        assert one.scores == {
+            "s2s": score,
+            "am": 0.0,
+            "lm": score,
+            "x1": 2.0 * len(words),
+        }
 
 
-def random_graph(seed: int, states: int, arcs: int, words: int) -> list[tuple[int, int, str, float]]:
+def random_graph(
+    seed: int, states: int, arcs: int, words: int
+) -> list[tuple[int, int, str, float]]:
     draw = random.Random(seed)
-    made = [(state, state + 1, str(draw.randint(0, words)), -draw.random()) for state in range(states - 1)]
+    made = [
+        (state, state + 1, str(draw.randint(0, words)), -draw.random())
+        for state in range(states - 1)
+    ]
     for _ in range(arcs - len(made)):
         source = draw.randrange(states - 1)
         target = min(states - 1, source + draw.randint(1, 4))
@@ -213,7 +282,9 @@ def random_graph(seed: int, states: int, arcs: int, words: int) -> list[tuple[in
 @pytest.mark.parametrize("scored", [True, False], ids=["scores", "ties"])
 def test_a_large_lattice_takes_seconds(scored: bool, tmp_path: Path) -> None:
     arcs = random_graph(1, states=2_000, arcs=30_000, words=500)
-    (tmp_path / "x.slf").write_text(written([(*arc, score * scored) for *arc, score in arcs]))
+    (tmp_path / "x.slf").write_text(
+        written([(*arc, score * scored) for *arc, score in arcs])
+    )
     began = time.process_time()
     (nbest,) = found(tmp_path / "x.slf")
     assert len(nbest.hypotheses) == 100
@@ -224,4 +295,8 @@ def test_the_weights_of_both_scores_are_tuned(rescore: Run, tmp_path: Path) -> N
     (tmp_path / "u1.lat").write_text(SLF)
     (tmp_path / "ref").write_text("spk-u1 hollow world\n")
     done = rescore("tune", "u1.lat", "--ref", "ref", "--components")
-    assert done.returncode == 0 and json.loads(done.stdout)["weights"].keys() == {"s2s", "am", "lm"}
+    assert done.returncode == 0 and json.loads(done.stdout)["weights"].keys() == {
+        "s2s",
+        "am",
+        "lm",
+    }

@@ -18,13 +18,28 @@ def read(folder: Path, name: str, content: str) -> list[NbestList]:
 
 
 def test_several_paths_of_sherpa(tmp_path: Path) -> None:
-    best = {"text": " HELLO WORLD", "tokens": [" HELLO", " WORLD"], "timestamps": [0.1, 0.4]}
-    other = {"text": " HOLLOW", "tokens": [" HOLLOW"], "timestamps": [0.1], "ys_log_probs": [-2.5]}
+    best = {
+        "text": " HELLO WORLD",
+        "tokens": [" HELLO", " WORLD"],
+        "timestamps": [0.1, 0.4],
+    }
+    other = {
+        "text": " HOLLOW",
+        "tokens": [" HOLLOW"],
+        "timestamps": [0.1],
+        "ys_log_probs": [-2.5],
+    }
     result = {**best, "hypotheses": [best | {"score": -1.5}, other]}
     (found,) = read(tmp_path, "log", f"./wavs/a.wav\n{json.dumps(result)}\n")
-    assert [(text.text, text.scores["s2s"]) for text in found.hypotheses] == [("HELLO WORLD", -1.5), ("HOLLOW", -2.5)]
+    assert [(text.text, text.scores["s2s"]) for text in found.hypotheses] == [
+        ("HELLO WORLD", -1.5),
+        ("HOLLOW", -2.5),
+    ]
     assert found.id == "a" and len(found.hypotheses[0].times) == 2
-    for wrong, message in ((3, "hypotheses is no list"), ([3], 'the key "text" is missing')):
+    for wrong, message in (
+        (3, "hypotheses is no list"),
+        ([3], 'the key "text" is missing'),
+    ):
         with pytest.raises(UserError, match=f"log: line 1: {message}"):
             read(tmp_path, "log", json.dumps({**best, "hypotheses": wrong}) + "\n")
 
@@ -44,14 +59,23 @@ def test_whisper_cpp(tmp_path: Path) -> None:
         "params": {"language": "en"},
         "result": {"language": "en"},
     }
-    document = {**about, "transcription": [segment(" Hello you.", 0, 1000), segment(" Bye.", 1500, 2000)]}
+    document = {
+        **about,
+        "transcription": [
+            segment(" Hello you.", 0, 1000),
+            segment(" Bye.", 1500, 2000),
+        ],
+    }
     (found,) = read(tmp_path, "talk.wav.json", json.dumps(document, indent="\t"))
     assert (found.id, found.hypotheses[0].text) == ("talk", "Hello you. Bye.")
     first, *_, last = found.hypotheses[0].times
     assert first[0] == 0.0 and last == (1.5, 2.0)
     for wrong, message in (
         ([{"offsets": {}}], 'talk.json: segment 1: the key "text" is missing'),
-        ([{"text": "a", "offsets": {"from": "x", "to": 1}}], "segment 1: time is 'x', not a number"),
+        (
+            [{"text": "a", "offsets": {"from": "x", "to": 1}}],
+            "segment 1: time is 'x', not a number",
+        ),
     ):
         with pytest.raises(UserError, match=message):
             read(tmp_path, "talk.json", json.dumps({"transcription": wrong}))
@@ -62,7 +86,12 @@ def test_parakeet_cpp(tmp_path: Path) -> None:
         {"w": "hello", "start": 0.08, "end": 0.4, "conf": 0.98},
         {"w": "you", "start": 0.4, "end": 0.56, "conf": 0.9},
     ]
-    result = {"text": "hello you", "frame_sec": 0.08, "words": words, "tokens": [{"id": 5, "t": 0.08, "conf": 0.98}]}
+    result = {
+        "text": "hello you",
+        "frame_sec": 0.08,
+        "words": words,
+        "tokens": [{"id": 5, "t": 0.08, "conf": 0.98}],
+    }
     (found,) = read(tmp_path, "call-7.json", json.dumps(result))
     assert (found.id, found.hypotheses[0].text) == ("call-7", "hello you")
     assert found.hypotheses[0].times == ((0.08, 0.4), (0.4, 0.56))
@@ -75,11 +104,23 @@ def test_parakeet_cpp(tmp_path: Path) -> None:
 
 
 def test_rows_of_brain_to_text(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, "rows.txt", "i am;-10.5;-7;-20;-14.25;i'm;-11;-8;-21;-15\n")
-    assert found.hypotheses[1].scores == {"s2s": -15.0, "acoustic": -11.0, "ngram": -8.0, "llm": -21.0}
-    assert all(found.provenance[name].is_component for name in ("acoustic", "ngram", "llm"))
+    (found,) = read(
+        tmp_path, "rows.txt", "i am;-10.5;-7;-20;-14.25;i'm;-11;-8;-21;-15\n"
+    )
+    assert found.hypotheses[1].scores == {
+        "s2s": -15.0,
+        "acoustic": -11.0,
+        "ngram": -8.0,
+        "llm": -21.0,
+    }
+    assert all(
+        found.provenance[name].is_component for name in ("acoustic", "ngram", "llm")
+    )
     for wrong, message in (
-        ("i am;1;2;3;4;i'm;1\n", "line 1: 7 fields; expected `text;acoustic;ngram;llm;total`"),
+        (
+            "i am;1;2;3;4;i'm;1\n",
+            "line 1: 7 fields; expected `text;acoustic;ngram;llm;total`",
+        ),
         ("i am;1;2;3\n", "line 1: 4 fields; expected `text;acoustic;ngram;llm;total`"),
         ("i am;1;2;3;4\ni'm;1;x;3;4\n", "line 2: ngram is 'x', not a number"),
     ):

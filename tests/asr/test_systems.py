@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.systems import align_systems, read_system, read_table_of_systems
+from rescore.asr.formats.systems import (
+    align_systems,
+    read_system,
+    read_table_of_systems,
+)
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions
 from rescore.nbest import NbestList
@@ -24,7 +28,10 @@ def written(folder: Path, name: str, content: str) -> str:
 
 
 def texts(lists: list[NbestList]) -> dict[str, str]:
-    assert all(len(nbest.hypotheses) == 1 and nbest.hypotheses[0].scores == {"s2s": 0.0} for nbest in lists)
+    assert all(
+        len(nbest.hypotheses) == 1 and nbest.hypotheses[0].scores == {"s2s": 0.0}
+        for nbest in lists
+    )
     return {nbest.id: nbest.hypotheses[0].text for nbest in lists}
 
 
@@ -33,10 +40,28 @@ def texts(lists: list[NbestList]) -> dict[str, str]:
     [
         ("kaldi", "".join(f"{name} {text}\n" for name, text in TEXTS.items())),
         ("out.trn", "".join(f"{text} ({name})\n" for name, text in TEXTS.items())),
-        ("out.csv", "id,text\n" + "".join(f'{name},"{text}"\n' for name, text in TEXTS.items())),
-        ("out.tsv", "id\ttext\n" + "".join(f"{name}\t{text}\n" for name, text in TEXTS.items())),
-        ("out.jsonl", "".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in TEXTS.items())),
-        ("n.jsonl", "".join(json.dumps({"id": name, "hyps": [{"text": text}]}) + "\n" for name, text in TEXTS.items())),
+        (
+            "out.csv",
+            "id,text\n" + "".join(f'{name},"{text}"\n' for name, text in TEXTS.items()),
+        ),
+        (
+            "out.tsv",
+            "id\ttext\n" + "".join(f"{name}\t{text}\n" for name, text in TEXTS.items()),
+        ),
+        (
+            "out.jsonl",
+            "".join(
+                json.dumps({"id": name, "text": text}) + "\n"
+                for name, text in TEXTS.items()
+            ),
+        ),
+        (
+            "n.jsonl",
+            "".join(
+                json.dumps({"id": name, "hyps": [{"text": text}]}) + "\n"
+                for name, text in TEXTS.items()
+            ),
+        ),
     ],
 )
 def test_the_1_best_files_of_a_system(
@@ -49,96 +74,171 @@ def test_the_1_best_files_of_a_system(
 def test_the_first_of_alternatives_is_read_even_if_it_is_empty(tmp_path: Path) -> None:
     """There is one reading for 2^11 combinations, as in a CTM."""
     trn = "a { @ / uh } b { {c/d} e / f } (utt-1)\n" + "{ x / y } " * 11 + "(utt-2)\n"
-    assert texts(read_system(written(tmp_path, "out.trn", trn))) == {"utt-1": "a b c e", "utt-2": " ".join("x" * 11)}
+    assert texts(read_system(written(tmp_path, "out.trn", trn))) == {
+        "utt-1": "a b c e",
+        "utt-2": " ".join("x" * 11),
+    }
 
 
 def test_a_text_without_ids_and_a_table_without_a_known_column(tmp_path: Path) -> None:
-    assert list(texts(read_system(written(tmp_path, "out.txt", "an owl\n\ntwo\n")))) == ["1", "2", "3"]
-    with pytest.raises(UserError, match=r"which column has the texts\? Say it with --field text=NAME"):
-        read_system(written(tmp_path, "odd.csv", "name,words,time\nx,an owl,2\ny,two,3\n"))
+    assert list(
+        texts(read_system(written(tmp_path, "out.txt", "an owl\n\ntwo\n")))
+    ) == ["1", "2", "3"]
+    with pytest.raises(
+        UserError, match=r"which column has the texts\? Say it with --field text=NAME"
+    ):
+        read_system(
+            written(tmp_path, "odd.csv", "name,words,time\nx,an owl,2\ny,two,3\n")
+        )
     table = written(tmp_path, "odd.csv", "name,words,time\nx,an owl,2\ny,two,3\n")
-    found = read_system(table, options=ReadOptions(fields={"text": "words", "id": "name"}))
+    found = read_system(
+        table, options=ReadOptions(fields={"text": "words", "id": "name"})
+    )
     assert texts(found) == {"x": "an owl", "y": "two"}
     with pytest.raises(UserError, match="no such file"):
         read_system(str(tmp_path / "none"))
 
 
 def manifest(folder: Path, name: str, rows: list[dict[str, object]]) -> list[NbestList]:
-    return read_system(written(folder, name, "".join(json.dumps(row) + "\n" for row in rows)))
+    return read_system(
+        written(folder, name, "".join(json.dumps(row) + "\n" for row in rows))
+    )
 
 
 def test_manifests_of_the_leaderboard(tmp_path: Path) -> None:
     rows = [
-        {"audio_filepath": f"sample_{number}", "duration": 2.5, "time": 0.1, "text": ref, "pred_text": hyp}
+        {
+            "audio_filepath": f"sample_{number}",
+            "duration": 2.5,
+            "time": 0.1,
+            "text": ref,
+            "pred_text": hyp,
+        }
         for number, (ref, hyp) in enumerate([("an owl", "a owl"), ("two", "")])
     ]
     found = manifest(tmp_path, "m.jsonl", rows)  # type: ignore[arg-type]
     assert texts(found) == {"sample_0": "a owl", "sample_1": ""}
     assert [nbest.references for nbest in found] == [("an owl",), ("two",)]
-    renamed = {"text": "reference", "pred_text": "prediction", "time": "time", "duration": "duration"}
-    bare = [{renamed[key]: value for key, value in row.items() if key in renamed} for row in rows]
+    renamed = {
+        "text": "reference",
+        "pred_text": "prediction",
+        "time": "time",
+        "duration": "duration",
+    }
+    bare = [
+        {renamed[key]: value for key, value in row.items() if key in renamed}
+        for row in rows
+    ]
     for more in ({}, {"audio_filepath": "x/a.wav"}):
         (one,) = manifest(tmp_path, "p.jsonl", [bare[0] | more])
         assert one.hypotheses[0].text == "a owl" and one.references == ("an owl",)
     for keys in (("text", "pred_text"), ("text", "prediction")):
-        (one,) = manifest(tmp_path, "q.jsonl", [{"id": "u1", keys[0]: "an owl", keys[1]: "a owl"}])
+        (one,) = manifest(
+            tmp_path, "q.jsonl", [{"id": "u1", keys[0]: "an owl", keys[1]: "a owl"}]
+        )
         assert one.hypotheses[0].text == "a owl" and one.references == ("an owl",)
-    (one,) = manifest(tmp_path, "i.jsonl", [{"id": "u1", "audio_filepath": "x/a.wav", "text": "a", "pred_text": "b"}])
-    assert one.id == "u1" and one.audio is not None and one.audio.path == str(tmp_path / "x/a.wav")
+    (one,) = manifest(
+        tmp_path,
+        "i.jsonl",
+        [{"id": "u1", "audio_filepath": "x/a.wav", "text": "a", "pred_text": "b"}],
+    )
+    assert (
+        one.id == "u1"
+        and one.audio is not None
+        and one.audio.path == str(tmp_path / "x/a.wav")
+    )
 
 
 def lists(*rows: tuple[str, str], references: tuple[str, ...] = ()) -> list[NbestList]:
-    found = [formats.from_json({"id": name, "hyps": [{"text": text}]}, name) for name, text in rows]
+    found = [
+        formats.from_json({"id": name, "hyps": [{"text": text}]}, name)
+        for name, text in rows
+    ]
     for nbest, reference in zip(found, references, strict=False):
         nbest.references = (reference,)
     return found
 
 
 def shown(systems: dict[str, list[NbestList]]) -> dict[str, list[tuple[str, str]]]:
-    return {name: [(nbest.id, nbest.hypotheses[0].text) for nbest in some] for name, some in systems.items()}
+    return {
+        name: [(nbest.id, nbest.hypotheses[0].text) for nbest in some]
+        for name, some in systems.items()
+    }
 
 
 def test_utterances_are_matched_by_id(caplog: pytest.LogCaptureFixture) -> None:
     a, b = lists(("u1", "a"), ("u2", "b")), lists(("u2", "B"), ("u1", "A"))
-    assert shown(align_systems({"a": a, "b": b})) == {"a": [("u1", "a"), ("u2", "b")], "b": [("u1", "A"), ("u2", "B")]}
+    assert shown(align_systems({"a": a, "b": b})) == {
+        "a": [("u1", "a"), ("u2", "b")],
+        "b": [("u1", "A"), ("u2", "B")],
+    }
     assert not caplog.records
     found = align_systems({"a": a, "b": lists(("u3", "C"), ("u1", "A"))})
     assert shown(found)["b"] == [("u1", "A"), ("u3", "C")]
-    assert "a: 1 of 3 utterances are missing" in caplog.text and "b: 1 of 3 utterances are missing" in caplog.text
+    assert (
+        "a: 1 of 3 utterances are missing" in caplog.text
+        and "b: 1 of 3 utterances are missing" in caplog.text
+    )
 
 
 def test_utterances_are_matched_by_audio_file(tmp_path: Path) -> None:
     rows = [("a.wav", "a"), ("b.wav", "b")]
     with_ids = [
-        {"id": f"u{n}", "audio_filepath": f"x/{file}", "pred_text": text} for n, (file, text) in enumerate(rows)
+        {"id": f"u{n}", "audio_filepath": f"x/{file}", "pred_text": text}
+        for n, (file, text) in enumerate(rows)
     ]
-    without = [{"audio_filepath": f"/y/{file}", "pred_text": text.upper()} for file, text in reversed(rows)]
-    systems = {"a": manifest(tmp_path, "a", list(with_ids)), "b": manifest(tmp_path, "b", list(without))}
+    without = [
+        {"audio_filepath": f"/y/{file}", "pred_text": text.upper()}
+        for file, text in reversed(rows)
+    ]
+    systems = {
+        "a": manifest(tmp_path, "a", list(with_ids)),
+        "b": manifest(tmp_path, "b", list(without)),
+    }
     assert shown(align_systems(systems))["b"] == [("u0", "A"), ("u1", "B")]
 
 
-def test_order_alone_matches_nothing_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+def test_order_alone_matches_nothing_in_silence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     a = lists(("u1", "a"), ("u2", "b"), references=("x", "y"))
     same = lists(("1", "A"), ("2", "B"), references=("x", "y"))
     assert shown(align_systems({"a": a, "b": same}))["b"] == [("u1", "A"), ("u2", "B")]
     assert shown(align_systems({"a": same, "b": same}))["b"] == [("1", "A"), ("2", "B")]
     assert not caplog.records
     other = lists(("1", "A"), ("2", "B"), references=("y", "x"))
-    for first, second in ((a, other), (same, other), (a, lists(("1", "A"), ("2", "B"))), (same, same[:1])):
+    for first, second in (
+        (a, other),
+        (same, other),
+        (a, lists(("1", "A"), ("2", "B"))),
+        (same, same[:1]),
+    ):
         with pytest.raises(
-            UserError, match=r"their utterances do not match .* give them the same ids \(plain lines have"
+            UserError,
+            match=(
+                r"their utterances do not match .* give them the same ids \(plain lines"
+                r" have"
+            ),
         ):
             align_systems({"a": first, "b": second})
     align_systems({"a": lists(("1", "a")), "b": lists(("1", "A"))})
-    assert "a and b: their utterances have no ids; those with the same number were matched" in caplog.text
+    assert (
+        "a and b: their utterances have no ids; those with the same number were matched"
+        in caplog.text
+    )
 
 
 def test_the_same_id_with_other_references(caplog: pytest.LogCaptureFixture) -> None:
-    a = lists(("u1", "a"), ("u2", "b"), ("u3", "c"), references=("One.", "two", "three"))
+    a = lists(
+        ("u1", "a"), ("u2", "b"), ("u3", "c"), references=("One.", "two", "three")
+    )
     b = lists(("u1", "a"), ("u2", "b"), ("u3", "c"), references=("one", "too", "three"))
     with caplog.at_level(logging.WARNING):
         align_systems({"a": a, "b": b})
-    assert "a and b: 1 of 3 references differ (first: u2); the references of the first system count" in caplog.text
+    assert (
+        "a and b: 1 of 3 references differ (first: u2); the references of the first"
+        " system count" in caplog.text
+    )
     b = lists(("u1", "a"), ("u2", "b"), ("u3", "c"), references=("two", "three", "one"))
     with pytest.raises(UserError, match="the same id names different utterances"):
         align_systems({"a": a, "b": b})
@@ -151,7 +251,9 @@ def test_a_table_with_a_column_per_system(tmp_path: Path, ending: str) -> None:
     if ending == "csv":
         content = "\n".join(",".join(map(str, row)) for row in (names, *rows)) + "\n"
     else:
-        content = "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows)
+        content = "".join(
+            json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows
+        )
     path = written(tmp_path, f"all.{ending}", content)
     fields = {"system=gpt-5.1": "gpt-5.1", "system=other": "other"}
     found = read_table_of_systems(path, {**fields, "id": "name", "ref": "truth"})
@@ -171,8 +273,18 @@ def test_a_table_with_a_column_per_system(tmp_path: Path, ending: str) -> None:
 
 def test_systems_of_a_table_are_for_combine_alone(rescore: Run, tmp_path: Path) -> None:
     written(tmp_path, "all.csv", "id,a,b\nu1,x,y\n")
-    command = ["convert", "all.csv", "--format", "csv", "--field", "system=a", "--field", "system=b"]
+    command = [
+        "convert",
+        "all.csv",
+        "--format",
+        "csv",
+        "--field",
+        "system=a",
+        "--field",
+        "system=b",
+    ]
     assert_one_line_error(
         rescore(*command),
-        "--field system=NAME names one of several systems; give the texts of this system: --field text=NAME",
+        "--field system=NAME names one of several systems; give the texts of this"
+        " system: --field text=NAME",
     )

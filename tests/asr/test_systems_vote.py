@@ -1,4 +1,6 @@
-"""Lists of several systems as one: their columns, their mixture, and votes that are tuned."""
+"""Lists of several systems as one: their columns, their mixture, and votes that are
+tuned.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,16 @@ from rescore.tuning.mixture import _mixed_in_lists
 from tests.conftest import Run, assert_one_line_error
 
 
-def lists(*rows: tuple[str, dict[str, float]], references: tuple[str, ...] = ("right",)) -> list[NbestList]:
+def lists(
+    *rows: tuple[str, dict[str, float]], references: tuple[str, ...] = ("right",)
+) -> list[NbestList]:
     """One list per pair of id and scores by text."""
     return [
-        NbestList(name, [Hypothesis(text, {"s2s": score}) for text, score in scores.items()], references)
+        NbestList(
+            name,
+            [Hypothesis(text, {"s2s": score}) for text, score in scores.items()],
+            references,
+        )
         for name, scores in rows
     ]
 
@@ -42,10 +50,18 @@ def test_a_text_of_several_systems_stands_once_with_the_score_of_each() -> None:
     a, b = lists(("u", {"x": -1.0, "y": -3.0})), lists(("u", {"Y": -2.0, "z": -5.0}))
     (found,) = combined({"a": a, "b": b}, Normaliser())
     assert [one.text for one in found.hypotheses] == ["x", "y", "z"]
-    assert [{name: one.scores.get(name) for name in "ab"} for one in found.hypotheses] == [
-        {"a": -1.0, "b": None}, {"a": -3.0, "b": -2.0}, {"a": None, "b": -5.0},
-    ]  # fmt: skip
-    assert [one.origin for one in found.hypotheses] == [Origin.FIRST_PASS, Origin.FIRST_PASS, Origin.MERGED]
+    assert [
+        {name: one.scores.get(name) for name in "ab"} for one in found.hypotheses
+    ] == [
+        {"a": -1.0, "b": None},
+        {"a": -3.0, "b": -2.0},
+        {"a": None, "b": -5.0},
+    ]
+    assert [one.origin for one in found.hypotheses] == [
+        Origin.FIRST_PASS,
+        Origin.FIRST_PASS,
+        Origin.MERGED,
+    ]
     assert [found.role(name) for name in "ab"] == [Role.SYSTEM, Role.SYSTEM]
     p, q = 1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-3))
     expected = [p / 2, (1 - p + q) / 2, (1 - q) / 2]
@@ -53,16 +69,35 @@ def test_a_text_of_several_systems_stands_once_with_the_score_of_each() -> None:
 
 
 def test_the_mixture_is_the_sum_of_votes_times_posteriors() -> None:
-    (found,) = combined({name: texts(name, text) for name, text in zip("abc", "xxy", strict=True)})
-    assert [math.exp(score) for score in found.column("s2s")] == pytest.approx([2 / 3, 1 / 3])
-    weighed = applied(Mixture({"a": 1.0, "b": 0.0, "c": 3.0}), found)
-    assert [math.exp(score) for score in weighed.column("s2s")] == pytest.approx([1 / 4, 3 / 4])
-    assert applied(Mixture({"c": 1.0, "d": 0.0}), found).column("s2s") == [-math.inf, 0.0]
-    assert applied(Mixture({"d": 1.0, "a": 0.0}), found).column("s2s")[0] == 0.0  # nobody with votes has a text
-    respelled = NbestList("u", [*found.hypotheses, Hypothesis("z", found.hypotheses[1].scores, Origin.RESPELLED)])
-    assert [math.exp(score) for score in applied(Mixture(dict.fromkeys("abc", 1.0)), respelled).column("s2s")] == (
-        pytest.approx([0.5, 0.25, 0.25])
+    (found,) = combined(
+        {name: texts(name, text) for name, text in zip("abc", "xxy", strict=True)}
     )
+    assert [math.exp(score) for score in found.column("s2s")] == pytest.approx(
+        [2 / 3, 1 / 3]
+    )
+    weighed = applied(Mixture({"a": 1.0, "b": 0.0, "c": 3.0}), found)
+    assert [math.exp(score) for score in weighed.column("s2s")] == pytest.approx(
+        [1 / 4, 3 / 4]
+    )
+    assert applied(Mixture({"c": 1.0, "d": 0.0}), found).column("s2s") == [
+        -math.inf,
+        0.0,
+    ]
+    # nobody with votes has a text
+    assert applied(Mixture({"d": 1.0, "a": 0.0}), found).column("s2s")[0] == 0.0
+    respelled = NbestList(
+        "u",
+        [
+            *found.hypotheses,
+            Hypothesis("z", found.hypotheses[1].scores, Origin.RESPELLED),
+        ],
+    )
+    assert [
+        math.exp(score)
+        for score in applied(Mixture(dict.fromkeys("abc", 1.0)), respelled).column(
+            "s2s"
+        )
+    ] == (pytest.approx([0.5, 0.25, 0.25]))
     for votes in ({"a": -1.0}, {"a": 0.0}, {"a": math.inf}):
         with pytest.raises(UserError, match="give numbers from 0 on"):
             Mixture(votes)
@@ -71,21 +106,38 @@ def test_the_mixture_is_the_sum_of_votes_times_posteriors() -> None:
 def test_an_utterance_that_a_system_lacks(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         _, alone = combined({"a": texts("a", "x", "x"), "b": texts("b", "y")})
-    assert alone.column("s2s") == [0.0] and "b: 1 of 2 utterances are missing" in caplog.text
-    with pytest.raises(UserError, match="has scores a already; combine lists before they are scored"):
-        list(combined({"c": texts("c", "x"), "d": list(combined({"a": texts("a", "x"), "b": texts("b", "y")}))}))
+    assert (
+        alone.column("s2s") == [0.0]
+        and "b: 1 of 2 utterances are missing" in caplog.text
+    )
+    with pytest.raises(
+        UserError, match="has scores a already; combine lists before they are scored"
+    ):
+        list(
+            combined(
+                {
+                    "c": texts("c", "x"),
+                    "d": list(combined({"a": texts("a", "x"), "b": texts("b", "y")})),
+                }
+            )
+        )
 
 
 @pytest.mark.parametrize(
     ("paths", "names"),
     [
-        (("x/gemini-2.5-pro.jsonl", "x/gemini-2.5-flash.jsonl"), ("gemini-2.5-pro", "gemini-2.5-flash")),
+        (
+            ("x/gemini-2.5-pro.jsonl", "x/gemini-2.5-flash.jsonl"),
+            ("gemini-2.5-pro", "gemini-2.5-flash"),
+        ),
         (("a/dev", "b/dev"), ("a", "b")),
         (("a/dev.trn", "b/dev.trn"), ("a", "b")),
         (("whisper.v3.ctm.gz", "kaldi.stm"), ("whisper.v3", "kaldi")),
     ],
 )
-def test_a_system_is_called_after_its_path(paths: tuple[str, ...], names: tuple[str, ...]) -> None:
+def test_a_system_is_called_after_its_path(
+    paths: tuple[str, ...], names: tuple[str, ...]
+) -> None:
     assert system_names(paths, ()) == names
 
 
@@ -106,14 +158,21 @@ def write(folder: Path, name: str, some: list[NbestList]) -> None:
 
 
 def systems(part: str, number: int, *right: float) -> dict[str, list[NbestList]]:
-    """Systems that are right in so many of ten utterances, each wrong in its own way, but the fourth and the fifth
-    in the same way."""
+    """Systems that are right in so many of ten utterances, each wrong in its own way,
+    but the fourth and the fifth in the same way.
+    """
     found = {}
     for rank, share in enumerate(right):
         rows = [
             (
                 f"{part}{u}",
-                {"it is right" if (u * 7 + rank * 3) % 10 < 10 * share else f"it wrong{min(rank, 3)} not": 0.0},
+                {
+                    (
+                        "it is right"
+                        if (u * 7 + rank * 3) % 10 < 10 * share
+                        else f"it wrong{min(rank, 3)} not"
+                    ): 0.0
+                },
             )
             for u in range(number)
         ]
@@ -123,11 +182,18 @@ def systems(part: str, number: int, *right: float) -> dict[str, list[NbestList]]
 
 @pytest.mark.parametrize("decide", ["rover", "mbr", "best"])
 def test_votes_are_tuned_and_a_poor_system_gets_few(decide: str) -> None:
-    dev, test = (list(combined(systems(part, 100, 0.7, 0.5, 0.5, 0.1, 0.1))) for part in ("d", "t"))
+    dev, test = (
+        list(combined(systems(part, 100, 0.7, 0.5, 0.5, 0.1, 0.1)))
+        for part in ("d", "t")
+    )
     outcome = pipeline.run(test, RunConfig(decide=decide), dev)
     mixture = outcome.weights.mixture
-    assert mixture and mixture.votes["d"] < mixture.votes["c"] <= mixture.votes["a"] == 1.0
-    assert outcome.results.reranked is not None and outcome.results.reranked < 100 * 2 / 3
+    assert (
+        mixture and mixture.votes["d"] < mixture.votes["c"] <= mixture.votes["a"] == 1.0
+    )
+    assert (
+        outcome.results.reranked is not None and outcome.results.reranked < 100 * 2 / 3
+    )
     assert "|w:vote.a=1|" in outcome.results.signature
     if decide != "best":
         assert outcome.decision.scale == 1.0
@@ -137,22 +203,35 @@ def test_the_value_of_tuning_is_that_of_the_chosen_texts() -> None:
     """Two of four systems drop a word: no word wins unless it counts for less."""
     dropped = {"a": (0, 1), "b": (1, 2), "c": (2, 3), "d": (3, 0)}
     systems = {
-        name: lists(*((f"u{n}", {"it right" if n % 4 in drops else "it is right": 0.0}) for n in range(40)),
-                    references=("it is right",))
+        name: lists(
+            *(
+                (f"u{n}", {"it right" if n % 4 in drops else "it is right": 0.0})
+                for n in range(40)
+            ),
+            references=("it is right",),
+        )
         for name, drops in dropped.items()
-    }  # fmt: skip
+    }
     found = list(combined(systems))
     weights = pipeline.tune(found, decision="rover")
     assert weights.mixture and weights.mixture.no_word < 1 and weights.value == 0.0
-    assert set(weights.decision.texts(ErrorRate(), found, weights.of)) == {"it is right"}
+    assert set(weights.decision.texts(ErrorRate(), found, weights.of)) == {
+        "it is right"
+    }
 
 
-def test_the_best_system_decides_where_votes_gain_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_best_system_decides_where_votes_gain_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.WARNING):
         found = list(combined(systems("d", 40, 0.9, 0.0, 0.0)))
         weights = pipeline.tune(found, decision="rover")
     assert weights.mixture and weights.mixture.votes == {"a": 1.0, "b": 0.0, "c": 0.0}
-    assert named(weights.mixture) == "a alone" and "a alone" in caplog.text and "a decides" in caplog.text
+    assert (
+        named(weights.mixture) == "a alone"
+        and "a alone" in caplog.text
+        and "a decides" in caplog.text
+    )
     chosen = weights.decision.texts(None, found, weights.of)
     assert chosen == [nbest.hypotheses[0].text for nbest in found]
 
@@ -160,7 +239,9 @@ def test_the_best_system_decides_where_votes_gain_nothing(caplog: pytest.LogCapt
 def test_systems_with_scores_have_a_scale() -> None:
     rows = [(f"u{n}", {"right": -10.0 - n % 2 * 30, "wrong": -20.0}) for n in range(40)]
     other = [(f"u{n}", {"right": -1.0, "odd": -1.5}) for n in range(40)]
-    weights = pipeline.tune(list(combined({"a": lists(*rows), "b": lists(*other)})), decision="mbr")
+    weights = pipeline.tune(
+        list(combined({"a": lists(*rows), "b": lists(*other)})), decision="mbr"
+    )
     assert weights.mixture and weights.mixture.scales.keys() == {"a", "b"}
     assert weights.mixture.scales["a"] < weights.mixture.scales["b"]
 
@@ -172,33 +253,88 @@ def test_commands_agree(rescore: Run, tmp_path: Path) -> None:
         for name, some in every.items():
             write(tmp_path, f"{name}/{part}.jsonl", some)
         rows = zip(*every.values(), strict=True)
-        table = [{"id": row[0].id, "ref": "it is right"} | {f"system {n}": nbest.hypotheses[0].text
-                                                          for n, nbest in zip("abc", row, strict=True)}
-                 for row in rows]  # fmt: skip
-        (tmp_path / f"{part}.table").write_text("\n".join(map(json.dumps, table)) + "\n", encoding="utf-8")
+        table = [
+            {"id": row[0].id, "ref": "it is right"}
+            | {
+                f"system {n}": nbest.hypotheses[0].text
+                for n, nbest in zip("abc", row, strict=True)
+            }
+            for row in rows
+        ]
+        (tmp_path / f"{part}.table").write_text(
+            "\n".join(map(json.dumps, table)) + "\n", encoding="utf-8"
+        )
         paths = [f"{name}/{part}.jsonl" for name in "abc"]
         assert rescore("combine", *paths, "-o", f"{part}.jsonl").returncode == 0
         fields = [part for n in "abc" for part in ("--field", f"system=system {n}")]
-        done = rescore("combine", f"{part}.table", *fields, "--field", "ref=ref", "-o", f"{part}.of-table.jsonl")
+        done = rescore(
+            "combine",
+            f"{part}.table",
+            *fields,
+            "--field",
+            "ref=ref",
+            "-o",
+            f"{part}.of-table.jsonl",
+        )
         assert done.returncode == 0, done.stderr
-    one = rescore("test.jsonl", "--dev", "dev.jsonl", "--decide", "rover", "--save-weights", "w.json", "--best", "1")
-    assert one.returncode == 0, one.stderr
-    table = rescore("test.of-table.jsonl", "--dev", "dev.of-table.jsonl", "--decide", "rover", "--best", "3")
-    assert table.returncode == 0, table.stderr
-    assert (tmp_path / "test.jsonl").read_bytes() == (tmp_path / "test.of-table.jsonl").read_bytes().replace(
-        b"system ", b""
+    one = rescore(
+        "test.jsonl",
+        "--dev",
+        "dev.jsonl",
+        "--decide",
+        "rover",
+        "--save-weights",
+        "w.json",
+        "--best",
+        "1",
     )
-    assert rescore("tune", "dev.jsonl", "--decide", "rover", "-o", "w2.json").returncode == 0
+    assert one.returncode == 0, one.stderr
+    table = rescore(
+        "test.of-table.jsonl",
+        "--dev",
+        "dev.of-table.jsonl",
+        "--decide",
+        "rover",
+        "--best",
+        "3",
+    )
+    assert table.returncode == 0, table.stderr
+    assert (tmp_path / "test.jsonl").read_bytes() == (
+        tmp_path / "test.of-table.jsonl"
+    ).read_bytes().replace(b"system ", b"")
+    assert (
+        rescore("tune", "dev.jsonl", "--decide", "rover", "-o", "w2.json").returncode
+        == 0
+    )
     loaded = [Weights.load(tmp_path / name).mixture for name in ("w.json", "w2.json")]
     assert loaded[0] == loaded[1] is not None
-    assert rescore("rerank", "test.jsonl", "--weights", "w2.json", "--best", "4").returncode == 0
+    assert (
+        rescore(
+            "rerank", "test.jsonl", "--weights", "w2.json", "--best", "4"
+        ).returncode
+        == 0
+    )
     assert len({(tmp_path / str(number)).read_text() for number in (1, 3, 4)}) == 1
-    assert_one_line_error(rescore("rerank", "a/test.jsonl", "--weights", "w.json"), "test0: the weights are votes of")
-    assert_one_line_error(rescore("serve", "--lm", "tta", "--weights", "w.json"), "the weights are votes of a, b, c")
-    told = rescore("tune", "dev.jsonl", "--decide", "rover", "-o", "w2.json").stderr.splitlines()
+    assert_one_line_error(
+        rescore("rerank", "a/test.jsonl", "--weights", "w.json"),
+        "test0: the weights are votes of",
+    )
+    assert_one_line_error(
+        rescore("serve", "--lm", "tta", "--weights", "w.json"),
+        "the weights are votes of a, b, c",
+    )
+    told = rescore(
+        "tune", "dev.jsonl", "--decide", "rover", "-o", "w2.json"
+    ).stderr.splitlines()
     assert told[0].endswith("the systems, on the 60 lists that votes are tuned on:")
-    assert told[1].split() == ["WER", "without", "it", "votes"] and told[2].split()[0] == "a"
-    assert [line.rpartition(" votes ")[0] for line in told[5:7]] == ["all, equal", "all, tuned"]
+    assert (
+        told[1].split() == ["WER", "without", "it", "votes"]
+        and told[2].split()[0] == "a"
+    )
+    assert [line.rpartition(" votes ")[0] for line in told[5:7]] == [
+        "all, equal",
+        "all, tuned",
+    ]
     assert sum("without it" in line for line in one.stderr.splitlines()) == 1
     equal = rescore("rerank", "test.jsonl", "--decide", "rover")
     assert equal.returncode == 0 and len(equal.stdout.splitlines()) == 60
@@ -208,22 +344,32 @@ def test_texts_of_any_kind_are_systems(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("u1 we saw\nu2 a dog\n", encoding="utf-8")
     (tmp_path / "b.trn").write_text("a dog (u2)\nwe see (u1)\n", encoding="utf-8")
     (tmp_path / "c.jsonl").write_text(
-        '{"id": "u1", "text": "we saw"}\n{"id": "u2", "text": "a dig"}\n', encoding="utf-8"
+        '{"id": "u1", "text": "we saw"}\n{"id": "u2", "text": "a dig"}\n',
+        encoding="utf-8",
     )
     done = rescore("combine", "a.txt", "b.trn", "c.jsonl", "-o", "l.jsonl")
     assert done.returncode == 0, done.stderr
     assert rescore("rerank", "l.jsonl").stdout == "u1 we saw\nu2 a dog\n"
-    (tmp_path / "p.txt").write_text("hello there, this is the first\nand this is the end of it\n", encoding="utf-8")
-    (tmp_path / "q.txt").write_text("hello there this is first and this is the end of it\n", encoding="utf-8")
-    done = rescore("combine", "p.txt", "q.txt", "-o", "whole.jsonl")  # one recording, in different segments
+    (tmp_path / "p.txt").write_text(
+        "hello there, this is the first\nand this is the end of it\n", encoding="utf-8"
+    )
+    (tmp_path / "q.txt").write_text(
+        "hello there this is first and this is the end of it\n", encoding="utf-8"
+    )
+    # one recording, in different segments
+    done = rescore("combine", "p.txt", "q.txt", "-o", "whole.jsonl")
     assert done.returncode == 0 and "taken for the same" in done.stderr, done.stderr
     whole = formats.read([tmp_path / "whole.jsonl"])
-    assert {nbest.recording for nbest in whole} == {"p"} and set(whole[0].provenance) == {"p", "q"}
+    assert {nbest.recording for nbest in whole} == {"p"} and set(
+        whole[0].provenance
+    ) == {"p", "q"}
     assert_one_line_error(rescore("combine", "a.txt"), "two systems or more")
 
 
 def test_lists_of_systems_are_not_recombined() -> None:
-    with pytest.raises(UserError, match="has scores a already; recombine lists before they are scored"):
+    with pytest.raises(
+        UserError, match="has scores a already; recombine lists before they are scored"
+    ):
         recombine(next(combined({"a": texts("a", "x"), "b": texts("b", "y")})))
 
 
@@ -236,7 +382,11 @@ def test_language_models_have_a_weight_beside_the_votes() -> None:
         for one in nbest.hypotheses:
             one.scores["lm"] = -1.0 if one.text == "right" else -9.0
     weights = pipeline.tune(found, decision="best")
-    assert weights.mixture and min(weights.mixture.votes.values()) > 0 and weights.weights["lm"] > 0
+    assert (
+        weights.mixture
+        and min(weights.mixture.votes.values()) > 0
+        and weights.weights["lm"] > 0
+    )
     assert set(Decision().texts(None, found, weights.of)) == {"right"}
 
 
@@ -244,81 +394,156 @@ def test_language_models_have_a_weight_beside_the_votes() -> None:
 def test_a_language_model_gains_on_the_best_system_what_it_gains_without_votes(
     decide: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A poor system corrects some texts, but the model corrects all: the other system is rescored as if alone."""
-    scores = [{"right": -1.0, "wrong": -4.0 + 3.1 * (n % 3 == 0), "odd": -2.5} for n in range(60)]
-    good, lm = lists(*((f"u{n}", each) for n, each in enumerate(scores))), {"right": -1.0, "wrong": -4.0, "odd": -3.0}
+    """A poor system corrects some texts, but the model corrects all: the other system
+    is rescored as if alone.
+    """
+    scores = [
+        {"right": -1.0, "wrong": -4.0 + 3.1 * (n % 3 == 0), "odd": -2.5}
+        for n in range(60)
+    ]
+    good, lm = (
+        lists(*((f"u{n}", each) for n, each in enumerate(scores))),
+        {"right": -1.0, "wrong": -4.0, "odd": -3.0},
+    )
     poor = texts("poor", *("odd" if n % 6 else "right" for n in range(60)))
     voted = list(combined({"good": good, "poor": poor}))
     for nbest in (*good, *voted):
         for one in nbest.hypotheses:
             one.scores["lm"] = lm.get(one.text, -20.0)
-    alone, weights = (pipeline.tune(some, ["lm"], decision=decide) for some in (good, voted))
-    assert weights.mixture and weights.mixture.votes == {"good": 1.0, "poor": 0.0} and "good decides" in caplog.text
+    alone, weights = (
+        pipeline.tune(some, ["lm"], decision=decide) for some in (good, voted)
+    )
+    assert (
+        weights.mixture
+        and weights.mixture.votes == {"good": 1.0, "poor": 0.0}
+        and "good decides" in caplog.text
+    )
     assert alone.tuned_for and weights.tuned_for and weights.weights["lm"] > 0
-    assert weights.value == alone.value < alone.tuned_for.first_pass < weights.tuned_for.first_pass
-    chosen = (one.decision.texts(ErrorRate(), some, one.of) for one, some in ((alone, good), (weights, voted)))
+    assert (
+        weights.value
+        == alone.value
+        < alone.tuned_for.first_pass
+        < weights.tuned_for.first_pass
+    )
+    chosen = (
+        one.decision.texts(ErrorRate(), some, one.of)
+        for one, some in ((alone, good), (weights, voted))
+    )
     assert next(chosen) == next(chosen)
 
 
 def test_rows_of_brain_to_text_are_systems(rescore: Run, tmp_path: Path) -> None:
-    """Three seeds with two hypotheses per trial, each wrong in every third trial at another word."""
+    """Three seeds with two hypotheses per trial, each wrong in every third trial at
+    another word.
+    """
 
     def row(seed: int, trial: int) -> str:
         words = ["some", "bread", "now"]
-        wrong = ["wrong" if trial % 3 == place == seed else word for place, word in enumerate(words)]
+        wrong = [
+            "wrong" if trial % 3 == place == seed else word
+            for place, word in enumerate(words)
+        ]
         best, other = " ".join(wrong), " ".join([*words[:2], "y"])
-        return f"{best};-10.5;-7.25;-20;-{trial + 1}.0;{other};-11;-8;-21;-{trial + 2}.5"
+        return (
+            f"{best};-10.5;-7.25;-20;-{trial + 1}.0;{other};-11;-8;-21;-{trial + 2}.5"
+        )
 
     for part, trials in (("dev", range(60)), ("test", range(60, 90))):
         for seed in range(3):
             rows = "\n".join(row(seed, trial) for trial in trials)
             (tmp_path / f"seed{seed}").mkdir(exist_ok=True)
-            (tmp_path / f"seed{seed}" / f"{part}.rows").write_text(f"{rows}\n", encoding="utf-8")
+            (tmp_path / f"seed{seed}" / f"{part}.rows").write_text(
+                f"{rows}\n", encoding="utf-8"
+            )
         sentences = "\n".join("some bread now" for _ in trials)
         (tmp_path / f"{part}.sentences").write_text(f"{sentences}\n", encoding="utf-8")
         seeds = [f"seed{seed}/{part}.rows" for seed in range(3)]
-        done = rescore("combine", *seeds, "--ref", f"{part}.sentences", "-o", f"{part}.jsonl")
+        done = rescore(
+            "combine", *seeds, "--ref", f"{part}.sentences", "-o", f"{part}.jsonl"
+        )
         assert done.returncode == 0, done.stderr
     found = formats.read([tmp_path / "test.jsonl"])
     assert list(found[0].provenance) == ["seed0", "seed1", "seed2"] and len(found) == 30
     for decide in ("mbr", "rover"):
-        done = rescore("test.jsonl", "--dev", "dev.jsonl", "--decide", decide, "--report", "r.json")
+        done = rescore(
+            "test.jsonl", "--dev", "dev.jsonl", "--decide", decide, "--report", "r.json"
+        )
         report = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
-        assert done.returncode == 0 and report["metrics"][0]["reranked"] == 0.0, done.stderr
-    short = (tmp_path / "seed1" / "dev.rows").read_text(encoding="utf-8").split("\n", 1)[1]
+        assert done.returncode == 0 and report["metrics"][0]["reranked"] == 0.0, (
+            done.stderr
+        )
+    short = (
+        (tmp_path / "seed1" / "dev.rows").read_text(encoding="utf-8").split("\n", 1)[1]
+    )
     (tmp_path / "short.rows").write_text(short, encoding="utf-8")
-    assert_one_line_error(rescore("combine", "seed0/dev.rows", "short.rows"), "60 utterances such as 1, and 59")
+    assert_one_line_error(
+        rescore("combine", "seed0/dev.rows", "short.rows"),
+        "60 utterances such as 1, and 59",
+    )
 
 
 def test_the_mixture_of_many_lists_is_that_of_each() -> None:
-    """Lists of different lengths; in one of them only a system without votes has texts."""
+    """Lists of different lengths; in one of them only a system without votes has
+    texts.
+    """
     random = np.random.default_rng(0)
     sizes = [3, 1, 5, 2]
     shares = [random.dirichlet(np.ones(size), 3).T for size in sizes]
     shares[3] *= [0.0, 1.0, 0.0]
     votes, starts = np.array([1.0, 0.0, 0.7]), np.cumsum([0, *sizes[:-1]])
     together = _mixed_in_lists(np.concatenate(shares), votes, starts, sizes)
-    np.testing.assert_allclose(together, np.concatenate([mixed(one, votes) for one in shares]), rtol=1e-12)
+    np.testing.assert_allclose(
+        together, np.concatenate([mixed(one, votes) for one in shares]), rtol=1e-12
+    )
 
 
 def test_the_best_system_stands_beside_the_votes(rescore: Run, tmp_path: Path) -> None:
-    """Equal votes of three systems, of which the last is right; the p-value is against this system."""
-    every = {name: texts(name, *[text] * 12) for name, text in zip("abc", ("wrong", "wrong", "right"), strict=True)}
+    """Equal votes of three systems, of which the last is right; the p-value is against
+    this system.
+    """
+    every = {
+        name: texts(name, *[text] * 12)
+        for name, text in zip("abc", ("wrong", "wrong", "right"), strict=True)
+    }
     formats.write(combined(every), str(tmp_path / "l.jsonl"))
-    done = rescore("run", "l.jsonl", "--decide", "rover", "--report", "r.json", "--html", "r.html")
+    done = rescore(
+        "run", "l.jsonl", "--decide", "rover", "--report", "r.json", "--html", "r.html"
+    )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1].startswith("mixture  ") and "\nweights: the mixture alone\n" in done.stdout
-    reports = [rescore("report", "r.json", "--layout", layout).stdout for layout in ("espnet", "paper")]
-    compared = rescore("compare", "l.jsonl", "--dev", "l.jsonl", "--lm", "tta-small").stdout
-    tables = done.stdout, *reports, (tmp_path / "r.html").read_text("utf-8"), compared.partition("weight is 0")[0]
+    assert (
+        done.stdout.splitlines()[1].startswith("mixture  ")
+        and "\nweights: the mixture alone\n" in done.stdout
+    )
+    reports = [
+        rescore("report", "r.json", "--layout", layout).stdout
+        for layout in ("espnet", "paper")
+    ]
+    compared = rescore(
+        "compare", "l.jsonl", "--dev", "l.jsonl", "--lm", "tta-small"
+    ).stdout
+    tables = (
+        done.stdout,
+        *reports,
+        (tmp_path / "r.html").read_text("utf-8"),
+        compared.partition("weight is 0")[0],
+    )
     assert all("mixture" in table and "first pass" not in table for table in tables)
     assert "\nbest system, c" in done.stdout and "toolkit's own" not in done.stdout
     assert "WER unchanged against the mixture\nWER +100.00, p = 0.000" in done.stdout
     measured = json.loads((tmp_path / "r.json").read_text())["metrics"][0]
-    assert measured["best_system"]["name"] == "c" and measured["best_system"]["value"] == 0.0
+    assert (
+        measured["best_system"]["name"] == "c"
+        and measured["best_system"]["value"] == 0.0
+    )
     assert measured["own_oracle"] is None
     assert "oracle by depth" not in rescore("analyse", "l.jsonl").stdout
-    formats.write(combined({name.upper(): lists for name, lists in every.items()}), str(tmp_path / "other.jsonl"))
+    formats.write(
+        combined({name.upper(): lists for name, lists in every.items()}),
+        str(tmp_path / "other.jsonl"),
+    )
     done = rescore("compare", "l.jsonl", "--dev", "other.jsonl", "--lm", "tta-small")
     assert done.returncode == 2, done.stdout
-    assert "the weights are votes of A, B, C, but the systems of these lists are a, b, c" in done.stderr
+    assert (
+        "the weights are votes of A, B, C, but the systems of these lists are a, b, c"
+        in done.stderr
+    )

@@ -1,4 +1,6 @@
-"""Files of whole recordings: the format by the contents, and the recordings, channels and pieces in them."""
+"""Files of whole recordings: the format by the contents, and the recordings, channels
+and pieces in them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ import pytest
 
 from rescore import formats
 from rescore.asr.combine import combine
-from rescore.asr.formats.whole import Recording, closest_readings, measured_recordings, read_systems
+from rescore.asr.formats.whole import (
+    Recording,
+    closest_readings,
+    measured_recordings,
+    read_systems,
+)
 from rescore.errors import UserError
 from rescore.formats.times import timed_pieces
 from rescore.metrics.base import text_value
@@ -24,8 +31,14 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from tests.conftest import Run
 
-STM = ";; a comment\ntalk A s1 0.00 1.00 hello there\ntalk A s2 1.00 2.00 <o,f0,male> good bye\n"
-CTM = "talk 1 0.00 0.30 hello\ntalk 1 0.40 0.30 there\ntalk 1 1.10 0.30 good\ntalk 1 1.50 0.30 bye\n"
+STM = (
+    ";; a comment\ntalk A s1 0.00 1.00 hello there\ntalk A s2 1.00 2.00 <o,f0,male>"
+    " good bye\n"
+)
+CTM = (
+    "talk 1 0.00 0.30 hello\ntalk 1 0.40 0.30 there\ntalk 1 1.10 0.30 good\ntalk 1 1.50"
+    " 0.30 bye\n"
+)
 
 
 def files(folder: Path, **texts: str) -> list[Path]:
@@ -42,7 +55,9 @@ def read_recordings(path: Path) -> dict[str, Recording]:
 
 def wer(output: Path, reference: Path, normaliser: Normaliser | None = None) -> float:
     (lists,) = measured_recordings([str(output)], str(reference))
-    return text_value(ErrorRate(normaliser), lists, [nbest.hypotheses[0].text for nbest in lists])
+    return text_value(
+        ErrorRate(normaliser), lists, [nbest.hypotheses[0].text for nbest in lists]
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,8 +68,10 @@ def wer(output: Path, reference: Path, normaliser: Normaliser | None = None) -> 
         "talk-00001 hello there\ntalk-00002 good bye\n",
         "talk hello there good bye\n",
         "hello there good bye (talk)\n",
-        '{"id": "talk-1", "hyps": [{"text": "hello there", "score": 0}]}\n'
-        '{"id": "talk-2", "hyps": [{"text": "good bye", "score": 0}]}\n',
+        (
+            '{"id": "talk-1", "hyps": [{"text": "hello there", "score": 0}]}\n'
+            '{"id": "talk-2", "hyps": [{"text": "good bye", "score": 0}]}\n'
+        ),
         CTM,
     ],
 )
@@ -69,17 +86,29 @@ def test_a_recording_on_each_line(form: str, tmp_path: Path) -> None:
     spoken = {"call-a": "one two three four", "call-b": "five six seven eight"}
     heard = spoken | {"call-b": "five six seven nine"}
     output, reference = (
-        files(tmp_path, **{name: "".join(form.format(*each) for each in texts.items())})[0]
+        files(
+            tmp_path, **{name: "".join(form.format(*each) for each in texts.items())}
+        )[0]
         for name, texts in (("x__trn", heard), ("y__trn", spoken))
     )
     if form.startswith("{} "):
-        output, reference = output.rename(tmp_path / "x"), reference.rename(tmp_path / "y")
+        output, reference = (
+            output.rename(tmp_path / "x"),
+            reference.rename(tmp_path / "y"),
+        )
     assert read_systems([output, reference])[0].keys() == spoken.keys()
     assert wer(output, reference) == 12.5
 
 
 @pytest.mark.parametrize(
-    "text", ["ISO-27001 is a norm\n", "thank you (applause)\n", "talk is cheap\n", "1. go\n2. come\n", "ISO-00001 x\n"]
+    "text",
+    [
+        "ISO-27001 is a norm\n",
+        "thank you (applause)\n",
+        "talk is cheap\n",
+        "1. go\n2. come\n",
+        "ISO-00001 x\n",
+    ],
 )
 def test_words_at_the_edge_of_lines_are_no_ids(text: str, tmp_path: Path) -> None:
     """Also beside another system with the same words."""
@@ -87,71 +116,135 @@ def test_words_at_the_edge_of_lines_are_no_ids(text: str, tmp_path: Path) -> Non
         (tmp_path / folder).mkdir()
         files(tmp_path / folder, talk__txt=text)
     for recordings in read_systems([tmp_path / "a", tmp_path / "b"]):
-        assert {name: recording.words for name, recording in recordings.items()} == {"talk": text.split()}
+        assert {name: recording.words for name, recording in recordings.items()} == {
+            "talk": text.split()
+        }
 
 
 @pytest.mark.parametrize("name", ["talk.ctm.filt", "ctm", "talk.ctm", "x.txt"])
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
-@pytest.mark.parametrize("text", [CTM, STM, "talk A 2830 0.00 1.00 hello there\ntalk A 174 1.00 2.00 good bye\n"])
-def test_contents_tell_the_format(name: str, pack: Callable[[bytes], bytes], text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [CTM, STM, "talk A 2830 0.00 1.00 hello there\ntalk A 174 1.00 2.00 good bye\n"],
+)
+def test_contents_tell_the_format(
+    name: str, pack: Callable[[bytes], bytes], text: str, tmp_path: Path
+) -> None:
     (tmp_path / name).write_bytes(pack(text.encode()))
     recordings = read_recordings(tmp_path / name)
     assert recordings.keys() == {"talk"}
-    assert recordings["talk"].words == ["hello", "there", "good", "bye"] and len(recordings["talk"].times) == 4
+    assert (
+        recordings["talk"].words == ["hello", "there", "good", "bye"]
+        and len(recordings["talk"].times) == 4
+    )
 
 
 def test_numbers_as_words_or_speakers(tmp_path: Path) -> None:
-    ctm, stm = files(tmp_path, a="f 1 0.10 0.30 7 0.9\nf 1 0.50 0.30 8 0.9\n", b="f 1 12 0.0 0.5 7\nf 1 12 0.5 1.0 8\n")
+    ctm, stm = files(
+        tmp_path,
+        a="f 1 0.10 0.30 7 0.9\nf 1 0.50 0.30 8 0.9\n",
+        b="f 1 12 0.0 0.5 7\nf 1 12 0.5 1.0 8\n",
+    )
     for path in (ctm, stm):
         assert read_recordings(path)["f"].words == ["7", "8"]
 
 
 def test_marks_of_stm_mean_what_they_mean_in_sclite(tmp_path: Path) -> None:
-    """Alternatives that the output has are right, and segments that sclite ignores are not measured."""
+    """Alternatives that the output has are right, and segments that sclite ignores are
+    not measured.
+    """
     stm = (
         "talk A s 0.00 1.00 so { good / nice } day\n"
         "talk A s 1.00 2.00 IGNORE_TIME_SEGMENT_IN_SCORING\n"
         "talk A s 2.00 3.00 { uh / @ } see { you / them all }\n"
     )
-    spoken = [("so", 0.1), ("nice", 0.4), ("day", 0.7), ("noise", 1.4), ("see", 2.1), ("them", 2.5), ("all", 2.7)]
+    spoken = [
+        ("so", 0.1),
+        ("nice", 0.4),
+        ("day", 0.7),
+        ("noise", 1.4),
+        ("see", 2.1),
+        ("them", 2.5),
+        ("all", 2.7),
+    ]
     ctm = "".join(f"talk A {start} 0.2 {word}\n" for word, start in spoken)
     output, reference = files(tmp_path, out=ctm, ref=stm)
     assert wer(output, reference) == 0.0
     first, system = read_systems([reference, output])
     resolved = closest_readings(first["talk"], system["talk"].without([(1.0, 2.0)]))
-    assert resolved.words == ["so", "nice", "day", "see", "them", "all"] and len(resolved.times) == 6
+    assert (
+        resolved.words == ["so", "nice", "day", "see", "them", "all"]
+        and len(resolved.times) == 6
+    )
 
 
 def test_words_go_to_the_segments_of_their_time(rescore: Run, tmp_path: Path) -> None:
-    """A CTM against an STM: each segment is aligned by itself, up to the word whose middle is at its end."""
-    stm = "talk a x-1 0 1 a b\ntalk a y 1 2 c\ntalk a x-1 2 3 IGNORE_TIME_SEGMENT_IN_SCORING\ntalk a y 3 4 d\n"
-    ctm = "talk A 0.1 0.2 a\ntalk A 0.9 0.2 b\ntalk A 2.1 0.2 x\ntalk A 3.1 0.2 d\ntalk A 9 1 e\n"
+    """A CTM against an STM: each segment is aligned by itself, up to the word whose
+    middle is at its end.
+    """
+    stm = (
+        "talk a x-1 0 1 a b\ntalk a y 1 2 c\ntalk a x-1 2 3"
+        " IGNORE_TIME_SEGMENT_IN_SCORING\ntalk a y 3 4 d\n"
+    )
+    ctm = (
+        "talk A 0.1 0.2 a\ntalk A 0.9 0.2 b\ntalk A 2.1 0.2 x\ntalk A 3.1 0.2 d\ntalk A"
+        " 9 1 e\n"
+    )
     output, reference = files(tmp_path, out__ctm=ctm, ref__stm=stm)
     ((first, second, last),) = measured_recordings([str(output)], str(reference))
-    assert [first.id, second.id, last.id] == ["x.1-talk-00001", "y-talk-00002", "y-talk-00004"]
-    pairs = [(nbest.hypotheses[0].text, *nbest.references) for nbest in (first, second, last)]
+    assert [first.id, second.id, last.id] == [
+        "x.1-talk-00001",
+        "y-talk-00002",
+        "y-talk-00004",
+    ]
+    pairs = [
+        (nbest.hypotheses[0].text, *nbest.references) for nbest in (first, second, last)
+    ]
     assert pairs == [("a", "a b"), ("b", "c"), ("d e", "d")]
     (tmp_path / "out.txt").write_text("talk a b c d\n")
     done = rescore("eval", "out.ctm", "out.txt", "--whole", "--ref", "ref.stm")
-    assert "out.txt: is no CTM: recordings are aligned whole" in done.stderr and done.stderr.count("\n") <= 3
+    assert (
+        "out.txt: is no CTM: recordings are aligned whole" in done.stderr
+        and done.stderr.count("\n") <= 3
+    )
     (tmp_path / "two.ctm").write_text("talk A 0.1 0.2 a\ntalk A 0.5 0.2 b\n")
     reference.write_text(stm.replace("a b", "a { b / @ }"))
-    for pair in (["out.ctm", "two.ctm"], ["out.txt", "two.ctm"]):  # outputs that are close to different readings
+    # outputs that are close to different readings
+    for pair in (["out.ctm", "two.ctm"], ["out.txt", "two.ctm"]):
         done = rescore("eval", *pair, "--whole", "--ref", "ref.stm")
         assert done.returncode == 0 and "two.ctm" in done.stdout, done.stderr
-    assert "only 2 speakers" in rescore("eval", "out.ctm", "--whole", "--ref", "ref.stm", "--by-speaker").stderr
+    assert (
+        "only 2 speakers"
+        in rescore(
+            "eval", "out.ctm", "--whole", "--ref", "ref.stm", "--by-speaker"
+        ).stderr
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_alternatives_of_long_recordings(seed: int, tmp_path: Path) -> None:
-    """An output with any of the alternatives is right; there are too many combinations to try them all."""
+    """An output with any of the alternatives is right; there are too many combinations
+    to try them all.
+    """
     places = range(40)
-    choices = [("a", f"b{place} c", "@")[(place * 7 + seed * place // 3 + seed) % 3] for place in places]
+    choices = [
+        ("a", f"b{place} c", "@")[(place * 7 + seed * place // 3 + seed) % 3]
+        for place in places
+    ]
     lines = [f"w{place} {{ a / b{place} c / @ }} v{place}" for place in places]
-    heard = [f"w{place} {choice.replace('@', '')} v{place}" for place, choice in zip(places, choices, strict=True)]
-    output, reference = files(tmp_path, talk__txt="\n".join(heard), ref="talk A s 0.0 1.0 " + "\n".join(
-        (line if place == 0 else f"talk A s {place}.0 {place + 1}.0 {line}") for place, line in enumerate(lines)
-    ))  # fmt: skip
+    heard = [
+        f"w{place} {choice.replace('@', '')} v{place}"
+        for place, choice in zip(places, choices, strict=True)
+    ]
+    output, reference = files(
+        tmp_path,
+        talk__txt="\n".join(heard),
+        ref="talk A s 0.0 1.0 "
+        + "\n".join(
+            (line if place == 0 else f"talk A s {place}.0 {place + 1}.0 {line}")
+            for place, line in enumerate(lines)
+        ),
+    )
     assert wer(output, reference) == 0.0
 
 
@@ -174,18 +267,26 @@ talk 1 * * <ALT_END>
 
 
 def test_alternatives_of_a_ctm(rescore: Run, tmp_path: Path) -> None:
-    """The best alternative is measured; the first alternative is combined, with its times."""
+    """The best alternative is measured; the first alternative is combined, with its
+    times.
+    """
     output, reference = files(tmp_path, x__ctm=ALTERNATIVES, y__stm=STM)
     assert wer(output, reference) == 0.0
     recording = read_recordings(output)["talk"]
     assert recording.words == ["hello", "good", "by", "ye"]
-    assert np.allclose(recording.times, [(0.0, 0.3), (1.1, 1.4), (1.5, 1.6), (1.6, 1.7)])
+    assert np.allclose(
+        recording.times, [(0.0, 0.3), (1.1, 1.4), (1.5, 1.6), (1.6, 1.7)]
+    )
     (tmp_path / "b.ctm").write_text(CTM)
     (tmp_path / "talk.txt").write_text("hello the good bye\n")
     assert wer(output, tmp_path / "b.ctm") == wer(tmp_path / "b.ctm", output) == 0.0
-    assert wer(output, tmp_path / "talk.txt") == wer(tmp_path / "talk.txt", output) == 0.0
+    assert (
+        wer(output, tmp_path / "talk.txt") == wer(tmp_path / "talk.txt", output) == 0.0
+    )
     done = rescore("combine", "x.ctm", "b.ctm", "-o", "both.jsonl")
-    assert done.returncode == 0 and "<ALT" not in (tmp_path / "both.jsonl").read_text(), done.stderr
+    assert (
+        done.returncode == 0 and "<ALT" not in (tmp_path / "both.jsonl").read_text()
+    ), done.stderr
     output.write_text(ALTERNATIVES.replace("* * <alt>", "* 0.1 <alt>"))
     with pytest.raises(UserError, match=r"line 4: time is '\*'"):
         read_recordings(output)
@@ -195,7 +296,9 @@ def test_alternatives_of_an_output_in_trn(tmp_path: Path) -> None:
     """The closest alternative is measured, as in trn of utterances."""
     output, reference = files(
         tmp_path,
-        x__trn="hello { the / there } (talk-1)\n{ @ / good } { by ye / bye } (talk-2)\n",
+        x__trn=(
+            "hello { the / there } (talk-1)\n{ @ / good } { by ye / bye } (talk-2)\n"
+        ),
         y__trn="hello there (talk-1)\ngood { bye / goodbye } (talk-2)\n",
     )
     assert wer(output, reference) == 0.0
@@ -204,18 +307,28 @@ def test_alternatives_of_an_output_in_trn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "expected"), [("{bye}", 25.0), ("{bye/x}", 25.0), ("bye/x", 25.0), ("@", 25.0), ("bye", 0.0)]
+    ("word", "expected"),
+    [("{bye}", 25.0), ("{bye/x}", 25.0), ("bye/x", 25.0), ("@", 25.0), ("bye", 0.0)],
 )
 @pytest.mark.parametrize("grouped", [False, True])
-def test_brackets_and_slashes_of_a_ctm_are_letters(word: str, expected: float, grouped: bool, tmp_path: Path) -> None:
-    """The rates are those of sclite 2.4.10: only lines of their own begin, part and end alternatives."""
-    ctm = "".join(f"talk 1 {start} 0.1 {each}\n" for start, each in enumerate(["hello", "there", "good"]))
+def test_brackets_and_slashes_of_a_ctm_are_letters(
+    word: str, expected: float, grouped: bool, tmp_path: Path
+) -> None:
+    """The rates are those of sclite 2.4.10: only lines of their own begin, part and end
+    alternatives.
+    """
+    ctm = "".join(
+        f"talk 1 {start} 0.1 {each}\n"
+        for start, each in enumerate(["hello", "there", "good"])
+    )
     last = f"talk 1 3 0.1 {word}\n"
     if grouped:
         mark = "talk 1 * * <ALT"
         last = f"{mark}_BEGIN>\n{last}{mark}>\ntalk 1 3 0.1 x/\n{mark}_END>\n"
     stm = "talk 1 s 0.00 9.00 hello there good bye\n"
-    output, reference, same = files(tmp_path, x__ctm=ctm + last, y__stm=stm, z__ctm=ctm + f"talk 1 3 0.1 {word}\n")
+    output, reference, same = files(
+        tmp_path, x__ctm=ctm + last, y__stm=stm, z__ctm=ctm + f"talk 1 3 0.1 {word}\n"
+    )
     assert wer(output, reference) == expected
     (tmp_path / "talk.txt").write_text("hello there good bye\n")
     assert wer(output, tmp_path / "talk.txt") == expected
@@ -228,42 +341,73 @@ def test_brackets_and_slashes_of_a_ctm_are_letters(word: str, expected: float, g
         (["<ALT_END>"], "line 2: talk 1 * * <ALT_END> cannot stand here"),
         (["<ALT>"], "line 2: talk 1 * * <ALT> cannot stand here"),
         (["<ALT_BEGIN>", "<ALT>", "<ALT_END>"], "line 4: talk 1 * * <ALT_END> cannot"),
-        (["<ALT_BEGIN>", "1 2 b", "<ALT_BEGIN>"], "line 4: talk 1 * * <ALT_BEGIN> cannot"),
+        (
+            ["<ALT_BEGIN>", "1 2 b", "<ALT_BEGIN>"],
+            "line 4: talk 1 * * <ALT_BEGIN> cannot",
+        ),
         (["<ALT_BEGIN>", "1 2 b", "talk 2 1 2 b"], "line 4: talk 2 1 2 b cannot"),
-        (["<ALT_BEGIN>", "1 2 b", "other 1 * * <ALT_END>"], "line 4: other 1 * * <ALT_END> cannot"),
-        (["1 2 b", "<ALT_BEGIN>", "3 2 b", "<ALT>"], "line 5: <ALT_BEGIN> without <ALT_END> up to here; add"),
+        (
+            ["<ALT_BEGIN>", "1 2 b", "other 1 * * <ALT_END>"],
+            "line 4: other 1 * * <ALT_END> cannot",
+        ),
+        (
+            ["1 2 b", "<ALT_BEGIN>", "3 2 b", "<ALT>"],
+            "line 5: <ALT_BEGIN> without <ALT_END> up to here; add",
+        ),
     ],
 )
-def test_broken_marks_of_alternatives(lines: list[str], message: str, tmp_path: Path) -> None:
-    full = [line if line[0] in "to" else f"talk 1 {'* * ' if line[0] == '<' else ''}{line}" for line in lines]
+def test_broken_marks_of_alternatives(
+    lines: list[str], message: str, tmp_path: Path
+) -> None:
+    full = [
+        line if line[0] in "to" else f"talk 1 {'* * ' if line[0] == '<' else ''}{line}"
+        for line in lines
+    ]
     (path,) = files(tmp_path, x__ctm="\n".join(["talk 1 0.00 0.30 a", *full, ""]))
     with pytest.raises(UserError, match=re.escape(f"x.ctm: {message}")):
         read_recordings(path)
 
 
 def test_channels_that_a_single_system_has(tmp_path: Path) -> None:
-    """A system that heard one channel is combined with the channel of a system that heard both."""
+    """A system that heard one channel is combined with the channel of a system that
+    heard both.
+    """
     both = "talk A 0.0 0.5 hello\ntalk A 0.5 0.5 there\ntalk B 1.0 0.5 hi\n"
-    paths = files(tmp_path, a=both, b="talk A 0.0 0.5 hello\ntalk A 0.5 0.5 there\n", talk__B__txt="hi\n")
+    paths = files(
+        tmp_path,
+        a=both,
+        b="talk A 0.0 0.5 hello\ntalk A 0.5 0.5 there\n",
+        talk__B__txt="hi\n",
+    )
     systems = read_systems(paths[:2])
     assert [list(system) for system in systems] == [["talk-A", "talk-B"], ["talk-A"]]
     lists = list(combine(dict(zip("ab", systems, strict=True)), Normaliser()))
-    assert [tuple(nbest.hypotheses[0].scores) for nbest in lists] == [("s2s", "a", "b"), ("s2s", "a")]
+    assert [tuple(nbest.hypotheses[0].scores) for nbest in lists] == [
+        ("s2s", "a", "b"),
+        ("s2s", "a"),
+    ]
     paths[2] = paths[2].rename(tmp_path / "talk-A.txt")
-    assert [list(system) for system in read_systems(paths[1:])] == [["talk-A"], ["talk-A"]]
+    assert [list(system) for system in read_systems(paths[1:])] == [
+        ["talk-A"],
+        ["talk-A"],
+    ]
     assert list(read_recordings(paths[1])) == ["talk"]
 
 
 def test_case_does_not_count_in_channels(tmp_path: Path) -> None:
     """As in sclite."""
     ctm = "talk a 0.0 0.5 hello\ntalk a 0.5 0.4 there\ntalk b 1.0 0.5 hi\n"
-    output, reference = files(tmp_path, out__ctm=ctm, ref__stm="talk A s 0 1 hello there\ntalk B s 1 2 hi\n")
+    output, reference = files(
+        tmp_path, out__ctm=ctm, ref__stm="talk A s 0 1 hello there\ntalk B s 1 2 hi\n"
+    )
     assert read_systems([output, reference])[0].keys() == {"talk-A", "talk-B"}
     assert wer(output, reference) == 0.0
 
 
 def test_the_lines_of_a_cue_share_its_time(tmp_path: Path) -> None:
-    (path,) = files(tmp_path, talk__srt="1\n00:00:00,000 --> 00:00:04,000\naa bb\ncc dd\n\n")
+    (path,) = files(
+        tmp_path, talk__srt="1\n00:00:00,000 --> 00:00:04,000\naa bb\ncc dd\n\n"
+    )
     recording = read_recordings(path)["talk"]
     assert recording.words == ["aa", "bb", "cc", "dd"]
     assert recording.times == [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 4.0)]
@@ -286,76 +430,156 @@ def test_tags_of_subtitles(line: str, words: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["txt", "stm", "srt", "ctm", "jsonl"])
-def test_brackets_in_two_pieces_do_not_remove_the_words_between(ending: str, tmp_path: Path) -> None:
-    """Whisper's normaliser removes words in brackets; each piece is normalised by itself."""
+def test_brackets_in_two_pieces_do_not_remove_the_words_between(
+    ending: str, tmp_path: Path
+) -> None:
+    """Whisper's normaliser removes words in brackets; each piece is normalised by
+    itself.
+    """
     lines = ["so [ we begin", *["ten words " * 5] * 12, "and we end ] now"]
     texts = {
         "txt": "\n".join(lines),
-        "stm": "".join(f"talk 1 s {3 * at}.0 {3 * at + 1}.0 {line}\n" for at, line in enumerate(lines)),
-        "srt": "".join(f"{at}\n00:00:{at:02},000 --> 00:00:{at:02},900\n{line}\n\n" for at, line in enumerate(lines)),
+        "stm": "".join(
+            f"talk 1 s {3 * at}.0 {3 * at + 1}.0 {line}\n"
+            for at, line in enumerate(lines)
+        ),
+        "srt": "".join(
+            f"{at}\n00:00:{at:02},000 --> 00:00:{at:02},900\n{line}\n\n"
+            for at, line in enumerate(lines)
+        ),
         "ctm": "".join(
             f"talk 1 {3 * at + place / 20:.2f} 0.05 {word}\n"
             for at, line in enumerate(lines)
             for place, word in enumerate(line.split())
         ),
         "jsonl": "".join(
-            json.dumps({"id": f"talk-{at}", "recording": "talk", "hyps": [{"text": line, "score": 0}]}) + "\n"
+            json.dumps(
+                {
+                    "id": f"talk-{at}",
+                    "recording": "talk",
+                    "hyps": [{"text": line, "score": 0}],
+                }
+            )
+            + "\n"
             for at, line in enumerate(lines)
         ),
     }
-    output, reference = files(tmp_path, **{f"talk__{ending}": texts[ending], "ref": texts["stm"]})
+    output, reference = files(
+        tmp_path, **{f"talk__{ending}": texts[ending], "ref": texts["stm"]}
+    )
     (lists,) = measured_recordings([str(output)], str(reference))
-    words = [word for nbest in lists for word in Normaliser(whisper_english=True)(nbest.hypotheses[0].text)]
+    words = [
+        word
+        for nbest in lists
+        for word in Normaliser(whisper_english=True)(nbest.hypotheses[0].text)
+    ]
     assert words.count("10") + words.count("ten") >= 60
     assert wer(output, reference, Normaliser(whisper_english=True)) == 0.0
 
 
 def test_the_default_json_of_aws(tmp_path: Path) -> None:
-    item = {"type": "pronunciation", "start_time": "0.04", "end_time": "0.5", "alternatives": [{"content": "Hello"}]}
+    item = {
+        "type": "pronunciation",
+        "start_time": "0.04",
+        "end_time": "0.5",
+        "alternatives": [{"content": "Hello"}],
+    }
     items = [
         item,
-        {"type": "punctuation", "alternatives": [{"confidence": "0.0", "content": ","}]},
-        item | {"start_time": "0.6", "end_time": "1.1", "alternatives": [{"confidence": "0.9", "content": "there"}]},
+        {
+            "type": "punctuation",
+            "alternatives": [{"confidence": "0.0", "content": ","}],
+        },
+        item
+        | {
+            "start_time": "0.6",
+            "end_time": "1.1",
+            "alternatives": [{"confidence": "0.9", "content": "there"}],
+        },
     ]
     results = {"transcripts": [{"transcript": "Hello, there"}], "items": items}
-    (path,) = files(tmp_path, talk__json=json.dumps({"jobName": "j", "results": results, "status": "COMPLETED"}))
+    (path,) = files(
+        tmp_path,
+        talk__json=json.dumps(
+            {"jobName": "j", "results": results, "status": "COMPLETED"}
+        ),
+    )
     recording = read_recordings(path)["talk"]
-    assert recording.words == ["Hello,", "there"] and recording.times == [(0.04, 0.5), (0.6, 1.1)]
-    (path,) = files(tmp_path, x__json=json.dumps({"results": {"transcripts": [{"transcript": "a"}], "items": [1]}}))
+    assert recording.words == ["Hello,", "there"] and recording.times == [
+        (0.04, 0.5),
+        (0.6, 1.1),
+    ]
+    (path,) = files(
+        tmp_path,
+        x__json=json.dumps(
+            {"results": {"transcripts": [{"transcript": "a"}], "items": [1]}}
+        ),
+    )
     with pytest.raises(UserError, match="no alternatives in it"):
         read_recordings(path)
 
 
-WORDS = ["Hello", "there,", "R&D", "it's", "a", "<", "b", "naïve", "你好", "1,000", "&amp", "well-known"]
-TIMES = [(round(0.5 * place, 2), round(0.5 * place + 0.4, 2)) for place in range(len(WORDS))]
+WORDS = [
+    "Hello",
+    "there,",
+    "R&D",
+    "it's",
+    "a",
+    "<",
+    "b",
+    "naïve",
+    "你好",
+    "1,000",
+    "&amp",
+    "well-known",
+]
+TIMES = [
+    (round(0.5 * place, 2), round(0.5 * place + 0.4, 2)) for place in range(len(WORDS))
+]
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lzma.compress])
 @pytest.mark.parametrize("crlf", [False, True])
-@pytest.mark.parametrize("ending", [".ctm", ".srt", ".vtt", ".trn", "", ".txt", ".jsonl", ".json"])
+@pytest.mark.parametrize(
+    "ending", [".ctm", ".srt", ".vtt", ".trn", "", ".txt", ".jsonl", ".json"]
+)
 def test_all_written_formats_are_read_back(
     ending: str, crlf: bool, pack: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
-    """The same words, with times within a millisecond or none, also packed, renamed and with Windows' line ends."""
+    """The same words, with times within a millisecond or none, also packed, renamed and
+    with Windows' line ends.
+    """
     lists = [
-        NbestList("talk", [Hypothesis(word, {FIRST_PASS: 0.0}, times=(span,) * len(timed_pieces(word)))])
+        NbestList(
+            "talk",
+            [
+                Hypothesis(
+                    word, {FIRST_PASS: 0.0}, times=(span,) * len(timed_pieces(word))
+                )
+            ],
+        )
         for word, span in zip(WORDS, TIMES, strict=True)
     ]
     lists = [
-        replace(nbest, id=f"talk-{number:05}", recording="talk") for number, nbest in enumerate(lists, 1)
+        replace(nbest, id=f"talk-{number:05}", recording="talk")
+        for number, nbest in enumerate(lists, 1)
     ]  # as pieces of `rescore combine`
     path = tmp_path / f"talk{ending}"
     if ending.startswith(".json"):
         formats.write(lists, str(path))
     else:
         with formats.opened(str(path)) as file:
-            formats.write_best(str(path), [(nbest, nbest.hypotheses[0].text) for nbest in lists], file)
+            formats.write_best(
+                str(path), [(nbest, nbest.hypotheses[0].text) for nbest in lists], file
+            )
     text = path.read_bytes().replace(b"\n", b"\r\n" if crlf else b"\n")
     for name in (f"talk{ending}", f"talk{ending}.old", "other"):
         (tmp_path / "new").mkdir(exist_ok=True)
         (tmp_path / "new" / name).write_bytes(pack(text))
         ((_, recording),) = read_recordings(tmp_path / "new" / name).items()
-        assert recording.words == WORDS or (ending == ".ctm" and "".join(recording.words) == "".join(WORDS))
+        assert recording.words == WORDS or (
+            ending == ".ctm" and "".join(recording.words) == "".join(WORDS)
+        )
         if recording.times and len(recording.times) == len(TIMES):
             assert np.allclose(recording.times, TIMES, atol=1e-3)
         else:

@@ -1,4 +1,6 @@
-"""The command line end to end: the main job, its stages, and what it says of bad input."""
+"""The command line end to end: the main job, its stages, and what it says of bad
+input.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from pathlib import Path
 import pytest
 
 from rescore.lms.folders import card_value
-from tests.conftest import ROOT, Run, assert_one_line_error, read_report, shared, write_json
+from tests.conftest import (
+    ROOT,
+    Run,
+    assert_one_line_error,
+    read_report,
+    shared,
+    write_json,
+)
 
 LISTS = {
     f"u{index}": {
@@ -60,32 +69,66 @@ def test_main_job(rescore: Run, lists: Path, model: Path, tmp_path: Path) -> Non
         "seconds",
     ]
     assert set(wanted) <= report.keys()
-    assert (report["metric"], report["first_pass"], report["oracle"]) == ("WER", 25.0, 0.0)
-    assert (report["utterances"], report["hypotheses"], report["ref_words"]) == (4, 12, 16)
-    assert report["dev"]["reranked"] == report["reranked"]  # dev and test are the same lists here
+    assert (report["metric"], report["first_pass"], report["oracle"]) == (
+        "WER",
+        25.0,
+        0.0,
+    )
+    assert (report["utterances"], report["hypotheses"], report["ref_words"]) == (
+        4,
+        12,
+        16,
+    )
+    # dev and test are the same lists here
+    assert report["dev"]["reranked"] == report["reranked"]
     assert 0 < report["seconds"] == pytest.approx(sum(report["stages"].values()))
     weights = report["weights"]
     assert weights["s2s"] + weights["tta"] == pytest.approx(1)
-    for part in ("WER|", "|w:s2s=", "|lm:tta=tta@", ",sum,float32|", "|tuned:4@", "|rescore:"):
+    for part in (
+        "WER|",
+        "|w:s2s=",
+        "|lm:tta=tta@",
+        ",sum,float32|",
+        "|tuned:4@",
+        "|rescore:",
+    ):
         assert part in report["signature"]
     reranked = json.loads((tmp_path / "out.json").read_text())
-    assert all(entry.pop("columns")["tta"]["norm"] == "sum" for entry in reranked.values())
-    best = [line.rpartition(" (")[0] for line in (tmp_path / "b.trn").read_text().splitlines()]
+    assert all(
+        entry.pop("columns")["tta"]["norm"] == "sum" for entry in reranked.values()
+    )
+    best = [
+        line.rpartition(" (")[0]
+        for line in (tmp_path / "b.trn").read_text().splitlines()
+    ]
     assert best == [entry["hyp_1"]["text"] for entry in reranked.values()]
     for entry in reranked.values():
         hypotheses = [entry[f"hyp_{rank}"] for rank in (1, 2, 3)]
-        combined = [weights["s2s"] * h["score"] + weights["tta"] * h["scores"]["tta"] for h in hypotheses]
+        combined = [
+            weights["s2s"] * h["score"] + weights["tta"] * h["scores"]["tta"]
+            for h in hypotheses
+        ]
         assert combined == sorted(combined, reverse=True)
     assert "first pass  25.00" in done.stdout and report["signature"] in done.stdout
 
 
-def test_stages_give_what_the_main_job_gives(rescore: Run, lists: Path, model: Path, tmp_path: Path) -> None:
+def test_stages_give_what_the_main_job_gives(
+    rescore: Run, lists: Path, model: Path, tmp_path: Path
+) -> None:
     lm = f"tta:{model}"
-    assert rescore("run", lists, "--lm", lm, "--dev", lists, "--best", "one").returncode == 0
+    assert (
+        rescore("run", lists, "--lm", lm, "--dev", lists, "--best", "one").returncode
+        == 0
+    )
     assert rescore("score", lists, "--lm", lm, "-o", "scored.jsonl.gz").returncode == 0
     tuned = rescore("tune", "scored.jsonl.gz", "-o", "weights.json")
     assert tuned.returncode == 0 and "WER 25.00 ->" in tuned.stderr
-    assert rescore("rerank", "scored.jsonl.gz", "--weights", "weights.json", "--best", "two").returncode == 0
+    assert (
+        rescore(
+            "rerank", "scored.jsonl.gz", "--weights", "weights.json", "--best", "two"
+        ).returncode
+        == 0
+    )
     assert (tmp_path / "one").read_text() == (tmp_path / "two").read_text() != ""
 
 
@@ -93,9 +136,17 @@ def test_stages_in_a_pipe(rescore: Run, lists: Path, model: Path) -> None:
     scored = rescore("score", "-", "--lm", f"tta:{model}", input=lists.read_text())
     assert scored.returncode == 0, scored.stderr
     first = json.loads(scored.stdout.splitlines()[0])
-    assert first["columns"]["tta"].keys() == {"model", "fingerprint", "norm", "precision", "role"}
+    assert first["columns"]["tta"].keys() == {
+        "model",
+        "fingerprint",
+        "norm",
+        "precision",
+        "role",
+    }
     assert first["id"] == "u0" and set(first["hyps"][0]["scores"]) == {"tta", "tokens"}
-    assert json.loads(rescore("tune", "-", input=scored.stdout).stdout)["weights"].keys() == {"s2s", "tta"}
+    assert json.loads(rescore("tune", "-", input=scored.stdout).stdout)[
+        "weights"
+    ].keys() == {"s2s", "tta"}
 
 
 def test_recommended_weight_is_said(rescore: Run, lists: Path, model: Path) -> None:
@@ -105,27 +156,47 @@ def test_recommended_weight_is_said(rescore: Run, lists: Path, model: Path) -> N
 
 
 def test_weight_zero_is_said_plainly(rescore: Run, model: Path, tmp_path: Path) -> None:
-    only = {"u": {"ref": "the old", "hyp_1": {"score": -1, "text": "the old"}, "hyp_2": {"score": -2, "text": "the"}}}
+    only = {
+        "u": {
+            "ref": "the old",
+            "hyp_1": {"score": -1, "text": "the old"},
+            "hyp_2": {"score": -2, "text": "the"},
+        }
+    }
     path = write_json(tmp_path / "good.json", only)
     done = rescore(path, "--lm", f"tta:{model}", "--dev", path)
-    assert "the LM does not help: no weight above 0" in done.stdout and "WER unchanged" in done.stdout
+    assert (
+        "the LM does not help: no weight above 0" in done.stdout
+        and "WER unchanged" in done.stdout
+    )
     assert "lambda: tta 0 " in done.stdout
 
 
 def test_lists_without_references(rescore: Run, model: Path, tmp_path: Path) -> None:
-    path = write_json(tmp_path / "n.json", {"u": {"hyp_1": {"score": -1, "text": "the old"}}})
+    path = write_json(
+        tmp_path / "n.json", {"u": {"hyp_1": {"score": -1, "text": "the old"}}}
+    )
     done = rescore(path, "--lm", f"tta:{model}", "--weight", "0.5", "--best", "-")
     assert done.returncode == 0 and done.stdout == "u the old\n"
     assert "1 utterance, 1 hypothesis" in done.stderr and "WER" not in done.stderr
 
 
 def test_means_for_fairseq(rescore: Run, model: Path, tmp_path: Path) -> None:
-    log = "S-0\tx\nT-0\tthe old clock .\nH-0\t-0.5\tthe old clock .\nP-0\t-1 -1\nH-0\t-0.6\tthe\nP-0\t-1\n"
+    log = (
+        "S-0\tx\nT-0\tthe old clock .\nH-0\t-0.5\tthe old clock .\nP-0\t-1"
+        " -1\nH-0\t-0.6\tthe\nP-0\t-1\n"
+    )
     (tmp_path / "log").write_text(log)
-    done = rescore("log", "--lm", f"tta:{model}", "--weight", "0.1", "--report", "r.json")
+    done = rescore(
+        "log", "--lm", f"tta:{model}", "--weight", "0.1", "--report", "r.json"
+    )
     assert done.returncode == 0, done.stderr
     report = read_report(tmp_path / "r.json")
-    assert report["metric"] == "BLEU" and "tok:none" in report["signature"] and ",mean,float32|" in report["signature"]
+    assert (
+        report["metric"] == "BLEU"
+        and "tok:none" in report["signature"]
+        and ",mean,float32|" in report["signature"]
+    )
     assert report["weights"].keys() == {"s2s", "tta"}
     summed = rescore("log", "--lm", f"tta:{model}", "--weight", "0.1", "--s2s", "sum")
     assert ",sum,float32|" in summed.stdout
@@ -149,9 +220,9 @@ def test_convert(rescore: Run, lists: Path, tmp_path: Path) -> None:
     assert rescore("convert", lists, "-o", "out.jsonl").returncode == 0
     assert rescore("convert", "out.jsonl", "-o", "again.json").returncode == 0
     again = json.loads((tmp_path / "again.json").read_text())
-    assert {name: entry["hyp_2"]["text"] for name, entry in again.items()} == dict.fromkeys(
-        LISTS, "the old clock ticked"
-    )
+    assert {
+        name: entry["hyp_2"]["text"] for name, entry in again.items()
+    } == dict.fromkeys(LISTS, "the old clock ticked")
 
 
 def test_models(rescore: Run) -> None:
@@ -173,18 +244,38 @@ ENTRY = LISTS["u0"]
             [],
             ["utterance u, hypothesis 1", "nan"],
         ),
-        (json.dumps({"u": {"ref": "a"}}), [], ["lists.json: utterance u: no hypotheses"]),
-        (json.dumps({"u": ENTRY, "v": {"hyp_1": {"score": 0, "text": "a"}}}), [], ["utterance v: no reference"]),
+        (
+            json.dumps({"u": {"ref": "a"}}),
+            [],
+            ["lists.json: utterance u: no hypotheses"],
+        ),
+        (
+            json.dumps({"u": ENTRY, "v": {"hyp_1": {"score": 0, "text": "a"}}}),
+            [],
+            ["utterance v: no reference"],
+        ),
         (
             json.dumps({"v": {"hyp_1": {"score": 0, "text": "a"}}}),
             ["--dev", "lists.json"],
             ["utterance v: no reference"],
         ),
-        (json.dumps(LISTS), ["--weight", "1.5"], ["--weight 1.5: expected a number from 0 to 1"]),
-        (json.dumps(LISTS), ["--weight", "0.5", "--dev", "lists.json"], ["--dev and --weight exclude each other"]),
+        (
+            json.dumps(LISTS),
+            ["--weight", "1.5"],
+            ["--weight 1.5: expected a number from 0 to 1"],
+        ),
+        (
+            json.dumps(LISTS),
+            ["--weight", "0.5", "--dev", "lists.json"],
+            ["--dev and --weight exclude each other"],
+        ),
         (json.dumps(LISTS), ["--ref", "absent"], ["absent: no such file"]),
         (json.dumps(LISTS), ["--weight", "x"], ["'x' is not a valid float"]),
-        (json.dumps(LISTS), ["--device", "cuda:77", "--weight", "0.5"], ["no such device"]),
+        (
+            json.dumps(LISTS),
+            ["--device", "cuda:77", "--weight", "0.5"],
+            ["no such device"],
+        ),
         (
             json.dumps(LISTS),
             ["--weight", "0.5", "-o", "absent/out.json"],
@@ -193,27 +284,41 @@ ENTRY = LISTS["u0"]
     ],
 )
 def test_bad_input(
-    rescore: Run, model: Path, tmp_path: Path, content: str, arguments: list[str], parts: list[str]
+    rescore: Run,
+    model: Path,
+    tmp_path: Path,
+    content: str,
+    arguments: list[str],
+    parts: list[str],
 ) -> None:
     (tmp_path / "lists.json").write_text(content)
     options = [] if {"--weight", "--dev"} & set(arguments) else ["--weight", "0.5"]
     output = [] if "-o" in arguments else ["-o", "out.json"]
     done = rescore("lists.json", "--lm", f"tta:{model}", *options, *arguments, *output)
     assert_one_line_error(done, *parts)
-    assert [path.name for path in tmp_path.iterdir()] == ["lists.json"]  # nothing half done is left
+    # nothing half done is left
+    assert [path.name for path in tmp_path.iterdir()] == ["lists.json"]
 
 
 def test_bad_commands(rescore: Run, lists: Path) -> None:
     assert_one_line_error(rescore("rescroe"), "rescroe: no such file or command")
     assert_one_line_error(rescore("score", lists), "give --lm KIND")
-    assert_one_line_error(rescore(lists, "--lm", "elmo"), "'elmo' is not one of bilm, tta")
+    assert_one_line_error(
+        rescore(lists, "--lm", "elmo"), "'elmo' is not one of bilm, tta"
+    )
     assert_one_line_error(rescore("tune", lists), "no column of LM scores")
     assert_one_line_error(rescore("rerank", lists, "--weights", lists), 'no "weights"')
 
 
-def test_a_sentence_of_a_thousand_words(rescore: Run, model: Path, tmp_path: Path) -> None:
+def test_a_sentence_of_a_thousand_words(
+    rescore: Run, model: Path, tmp_path: Path
+) -> None:
     text = " ".join(["clock"] * 1000)
-    entry = {"ref": text, "hyp_1": {"score": -1, "text": text}, "hyp_2": {"score": -2, "text": text + " x"}}
+    entry = {
+        "ref": text,
+        "hyp_1": {"score": -1, "text": text},
+        "hyp_2": {"score": -2, "text": text + " x"},
+    }
     path = write_json(tmp_path / "long.json", {"u": entry})
     done = rescore(path, "--lm", f"tta:{model}", "--weight", "0.5")
     assert done.returncode == 0 and done.stderr.count("overlapping windows") == 1
@@ -222,10 +327,21 @@ def test_a_sentence_of_a_thousand_words(rescore: Run, model: Path, tmp_path: Pat
 @pytest.mark.slow
 def test_reference_results(rescore: Run, tmp_path: Path) -> None:
     data = shared("librispeech-other")
-    done = rescore(data / "test.json", "--lm", "tta", "--dev", data / "dev.json", "--report", "r.json")
+    done = rescore(
+        data / "test.json",
+        "--lm",
+        "tta",
+        "--dev",
+        data / "dev.json",
+        "--report",
+        "r.json",
+    )
     assert done.returncode == 0, done.stderr
     report = read_report(tmp_path / "r.json")
-    assert (round(report["first_pass"], 2), round(report["oracle"], 2)) == (17.70, 13.80)
+    assert (round(report["first_pass"], 2), round(report["oracle"], 2)) == (
+        17.70,
+        13.80,
+    )
     assert report["reranked"] < 16.80  # what a 5-gram on the same text gives
 
 
@@ -233,37 +349,72 @@ def test_reference_results(rescore: Run, tmp_path: Path) -> None:
     ("path", "reference", "first_pass", "oracle"),
     [
         ("librispeech-other/test.json", None, 17.70, 13.80),
-        ("librispeech-other/espnet2/test", "librispeech-other/espnet2/test/text", 17.70, 13.80),
+        (
+            "librispeech-other/espnet2/test",
+            "librispeech-other/espnet2/test/text",
+            17.70,
+            13.80,
+        ),
         ("iwslt14-deen/test.generate.txt", None, 33.50, 39.70),
     ],
 )
 def test_first_pass_figures_of_real_lists(
-    rescore: Run, tmp_path: Path, path: str, reference: str | None, first_pass: float, oracle: float
+    rescore: Run,
+    tmp_path: Path,
+    path: str,
+    reference: str | None,
+    first_pass: float,
+    oracle: float,
 ) -> None:
     options = ["--ref", shared(reference)] if reference else []
     done = rescore("eval", shared(path), *options, "--report", "r.json")
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "r.json").read_text())
-    (system,) = (report[0] if isinstance(report, list) else report)["systems"]  # translations have chrF, too
-    assert (round(system["value"], 2), round(system["oracle"], 2)) == (first_pass, oracle)
+    # translations have chrF, too
+    (system,) = (report[0] if isinstance(report, list) else report)["systems"]
+    assert (round(system["value"], 2), round(system["oracle"], 2)) == (
+        first_pass,
+        oracle,
+    )
 
 
 def test_interrupted_run_leaves_nothing(model: Path, tmp_path: Path) -> None:
     import signal
 
-    big = {f"u{index}": {"hyp_1": {"score": 0, "text": f"the old clock {index}"}} for index in range(20_000)}
+    big = {
+        f"u{index}": {"hyp_1": {"score": 0, "text": f"the old clock {index}"}}
+        for index in range(20_000)
+    }
     write_json(tmp_path / "big.json", big)
-    command = [sys.executable, "-m", "rescore", "score", "big.json", "--lm", f"tta:{model}", "-o", "out.jsonl"]
+    command = [
+        sys.executable,
+        "-m",
+        "rescore",
+        "score",
+        "big.json",
+        "--lm",
+        f"tta:{model}",
+        "-o",
+        "out.jsonl",
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
 
     def heed() -> None:  # a shell's background jobs inherit that SIGINT is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     process = subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=heed
+        command,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=heed,
     )
     deadline = time.monotonic() + 300
-    while not any(path.suffix == ".tmp" for path in tmp_path.iterdir()) and time.monotonic() < deadline:
+    while (
+        not any(path.suffix == ".tmp" for path in tmp_path.iterdir())
+        and time.monotonic() < deadline
+    ):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     stderr = process.communicate(timeout=300)[1]
@@ -271,22 +422,33 @@ def test_interrupted_run_leaves_nothing(model: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["big.json"]
 
 
-@pytest.mark.parametrize("folder", sorted((ROOT / "models").iterdir()), ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder", sorted((ROOT / "models").iterdir()), ids=lambda folder: folder.name
+)
 def test_cards_of_shipped_models_have_what_the_hub_reads(folder: Path) -> None:
     for key in ("license", "library_name", "pipeline_tag", "kind"):
         assert card_value(folder, key) is not None, key
     if (folder / "config.json").exists():
-        assert card_value(folder, "kind") == json.loads((folder / "config.json").read_text(encoding="utf-8"))["kind"]
+        assert (
+            card_value(folder, "kind")
+            == json.loads((folder / "config.json").read_text(encoding="utf-8"))["kind"]
+        )
     assert 0 <= float(card_value(folder, "recommended_weight") or 0) <= 1
 
 
 def test_text_is_not_respelled(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "t").write_text("a\n", encoding="utf-8")
     done = rescore("score", "--text", "t", "--lm", "tta", "--respell", "4")
-    assert done.returncode == 2 and "--respell" in done.stderr and "for lists" in done.stderr
+    assert (
+        done.returncode == 2
+        and "--respell" in done.stderr
+        and "for lists" in done.stderr
+    )
 
 
-def test_a_damaged_module_is_no_interruption(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_module_is_no_interruption(
+    rescore: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def damaged(name: str) -> None:
         raise EOFError("marshal data too short")
 

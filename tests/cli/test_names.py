@@ -20,7 +20,18 @@ FOLDER = os.fsdecode(b"d\xff")
     "command",
     [
         ("run", ODD, "--report", "r.json", "--table", "r.md"),
-        ("run", ODD, "--lm", "ngram:lm.arpa", "--dev", ODD, "--report", "r.json", "--save-weights", "w.json"),
+        (
+            "run",
+            ODD,
+            "--lm",
+            "ngram:lm.arpa",
+            "--dev",
+            ODD,
+            "--report",
+            "r.json",
+            "--save-weights",
+            "w.json",
+        ),
         ("tune", "scored.json", "-o", "w.json"),
         ("eval", ODD, "--report", "r.json"),
         ("compare", ODD, "--dev", ODD, "--lm", "ngram:lm.arpa", "-o", "c.json"),
@@ -30,7 +41,9 @@ FOLDER = os.fsdecode(b"d\xff")
     ],
     ids=lambda command: command[0],
 )
-def test_a_name_that_is_not_utf8(command: tuple[str, ...], rescore: Run, tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8(
+    command: tuple[str, ...], rescore: Run, tmp_path: Path
+) -> None:
     lists = json.loads((ROOT / "data" / "dev.json").read_text(encoding="utf-8"))
     few = dict(list(lists.items())[:12])
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
@@ -41,11 +54,16 @@ def test_a_name_that_is_not_utf8(command: tuple[str, ...], rescore: Run, tmp_pat
         pytest.skip("this file system has UTF-8 names only")
     shutil.copy(tmp_path / ODD, tmp_path / FOLDER / "dev.json")
     if command[0] == "tune":
-        assert rescore("score", ODD, "--lm", "ngram:lm.arpa", "-o", ODD + "l").returncode == 0
+        assert (
+            rescore("score", ODD, "--lm", "ngram:lm.arpa", "-o", ODD + "l").returncode
+            == 0
+        )
         command = ("tune", ODD + "l", *command[2:])
     done = rescore(*command)
     assert done.returncode == 0, done.stderr
     for name in ("r.json", "w.json", "c.json", "r.md"):
         if (tmp_path / name).exists():
             (tmp_path / name).read_text(encoding="utf-8")
-            assert not name.endswith(".json") or json.loads((tmp_path / name).read_text(encoding="utf-8"))
+            assert not name.endswith(".json") or json.loads(
+                (tmp_path / name).read_text(encoding="utf-8")
+            )

@@ -12,7 +12,11 @@ from rescore.cli.main import COMMANDS
 from tests.conftest import Run, assert_one_line_error, parameters_of, write_json
 from tests.lms.test_ngram import ARPA
 
-ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
+ENTRY = {
+    "ref": "the old",
+    "hyp_1": {"score": -1, "text": "the owl"},
+    "hyp_2": {"score": -2, "text": "the old"},
+}
 LM = ("--lm", "ngram:lm.arpa")
 
 
@@ -48,7 +52,9 @@ def files(tmp_path: Path) -> dict[str, bytes]:
     ],
     ids=" ".join,
 )
-def test_refused(rescore: Run, tmp_path: Path, files: dict[str, bytes], arguments: list[str]) -> None:
+def test_refused(
+    rescore: Run, tmp_path: Path, files: dict[str, bytes], arguments: list[str]
+) -> None:
     assert_one_line_error(rescore(*arguments), "writ", "give ")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
 
@@ -56,29 +62,55 @@ def test_refused(rescore: Run, tmp_path: Path, files: dict[str, bytes], argument
 def test_a_folder_that_there_is_not(rescore: Run, files: dict[str, bytes]) -> None:
     """It is said before the model is looked for."""
     for option in ("-o", "--best", "--report", "--html", "--save-weights"):
-        done = rescore("l.json", "--lm", "tta:nowhere", "--dev", "l.json", option, "no/such/file")
-        assert_one_line_error(done, "no/such/file: there is no folder no/such to write it in; make it first")
-    assert_one_line_error(rescore("score", "l.json", "--lm", "tta:nowhere", "-o", "no/l.json"), "there is no folder no")
+        done = rescore(
+            "l.json", "--lm", "tta:nowhere", "--dev", "l.json", option, "no/such/file"
+        )
+        assert_one_line_error(
+            done,
+            "no/such/file: there is no folder no/such to write it in; make it first",
+        )
+    assert_one_line_error(
+        rescore("score", "l.json", "--lm", "tta:nowhere", "-o", "no/l.json"),
+        "there is no folder no",
+    )
 
 
 def test_allowed(rescore: Run, files: dict[str, bytes]) -> None:
-    assert rescore("score", "l.json", *LM, "-o", "/dev/null", "--tokens", "/dev/null").returncode == 0
+    assert (
+        rescore(
+            "score", "l.json", *LM, "-o", "/dev/null", "--tokens", "/dev/null"
+        ).returncode
+        == 0
+    )
     assert rescore("convert", "-", "-o", "-", input=files["l.json"]).returncode == 0
-    assert rescore("rerank", "l.json", "--report", "r", "--table", "r.md", "--best", "r.txt").returncode == 0
+    assert (
+        rescore(
+            "rerank", "l.json", "--report", "r", "--table", "r.md", "--best", "r.txt"
+        ).returncode
+        == 0
+    )
 
 
 def test_every_file_is_an_input_or_an_output() -> None:
     for name in COMMANDS:
         for parameter in parameters_of(name):
-            if "FILE" in (parameter.metavar or "") or isinstance(parameter, click.Argument):
+            if "FILE" in (parameter.metavar or "") or isinstance(
+                parameter, click.Argument
+            ):
                 entry = entry_of(parameter)
                 assert entry is not None
                 known = entry.about.reads + bool(entry.about.writes)
-                assert known == 1 or parameter.name in ("name", "folder"), parameter.name
+                assert known == 1 or parameter.name in (
+                    "name",
+                    "folder",
+                ), parameter.name
 
 
 def test_links_that_lead_in_a_circle(rescore: Run, tmp_path: Path) -> None:
     write_json(tmp_path / "lists.json", {"u": {"hyp_1": {"score": -1, "text": "a"}}})
     (tmp_path / "loop").symlink_to("loop")
     for output in ("loop", "loop/r.jsonl"):
-        assert_one_line_error(rescore("convert", "lists.json", "-o", output), "Too many levels of symbolic links")
+        assert_one_line_error(
+            rescore("convert", "lists.json", "-o", output),
+            "Too many levels of symbolic links",
+        )

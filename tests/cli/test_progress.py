@@ -46,10 +46,16 @@ def no_pace() -> None:
     """Here, messages of slow loops appear."""
 
 
-TWICE = {"id": "u", "ref": "a b", "hyps": [{"text": "a b"}, {"text": "a"}, {"text": "a"}]}
+TWICE = {
+    "id": "u",
+    "ref": "a b",
+    "hyps": [{"text": "a b"}, {"text": "a"}, {"text": "a"}],
+}
 
 
-def test_slow_decisions_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_decisions_say_how_far_they_are(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A decision by the best score is quick, and says nothing."""
     clock = count(0.0, 1.5)
     monkeypatch.setattr("rescore.pace.time.monotonic", lambda: next(clock))
@@ -57,7 +63,13 @@ def test_slow_decisions_say_how_far_they_are(caplog: pytest.LogCaptureFixture, m
     for decision, said in (("mbr", True), ("rover", True), ("best", False)):
         with caplog.at_level("INFO"):
             pipeline.run(lists, RunConfig(decide=decision, scale=1.0 if said else None))
-        assert any(re.match(r"decided \d+ of 116 lists, about", line) for line in caplog.messages) is said
+        assert (
+            any(
+                re.match(r"decided \d+ of 116 lists, about", line)
+                for line in caplog.messages
+            )
+            is said
+        )
         caplog.clear()
 
 
@@ -66,11 +78,15 @@ def at_a_terminal(command: Sequence[str], folder: Path) -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     with subprocess.Popen(
-        [sys.executable, "-m", "rescore", *command], cwd=folder, stdout=theirs, stderr=theirs
+        [sys.executable, "-m", "rescore", *command],
+        cwd=folder,
+        stdout=theirs,
+        stderr=theirs,
     ) as process:
         os.close(theirs)
         written = b""
-        with contextlib.suppress(OSError):  # of a terminal that nobody writes to any more
+        # of a terminal that nobody writes to any more
+        with contextlib.suppress(OSError):
             while part := os.read(ours, 65536):
                 written += part
     os.close(ours)
@@ -80,32 +96,64 @@ def at_a_terminal(command: Sequence[str], folder: Path) -> str:
 
 def test_messages_appear_once_and_the_bar_moves(model: Path, tmp_path: Path) -> None:
     lists = [{**TWICE, "id": str(number)} for number in range(50)]
-    (tmp_path / "lists.jsonl").write_text("".join(json.dumps(line) + "\r\n" for line in lists), encoding="utf-8")
-    command = ["score", "lists.jsonl", "--lm", f"tta:{model}", "--batch-tokens", "20", "-o", "scored.jsonl", "-v"]
+    (tmp_path / "lists.jsonl").write_text(
+        "".join(json.dumps(line) + "\r\n" for line in lists), encoding="utf-8"
+    )
+    command = [
+        "score",
+        "lists.jsonl",
+        "--lm",
+        f"tta:{model}",
+        "--batch-tokens",
+        "20",
+        "-o",
+        "scored.jsonl",
+        "-v",
+    ]
     shown = at_a_terminal(command, tmp_path)
-    for message in ("end in a carriage return", "have no scores", "have a hypothesis twice"):
+    for message in (
+        "end in a carriage return",
+        "have no scores",
+        "have a hypothesis twice",
+    ):
         assert shown.count(message) == 1, shown
     assert re.search(r": 0hyp \[", shown), shown
 
 
 @pytest.mark.parametrize("cached", [False, True])
-def test_a_window_reports_while_it_is_scored(models: dict[str, Path], tmp_path: Path, cached: bool) -> None:
+def test_a_window_reports_while_it_is_scored(
+    models: dict[str, Path], tmp_path: Path, cached: bool
+) -> None:
     lists = read([LISTS])[:20]
     lm = load(f"bilm:{models['bilm']}", ComputeOptions(batch_tokens=2000))
     lm = Cached(lm, tmp_path) if cached else lm
     steps: list[int] = []
-    ((placed, _), *_) = next(score_windows(lm, windows(in_place([lm], lists)), steps.append))
+    (placed, _), *_ = next(
+        score_windows(lm, windows(in_place([lm], lists)), steps.append)
+    )
     number = sum(len(nbest.hypotheses) for nbest in lists)
-    assert placed.nbest == lists[0] and sum(steps) == number and len(steps) > 3 and max(steps) < number
+    assert (
+        placed.nbest == lists[0]
+        and sum(steps) == number
+        and len(steps) > 3
+        and max(steps) < number
+    )
 
 
-def test_steps_do_not_repeat_what_the_first_has_reported(rescore: Run, model: Path, tmp_path: Path) -> None:
+def test_steps_do_not_repeat_what_the_first_has_reported(
+    rescore: Run, model: Path, tmp_path: Path
+) -> None:
     (tmp_path / "lists.jsonl").write_text(json.dumps(TWICE) + "\n", encoding="utf-8")
-    first = rescore("score", "lists.jsonl", "--lm", f"tta:{model}", "-o", "scored.jsonl", "-v")
+    first = rescore(
+        "score", "lists.jsonl", "--lm", f"tta:{model}", "-o", "scored.jsonl", "-v"
+    )
     assert "1 list has a hypothesis twice" in first.stderr
     again = rescore("rerank", "scored.jsonl", "-o", "reranked.jsonl")
     assert again.returncode == 0 and again.stderr == ""
-    for command in (["rerank", "scored.jsonl"], ["rerank", "scored.jsonl", "--report", "r.json"]):
+    for command in (
+        ["rerank", "scored.jsonl"],
+        ["rerank", "scored.jsonl", "--report", "r.json"],
+    ):
         assert (
             "scored.jsonl: lists have a text twice (first: utterance u); mbr adds both"
             in rescore(*command, "--decide", "mbr", "--scale", "1").stderr
@@ -114,7 +162,9 @@ def test_steps_do_not_repeat_what_the_first_has_reported(rescore: Run, model: Pa
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_time_before_the_first_hypotheses_does_not_count(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_before_the_first_hypotheses_does_not_count(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A model that takes 100 s to load and then scores 10 hypotheses a second."""
     clock = [1000.0]
     monkeypatch.setattr("time.monotonic", lambda: clock[0])
@@ -125,25 +175,41 @@ def test_the_time_before_the_first_hypotheses_does_not_count(terminal: bool, mon
     for _ in range(2):
         bar.update(100)
         clock[0] += 10.0
-    elapsed = bar.format_dict["elapsed"] if isinstance(bar, tqdm) else clock[0] - bar._reported
+    elapsed = (
+        bar.format_dict["elapsed"]
+        if isinstance(bar, tqdm)
+        else clock[0] - bar._reported
+    )
     assert elapsed == pytest.approx(20.0)
 
 
 def test_recombination_says_how_much_it_adds(caplog: pytest.LogCaptureFixture) -> None:
-    hypotheses = [Hypothesis(text, {"s2s": -score}) for score, text in enumerate(("a b c", "a x c", "y b c"))]
+    hypotheses = [
+        Hypothesis(text, {"s2s": -score})
+        for score, text in enumerate(("a b c", "a x c", "y b c"))
+    ]
     with caplog.at_level("INFO"):
         list(Recombining(20)([NbestList("u", hypotheses)]))
     assert caplog.messages == ["--recombine 20 adds 1 hypotheses to 3"]
 
 
-def test_folds_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folds_say_how_far_they_are(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seconds = count(step=30)
     monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
     lists = read([LISTS])[:20]
     with caplog.at_level("INFO"):
-        tuned_in_folds(split([nbest.id for nbest in lists], 4), ErrorRate(), lists, [], TuningOptions())
+        tuned_in_folds(
+            split([nbest.id for nbest in lists], 4),
+            ErrorRate(),
+            lists,
+            [],
+            TuningOptions(),
+        )
     assert [message for message in caplog.messages if "folds" in message] == [
-        f"tuned {fold} of 4 folds, about {30 * (4 - fold)} s to go" for fold in (1, 2, 3)
+        f"tuned {fold} of 4 folds, about {30 * (4 - fold)} s to go"
+        for fold in (1, 2, 3)
     ]
 
 
@@ -157,17 +223,25 @@ def test_loops_say_how_far_they_are_after_two_seconds_and_then_every_ten(
             clock[0] += 1.0
         for _ in paced(range(2), "quick %d of %d"):
             clock[0] += 0.9
-    assert caplog.messages == [f"joined {done} of 30, about {30 - done} s to go" for done in (3, 14, 25)]
+    assert caplog.messages == [
+        f"joined {done} of 30, about {30 - done} s to go" for done in (3, 14, 25)
+    ]
 
 
-def test_only_the_outer_loop_speaks(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_outer_loop_speaks(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seconds = count(step=30)
     monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
     with caplog.at_level("INFO", logger="rescore"):
         for _ in paced(range(3), "outer %d of %d"):
             assert list(paced(range(3), "inner %d of %d")) == [0, 1, 2]
         list(paced(range(2), "later %d of %d"))
-    assert [message.split(",")[0] for message in caplog.messages] == ["outer 1 of 3", "outer 2 of 3", "later 1 of 2"]
+    assert [message.split(",")[0] for message in caplog.messages] == [
+        "outer 1 of 3",
+        "outer 2 of 3",
+        "later 1 of 2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +253,10 @@ def test_only_the_outer_loop_speaks(caplog: pytest.LogCaptureFixture, monkeypatc
     ],
 )
 def test_one_tuning_says_how_far_it_is(
-    decide: str, message: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    decide: str,
+    message: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds = count(step=30)
     monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
@@ -189,7 +266,9 @@ def test_one_tuning_says_how_far_it_is(
     assert message in caplog.messages
 
 
-def test_combining_says_how_much_is_read(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_combining_says_how_much_is_read(
+    rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seconds = count(step=30)
     monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
     for name in "abc":
@@ -213,11 +292,18 @@ def test_reading_says_how_much_of_a_file_is_read(
         caplog.clear()
         with caplog.at_level("INFO", logger="rescore"):
             assert len(read([file])) == 400
-        first, *others = [record.message for record in caplog.records if "MB" in record.message]
-        assert re.fullmatch(rf"read 0 of 4 MB of {file}, about 3\d s to go", first) and len(others) == 3
+        first, *others = [
+            record.message for record in caplog.records if "MB" in record.message
+        ]
+        assert (
+            re.fullmatch(rf"read 0 of 4 MB of {file}, about 3\d s to go", first)
+            and len(others) == 3
+        )
 
 
-def test_slow_metrics_say_how_far_they_are(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_metrics_say_how_far_they_are(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seconds = count(step=3)
     monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
     with caplog.at_level("INFO", logger="rescore"):

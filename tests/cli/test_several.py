@@ -1,4 +1,6 @@
-"""Several language models at the command line: run, tune, compare; and what `score` says of tokens and of text."""
+"""Several language models at the command line: run, tune, compare; and what `score`
+says of tokens and of text.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from rescore import api
 from rescore.parts import STYLES
 from rescore.reports.check import differences, parse
 from rescore.reports.comparison import Compared, Comparison, render
-from tests.conftest import SENTENCES, Run, assert_one_line_error, read_report, write_json
+from tests.conftest import (
+    SENTENCES,
+    Run,
+    assert_one_line_error,
+    read_report,
+    write_json,
+)
 from tests.lms.test_ngram import ARPA
 
 
@@ -22,8 +30,14 @@ def lists(tmp_path: Path) -> Path:
     words = ["the", "old", "clock", "owl"]
     table = {}
     for index in range(12):
-        texts = [" ".join(words[(index + rank + place) % 4] for place in range(3 + rank % 2)) for rank in range(4)]
-        hypotheses = {f"hyp_{rank}": {"score": -rank, "text": text} for rank, text in enumerate(texts, 1)}
+        texts = [
+            " ".join(words[(index + rank + place) % 4] for place in range(3 + rank % 2))
+            for rank in range(4)
+        ]
+        hypotheses = {
+            f"hyp_{rank}": {"score": -rank, "text": text}
+            for rank, text in enumerate(texts, 1)
+        }
         table[f"u{index}"] = {"ref": texts[index % 4], **hypotheses}
     return write_json(tmp_path / "lists.json", table)
 
@@ -38,133 +52,292 @@ def report(tmp_path: Path) -> dict[str, object]:
     return read_report(tmp_path / "r.json")
 
 
-def test_run_with_several_models(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
+def test_run_with_several_models(
+    rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path
+) -> None:
     tta = f"tta:{models['tta']}"
-    done = rescore(lists, "--lm", tta, "--lm", arpa, "--dev", lists, "--report", "r.json", "-o", "out.jsonl")
+    done = rescore(
+        lists,
+        "--lm",
+        tta,
+        "--lm",
+        arpa,
+        "--dev",
+        lists,
+        "--report",
+        "r.json",
+        "-o",
+        "out.jsonl",
+    )
     assert done.returncode == 0, done.stderr
     both = report(tmp_path)
     assert set(both["weights"]) - {"words"} == {"s2s", "tta", "ngram"}
     for part in ("|lm:tta=tta@", "|lm:ngram=ngram@", "|w:ngram="):
         assert part in both["signature"]
-    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[1])["hyps"][0]["scores"].keys() == {
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[1])["hyps"][0][
+        "scores"
+    ].keys() == {
         "tta",
         "tokens",
         "ngram",
     }
     for lm in (tta, arpa):
-        assert rescore(lists, "--lm", lm, "--dev", lists, "--report", "r.json").returncode == 0
+        assert (
+            rescore(lists, "--lm", lm, "--dev", lists, "--report", "r.json").returncode
+            == 0
+        )
         assert both["dev"]["reranked"] <= report(tmp_path)["dev"]["reranked"]
     # The stages find the same.
-    assert rescore("score", lists, "--lm", tta, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
+    assert (
+        rescore(
+            "score", lists, "--lm", tta, "--lm", arpa, "-o", "scored.jsonl"
+        ).returncode
+        == 0
+    )
     tuned = rescore("tune", "scored.jsonl")
     assert json.loads(tuned.stdout)["weights"] == pytest.approx(both["weights"])
     one = json.loads(rescore("tune", "scored.jsonl", "--column", "ngram").stdout)
-    assert one["weights"].keys() == {"s2s", "ngram"} and one["columns"].keys() == {"ngram"}
+    assert one["weights"].keys() == {"s2s", "ngram"} and one["columns"].keys() == {
+        "ngram"
+    }
 
 
-def test_given_weights(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
-    both = [lists, "--lm", f"unilm:{models['unilm']}", "--lm", f"unilm-bw:{models['unilm-bw']}"]
-    done = rescore(*both, "--weight", "0.2", "--weight", "0.3", "--word-bonus", "1.5", "--report", "r.json")
+def test_given_weights(
+    rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path
+) -> None:
+    both = [
+        lists,
+        "--lm",
+        f"unilm:{models['unilm']}",
+        "--lm",
+        f"unilm-bw:{models['unilm-bw']}",
+    ]
+    done = rescore(
+        *both,
+        "--weight",
+        "0.2",
+        "--weight",
+        "0.3",
+        "--word-bonus",
+        "1.5",
+        "--report",
+        "r.json",
+    )
     assert done.returncode == 0, done.stderr
-    assert report(tmp_path)["weights"] == pytest.approx({"s2s": 0.5, "unilm": 0.2, "unilm-bw": 0.3, "words": 1.5})
+    assert report(tmp_path)["weights"] == pytest.approx(
+        {"s2s": 0.5, "unilm": 0.2, "unilm-bw": 0.3, "words": 1.5}
+    )
     assert "+1.5 a word" in done.stdout
     assert_one_line_error(rescore(*both), "several --lm need --dev lists")
-    assert_one_line_error(rescore(lists, "--weight", "0.2"), "1 --weight for no model; give one for each --lm")
     assert_one_line_error(
-        rescore(*both, "--weight", "0.2"), f"1 --weight for {', '.join(both[2::2])}; give one for each --lm"
+        rescore(lists, "--weight", "0.2"),
+        "1 --weight for no model; give one for each --lm",
     )
-    assert_one_line_error(rescore(*both, "--weight", "0.7", "--weight", "0.7"), "add up to 1.4")
-    assert_one_line_error(rescore(*both, "--dev", lists, "--word-bonus", "2"), "NUMBER needs --weight")
-    assert_one_line_error(rescore(lists, "--lm", arpa, "--weight", "0.2", "--word-bonus", "x"), "neither tune nor off")
+    assert_one_line_error(
+        rescore(*both, "--weight", "0.2"),
+        f"1 --weight for {', '.join(both[2::2])}; give one for each --lm",
+    )
+    assert_one_line_error(
+        rescore(*both, "--weight", "0.7", "--weight", "0.7"), "add up to 1.4"
+    )
+    assert_one_line_error(
+        rescore(*both, "--dev", lists, "--word-bonus", "2"), "NUMBER needs --weight"
+    )
+    assert_one_line_error(
+        rescore(lists, "--lm", arpa, "--weight", "0.2", "--word-bonus", "x"),
+        "neither tune nor off",
+    )
 
 
-def test_the_same_kind_twice_gets_two_columns(rescore: Run, lists: Path, models: dict[str, Path]) -> None:
+def test_the_same_kind_twice_gets_two_columns(
+    rescore: Run, lists: Path, models: dict[str, Path]
+) -> None:
     lm = f"tta:{models['tta']}"
     done = rescore("score", lists, "--lm", lm, "--lm", lm)
     record, first = map(json.loads, done.stdout.splitlines()[:2])
     assert first["hyps"][0]["scores"].keys() == {"tta", "tokens", "tta.2"}
-    assert record["columns"]["tta"] == record["columns"]["tta.2"]  # a fingerprint is of the content, not of the place
+    # a fingerprint is of the content, not of the place
+    assert record["columns"]["tta"] == record["columns"]["tta.2"]
 
 
-def test_compare(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
-    lms = ["--lm", f"bilm:{models['bilm']}", "--lm", f"bilm:intact:{models['bilm']}", "--lm", arpa]
-    outputs = [item for ending in ("md", "csv", "tex", "json") for item in ("-o", f"t.{ending}")]
+def test_compare(
+    rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path
+) -> None:
+    lms = [
+        "--lm",
+        f"bilm:{models['bilm']}",
+        "--lm",
+        f"bilm:intact:{models['bilm']}",
+        "--lm",
+        arpa,
+    ]
+    outputs = [
+        item
+        for ending in ("md", "csv", "tex", "json")
+        for item in ("-o", f"t.{ending}")
+    ]
     done = rescore("compare", lists, "--dev", lists, *lms, *outputs)
     assert done.returncode == 0, done.stderr
     table = json.loads((tmp_path / "t.json").read_text())
     rows = {row["name"]: row for row in table["rows"]}
-    assert list(rows) == ["bilm", "bilm:intact", "ngram", "bilm + ngram", "without bilm", "without ngram"]
+    assert list(rows) == [
+        "bilm",
+        "bilm:intact",
+        "ngram",
+        "bilm + ngram",
+        "without bilm",
+        "without ngram",
+    ]
     assert rows["bilm + ngram"]["dev"] <= min(rows["bilm"]["dev"], rows["ngram"]["dev"])
     for row in rows.values():
-        assert row["value"] == row["dev"] >= table["oracle"]  # dev and test are the same lists here
-        assert row["gain"] == pytest.approx(100 * (1 - row["value"] / table["first_pass"]))
+        # dev and test are the same lists here
+        assert row["value"] == row["dev"] >= table["oracle"]
+        assert row["gain"] == pytest.approx(
+            100 * (1 - row["value"] / table["first_pass"])
+        )
         assert 0 < row["p_value"] <= 1 and row["signature"].startswith("WER|")
     # Each row is what `run` finds.
-    assert rescore(lists, "--lm", arpa, "--dev", lists, "--report", "r.json").returncode == 0
+    assert (
+        rescore(lists, "--lm", arpa, "--dev", lists, "--report", "r.json").returncode
+        == 0
+    )
     single = report(tmp_path)
     assert single["reranked"] == rows["ngram"]["value"]
-    ours, theirs = (parse(one) for one in (single["signature"], rows["ngram"]["signature"]))
+    ours, theirs = (
+        parse(one) for one in (single["signature"], rows["ngram"]["signature"])
+    )
     assert list(differences(ours, theirs)) == ["test"]
     lines = list(csv.reader((tmp_path / "t.csv").open()))
     assert [line[0] for line in lines] == ["", "oracle", "first pass", *rows]
     assert all(len(line) == len(lines[0]) for line in lines)
     markdown = (tmp_path / "t.md").read_text()
-    assert markdown.count("\n| ") == len(lines) and all(row["signature"] in markdown for row in rows.values())
+    assert markdown.count("\n| ") == len(lines) and all(
+        row["signature"] in markdown for row in rows.values()
+    )
     latex = (tmp_path / "t.tex").read_text()
-    assert latex.count(r" \\") == len(lines) and "%\n" not in latex and r"\footnotesize weights tuned on" in latex
-    # Rows without a model have the word bonus of all models, so the model is the only difference.
+    assert (
+        latex.count(r" \\") == len(lines)
+        and "%\n" not in latex
+        and r"\footnotesize weights tuned on" in latex
+    )
+    # Rows without a model have the word bonus of all models, so the model is the only
+    # difference.
     with_bonus = {name for name, row in rows.items() if "words" in row["weights"]}
-    assert with_bonus == {"bilm + ngram", *(name for name in rows if name.startswith("without "))}
-    assert_one_line_error(rescore("compare", lists, "--dev", lists, *lms, "-o", "t.doc"), "t.doc", ".md")
+    assert with_bonus == {
+        "bilm + ngram",
+        *(name for name in rows if name.startswith("without ")),
+    }
+    assert_one_line_error(
+        rescore("compare", lists, "--dev", lists, *lms, "-o", "t.doc"), "t.doc", ".md"
+    )
 
 
-def test_compare_translations(rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
+def test_compare_translations(
+    rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path
+) -> None:
     """chrF beside BLEU, minimum Bayes risk without a model, and all models but one."""
-    table = {name: entry | {"src": "x"} for name, entry in json.loads(lists.read_text(encoding="utf-8")).items()}
+    table = {
+        name: entry | {"src": "x"}
+        for name, entry in json.loads(lists.read_text(encoding="utf-8")).items()
+    }
     write_json(tmp_path / "mt.json", table)
     lms = ("--lm", f"tta:{models['tta']}", "--lm", arpa)
-    compare = ("compare", "mt.json", "--dev", "mt.json", *lms, "--no-word-bonus", "-o", "t.json", "-o", "t.csv")
+    compare = (
+        "compare",
+        "mt.json",
+        "--dev",
+        "mt.json",
+        *lms,
+        "--no-word-bonus",
+        "-o",
+        "t.json",
+        "-o",
+        "t.csv",
+    )
     done = rescore(*compare, "--decide", "mbr")
     assert done.returncode == 0, done.stderr
     table = json.loads((tmp_path / "t.json").read_text())
     rows = {row["name"]: row for row in table["rows"]}
     assert list(rows) == [
-        f"{name}MBR" for name in ("", "tta, ", "ngram, ", "tta + ngram, ", "without tta, ", "without ngram, ")
+        f"{name}MBR"
+        for name in (
+            "",
+            "tta, ",
+            "ngram, ",
+            "tta + ngram, ",
+            "without tta, ",
+            "without ngram, ",
+        )
     ]
     assert table["metric"] == "BLEU" and table["others"].keys() == {"chrF"}
-    for row, other in (("without tta, MBR", "ngram, MBR"), ("without ngram, MBR", "tta, MBR")):
+    for row, other in (
+        ("without tta, MBR", "ngram, MBR"),
+        ("without ngram, MBR", "tta, MBR"),
+    ):
         for figure in ("value", "others", "weights"):
             assert rows[row][figure] == rows[other][figure]
     # Each is compared with all together, all other rows with the first pass.
-    assert [row["against"] for row in rows.values()] == ["first pass"] * 4 + ["tta + ngram, MBR"] * 2
-    assert rows["MBR"]["signature"].count("decide:mbr") and "lm:" not in rows["MBR"]["signature"]
-    assert "p against the first pass; rows `without MODEL` have p against all models\n" in done.stdout
-    assert (tmp_path / "t.csv").read_text().splitlines()[0] == ",weight,dev BLEU,BLEU,chrF,relative gain %,p,hyp/s"
-    assert rescore("mt.json", "--dev", "mt.json", *lms, "--report", "r.json").returncode == 0
-    assert [one["metric"] for one in read_report(tmp_path / "r.json")["metrics"]] == ["BLEU", "chrF"]
+    assert [row["against"] for row in rows.values()] == ["first pass"] * 4 + [
+        "tta + ngram, MBR"
+    ] * 2
+    assert (
+        rows["MBR"]["signature"].count("decide:mbr")
+        and "lm:" not in rows["MBR"]["signature"]
+    )
+    assert (
+        "p against the first pass; rows `without MODEL` have p against all models\n"
+        in done.stdout
+    )
+    assert (tmp_path / "t.csv").read_text().splitlines()[
+        0
+    ] == ",weight,dev BLEU,BLEU,chrF,relative gain %,p,hyp/s"
+    assert (
+        rescore("mt.json", "--dev", "mt.json", *lms, "--report", "r.json").returncode
+        == 0
+    )
+    assert [one["metric"] for one in read_report(tmp_path / "r.json")["metrics"]] == [
+        "BLEU",
+        "chrF",
+    ]
     assert rescore("mt.json", "--metric", "bleu", "--report", "r.json").returncode == 0
-    assert [one["metric"] for one in read_report(tmp_path / "r.json")["metrics"]] == ["BLEU"]
+    assert [one["metric"] for one in read_report(tmp_path / "r.json")["metrics"]] == [
+        "BLEU"
+    ]
 
 
 def test_compare_says_which_rows_are_worse() -> None:
-    rows = [Compared(f"lm{value}", "WER", value, p_value=0.01, gain=10 * value - 100) for value in (9.0, 11.0)]
-    found = Comparison("WER", False, "t", "d", 1, 2, 5.0, 5.0, 10.0, 10.0, "", rows=rows)
+    rows = [
+        Compared(f"lm{value}", "WER", value, p_value=0.01, gain=10 * value - 100)
+        for value in (9.0, 11.0)
+    ]
+    found = Comparison(
+        "WER", False, "t", "d", 1, 2, 5.0, 5.0, 10.0, 10.0, "", rows=rows
+    )
     table = render(found, "text")
-    assert "-10.0  0.0100" in table and "+10.0 worse  0.0100" in table and "t: 1 utterance, 2 hypotheses" in table
+    assert (
+        "-10.0  0.0100" in table
+        and "+10.0 worse  0.0100" in table
+        and "t: 1 utterance, 2 hypotheses" in table
+    )
     assert '<td class="worse">+10.0 worse</td>' in found._repr_html_()
     assert "worse" not in render(found, "csv")
     found.higher_is_better = True
-    assert "-10.0 worse  0.0100" in render(found, "text") and "+10.0  0.0100" in render(found, "text")
+    assert "-10.0 worse  0.0100" in render(found, "text") and "+10.0  0.0100" in render(
+        found, "text"
+    )
     rows[0].p_value, rows[1].against = 0.5, "both"
     found.rows.append(Compared("lm", "WER", 8.0, p_value=0.01, against="both"))
-    assert "worse" not in render(found, "text"), "by chance, or tested against another row"
+    assert "worse" not in render(found, "text"), (
+        "by chance, or tested against another row"
+    )
 
 
 def test_compare_says_why_a_weight_is_0_and_never_minus_0(lists: Path) -> None:
     read = api.read(lists)
     table = api.compare(read, read, lambda texts: [0.0] * len(texts))
     reason = (
-        "the weight is 0, the LM does not help: no weight above 0 is better than the first pass on dev; try another"
+        "the weight is 0, the LM does not help: no weight above 0 is better than the"
+        " first pass on dev; try another"
     )
     assert f": {reason}" in render(table, "text") and table.rows[0].notes
     table.rows[0].gain = -0.0
@@ -175,115 +348,263 @@ def test_compare_says_why_a_weight_is_0_and_never_minus_0(lists: Path) -> None:
 def test_cells_are_text_in_every_style() -> None:
     rows = [["", "a|b"], ["x_1 & 5 %", 'say "no", \\today']]
     assert STYLES["markdown"](rows).splitlines()[0] == "|  | a\\|b |"
-    assert r"x\_1 \& 5 \% & say" in STYLES["latex"](rows) and r"\textbackslash{}today" in STYLES["latex"](rows)
+    assert r"x\_1 \& 5 \% & say" in STYLES["latex"](
+        rows
+    ) and r"\textbackslash{}today" in STYLES["latex"](rows)
     assert list(csv.reader(STYLES["csv"](rows).splitlines())) == rows
-    latex = STYLES["latex"]([["", "p", "weight"], ["a", "<0.0001", "-0.5, -0.25"], ["b", "1-2", "a|b"]])
-    assert r"a & $<$0.0001 & $-$0.5, $-$0.25 \\" in latex and r"b & 1--2 & a$|$b \\" in latex
+    latex = STYLES["latex"](
+        [["", "p", "weight"], ["a", "<0.0001", "-0.5, -0.25"], ["b", "1-2", "a|b"]]
+    )
+    assert (
+        r"a & $<$0.0001 & $-$0.5, $-$0.25 \\" in latex
+        and r"b & 1--2 & a$|$b \\" in latex
+    )
 
 
-def test_tokens_add_up_to_the_column(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
-    done = rescore("score", lists, "--lm", arpa, "--tokens", "tokens.jsonl", "-o", "scored.jsonl")
+def test_tokens_add_up_to_the_column(
+    rescore: Run, lists: Path, arpa: str, tmp_path: Path
+) -> None:
+    done = rescore(
+        "score", lists, "--lm", arpa, "--tokens", "tokens.jsonl", "-o", "scored.jsonl"
+    )
     assert done.returncode == 0, done.stderr
-    entries = [json.loads(line) for line in (tmp_path / "tokens.jsonl").read_text().splitlines()]
-    scored = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()]
-    sums = [hypothesis["scores"]["ngram"] for entry in scored for hypothesis in entry["hyps"]]
+    entries = [
+        json.loads(line)
+        for line in (tmp_path / "tokens.jsonl").read_text().splitlines()
+    ]
+    scored = [
+        json.loads(line)
+        for line in (tmp_path / "scored.jsonl").read_text().splitlines()
+    ]
+    sums = [
+        hypothesis["scores"]["ngram"]
+        for entry in scored
+        for hypothesis in entry["hyps"]
+    ]
     assert [sum(entry["log_probs"]) for entry in entries] == pytest.approx(sums)
     first = entries[0]
     assert (first["id"], first["hyp"], first["lm"]) == ("u0", 1, "ngram")
     assert first["tokens"] == [*first["text"].split(), "</s>"]
-    assert all([entry["tokens"][at] for at in entry.get("unknown", [])] == ["owl"] * entry["text"].count("owl")
-               for entry in entries)  # fmt: skip
+    assert all(
+        [entry["tokens"][at] for at in entry.get("unknown", [])]
+        == ["owl"] * entry["text"].count("owl")
+        for entry in entries
+    )
 
 
-def test_perplexity_of_text(rescore: Run, arpa: str, models: dict[str, Path], tmp_path: Path) -> None:
+def test_perplexity_of_text(
+    rescore: Run, arpa: str, models: dict[str, Path], tmp_path: Path
+) -> None:
     texts = [*SENTENCES[:5], "the old clock"]
     lms = ["--lm", arpa, "--lm", f"unilm:{models['unilm']}"]
-    done = rescore("score", "--text", "-", *lms, "--tokens", "t.jsonl", "-o", "p.json", input="\n".join(texts))
+    done = rescore(
+        "score",
+        "--text",
+        "-",
+        *lms,
+        "--tokens",
+        "t.jsonl",
+        "-o",
+        "p.json",
+        input="\n".join(texts),
+    )
     assert done.returncode == 0, done.stderr
     ngram, unilm = json.loads((tmp_path / "p.json").read_text())
-    entries = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    entries = [
+        json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()
+    ]
     sentences = [entry["log_probs"] for entry in entries if entry["lm"] == "unilm"]
-    assert unilm["tokens"] == sum(map(len, sentences)) and unilm["words"] == sum(len(text.split()) for text in texts)
+    assert unilm["tokens"] == sum(map(len, sentences)) and unilm["words"] == sum(
+        len(text.split()) for text in texts
+    )
     total = sum(map(sum, sentences))
-    assert unilm["by_token"]["corpus"] == pytest.approx(math.exp(-total / unilm["tokens"]))
-    assert unilm["by_word"]["corpus"] == pytest.approx(math.exp(-total / unilm["words"]))
+    assert unilm["by_token"]["corpus"] == pytest.approx(
+        math.exp(-total / unilm["tokens"])
+    )
+    assert unilm["by_word"]["corpus"] == pytest.approx(
+        math.exp(-total / unilm["words"])
+    )
     each = sorted(math.exp(-sum(scores) / len(scores)) for scores in sentences)
     assert unilm["by_token"]["mean"] == pytest.approx(sum(each) / 6)
     assert unilm["by_token"]["median"] == pytest.approx((each[2] + each[3]) / 2)
-    assert ngram["unknown"] > 0 and "PPL/token" in done.stdout and "PPL|lm:unilm=unilm@" in done.stdout
+    assert (
+        ngram["unknown"] > 0
+        and "PPL/token" in done.stdout
+        and "PPL|lm:unilm=unilm@" in done.stdout
+    )
 
 
-def test_score_wants_lists_or_text(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
-    assert_one_line_error(rescore("score", "--lm", arpa), "give either N-best lists or --text")
-    assert_one_line_error(rescore("score", lists, "--lm", arpa, "--tokens", "-"), "cannot both go to stdout")
+def test_score_wants_lists_or_text(
+    rescore: Run, lists: Path, arpa: str, tmp_path: Path
+) -> None:
+    assert_one_line_error(
+        rescore("score", "--lm", arpa), "give either N-best lists or --text"
+    )
+    assert_one_line_error(
+        rescore("score", lists, "--lm", arpa, "--tokens", "-"),
+        "cannot both go to stdout",
+    )
     (tmp_path / "empty.txt").write_text("\n", encoding="utf-8")
-    assert_one_line_error(rescore("score", "--text", "empty.txt", "--lm", arpa), "empty.txt: no text in it")
+    assert_one_line_error(
+        rescore("score", "--text", "empty.txt", "--lm", arpa),
+        "empty.txt: no text in it",
+    )
 
 
-def test_decisions_at_the_command_line(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
+def test_decisions_at_the_command_line(
+    rescore: Run, lists: Path, arpa: str, tmp_path: Path
+) -> None:
     for name in ("mbr", "rover"):
-        done = rescore(lists, "--lm", arpa, "--dev", lists, "--decide", name, "--best", "one.trn", "--report", "r.json")
+        done = rescore(
+            lists,
+            "--lm",
+            arpa,
+            "--dev",
+            lists,
+            "--decide",
+            name,
+            "--best",
+            "one.trn",
+            "--report",
+            "r.json",
+        )
         assert done.returncode == 0, done.stderr
         found = report(tmp_path)
         assert found["decision"] == name and f"|decide:{name}," in found["signature"]
         assert found["dev"]["reranked"] == found["reranked"]
         assert f"decision: {name}, posteriors exp(" in done.stdout
         # The stages give the same.
-        assert rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
-        assert rescore("tune", "scored.jsonl", "--decide", name, "-o", "w.json").returncode == 0
-        assert rescore("rerank", "scored.jsonl", "--weights", "w.json", "--best", "two.trn").returncode == 0
+        assert (
+            rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
+        )
+        assert (
+            rescore("tune", "scored.jsonl", "--decide", name, "-o", "w.json").returncode
+            == 0
+        )
+        assert (
+            rescore(
+                "rerank", "scored.jsonl", "--weights", "w.json", "--best", "two.trn"
+            ).returncode
+            == 0
+        )
         assert (tmp_path / "one.trn").read_text() == (tmp_path / "two.trn").read_text()
     done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr")
-    assert_one_line_error(done, "--decide mbr needs a scale: --scale NUMBER, --weights of rescore tune --decide mbr")
-    assert rescore(lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr", "--scale", "2").returncode == 0
+    assert_one_line_error(
+        done,
+        "--decide mbr needs a scale: --scale NUMBER, --weights of rescore tune"
+        " --decide mbr",
+    )
+    assert (
+        rescore(
+            lists, "--lm", arpa, "--weight", "0.3", "--decide", "mbr", "--scale", "2"
+        ).returncode
+        == 0
+    )
     done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--scale", "2")
     assert_one_line_error(done, "--scale needs --decide mbr or rover")
 
 
-def test_folds_flat_and_curve(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
-    done = rescore(lists, "--lm", arpa, "--folds", "4", "--no-bagging", "--report", "r.json")
+def test_folds_flat_and_curve(
+    rescore: Run, lists: Path, arpa: str, tmp_path: Path
+) -> None:
+    done = rescore(
+        lists, "--lm", arpa, "--folds", "4", "--no-bagging", "--report", "r.json"
+    )
     assert done.returncode == 0, done.stderr
     found = report(tmp_path)
     assert "|tuned:4folds,by=utterance,12@" in found["signature"]
-    assert found["dev"]["reranked"] <= found["reranked"]  # tuned on all of it against tuned on the rest of it
+    # tuned on all of it against tuned on the rest of it
+    assert found["dev"]["reranked"] <= found["reranked"]
     assert rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
-    assert rescore("tune", "scored.jsonl", "--no-bagging", "--curve", "c.csv").returncode == 0
+    assert (
+        rescore("tune", "scored.jsonl", "--no-bagging", "--curve", "c.csv").returncode
+        == 0
+    )
     rows = list(csv.DictReader((tmp_path / "c.csv").open()))
     assert rows[0].keys() == {"column", "low", "high", "WER"}
-    assert min(float(row["WER"]) for row in rows) == pytest.approx(found["dev"]["reranked"])
-    assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "4", "--dev", lists), "leave out --dev")
-    assert_one_line_error(
-        rescore(lists, "--lm", arpa, "--weight", "0.2", "--no-bagging"), "--no-bagging is about tuning"
+    assert min(float(row["WER"]) for row in rows) == pytest.approx(
+        found["dev"]["reranked"]
     )
-    assert_one_line_error(rescore(lists, "--lm", arpa, "--folds", "13"), "only 12 utterances")
+    assert_one_line_error(
+        rescore(lists, "--lm", arpa, "--folds", "4", "--dev", lists), "leave out --dev"
+    )
+    assert_one_line_error(
+        rescore(lists, "--lm", arpa, "--weight", "0.2", "--no-bagging"),
+        "--no-bagging is about tuning",
+    )
+    assert_one_line_error(
+        rescore(lists, "--lm", arpa, "--folds", "13"), "only 12 utterances"
+    )
 
 
-def test_overlap_of_dev_and_test_is_told(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
+def test_overlap_of_dev_and_test_is_told(
+    rescore: Run, lists: Path, arpa: str, tmp_path: Path
+) -> None:
     done = rescore(lists, "--lm", arpa, "--dev", lists)
-    assert "12 of 12 test utterances are also in the dev lists (first: u0)" in done.stderr
+    assert (
+        "12 of 12 test utterances are also in the dev lists (first: u0)" in done.stderr
+    )
     other = json.loads(lists.read_text())
     for entry in other.values():
         entry["ref"] += " clock"
     write_json(tmp_path / "other.json", other)
-    assert "dev lists, too" not in rescore(lists, "--lm", arpa, "--dev", "other.json").stderr
+    assert (
+        "dev lists, too"
+        not in rescore(lists, "--lm", arpa, "--dev", "other.json").stderr
+    )
 
 
-def test_length_and_token_counts(rescore: Run, lists: Path, arpa: str, tmp_path: Path) -> None:
+def test_length_and_token_counts(
+    rescore: Run, lists: Path, arpa: str, tmp_path: Path
+) -> None:
     for norm, power in (("sum", 0), ("mean", 1), ("length^0.5", 0.5)):
-        done = rescore("score", lists, "--lm", arpa, "--lm-norm", norm, "--count-tokens")
+        done = rescore(
+            "score", lists, "--lm", arpa, "--lm-norm", norm, "--count-tokens"
+        )
         scores = json.loads(done.stdout.splitlines()[1])["hyps"][0]["scores"]
         name = "ngram"
-        assert scores.keys() == {name, "tokens"} and scores["tokens"] == 4  # three words and </s>
+        # three words and </s>
+        assert scores.keys() == {name, "tokens"} and scores["tokens"] == 4
         if norm == "sum":
             whole = scores[name]
         assert scores[name] == pytest.approx(whole / 4**power)
-    assert_one_line_error(rescore("score", lists, "--lm", arpa, "--lm-norm", "length"), "--lm-norm length: expected")
-    done = rescore(lists, "--lm", arpa, "--dev", lists, "--token-bonus", "tune", "--report", "r.json")
+    assert_one_line_error(
+        rescore("score", lists, "--lm", arpa, "--lm-norm", "length"),
+        "--lm-norm length: expected",
+    )
+    done = rescore(
+        lists,
+        "--lm",
+        arpa,
+        "--dev",
+        lists,
+        "--token-bonus",
+        "tune",
+        "--report",
+        "r.json",
+    )
     assert done.returncode == 0, done.stderr
     assert set(report(tmp_path)["weights"]) <= {"s2s", "ngram", "tokens"}
-    assert rescore("score", lists, "--lm", arpa, "--count-tokens", "-o", "counted.jsonl").returncode == 0
+    assert (
+        rescore(
+            "score", lists, "--lm", arpa, "--count-tokens", "-o", "counted.jsonl"
+        ).returncode
+        == 0
+    )
     tuned = json.loads(rescore("tune", "counted.jsonl", "--token-bonus").stdout)
     assert tuned["weights"] == pytest.approx(report(tmp_path)["weights"])
-    done = rescore(lists, "--lm", arpa, "--weight", "0.3", "--token-bonus", "-0.5", "--report", "r.json")
-    assert report(tmp_path)["weights"] == pytest.approx({"s2s": 0.7, "ngram": 0.3, "tokens": -0.5})
+    done = rescore(
+        lists,
+        "--lm",
+        arpa,
+        "--weight",
+        "0.3",
+        "--token-bonus",
+        "-0.5",
+        "--report",
+        "r.json",
+    )
+    assert report(tmp_path)["weights"] == pytest.approx(
+        {"s2s": 0.7, "ngram": 0.3, "tokens": -0.5}
+    )
     assert "-0.5 a token" in done.stdout and "|w:tokens=-0.5|" in done.stdout

@@ -32,23 +32,35 @@ from rescore.tuning.scale import scale_grid, tune_scale
 from tests.conftest import ROOT
 from tests.decision.plain import aligned, confusion_network, least_risk, losses, vote
 
-SENTENCES = st.lists(st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6)
+SENTENCES = st.lists(
+    st.lists(st.sampled_from(list("abc")), max_size=5), min_size=1, max_size=6
+)
 WEIGHTS = {"s2s": 1.0}
 
 
 def nbest(*scored: tuple[str, float], reference: str = "a") -> NbestList:
-    return NbestList("u", [Hypothesis(text, {"s2s": score}) for text, score in scored], (reference,))
+    return NbestList(
+        "u", [Hypothesis(text, {"s2s": score}) for text, score in scored], (reference,)
+    )
 
 
 @settings(max_examples=60, deadline=None)
 @given(SENTENCES, st.sampled_from([0.1, 1.0, 3.0]))
 def test_least_risk_is_the_definition(sentences: list[list[str]], scale: float) -> None:
-    one = nbest(*((" ".join(words), -float(rank % 3)) for rank, words in enumerate(sentences)))
+    one = nbest(
+        *((" ".join(words), -float(rank % 3)) for rank, words in enumerate(sentences))
+    )
     known = [(words, rank % 3) for rank, words in enumerate(sentences)]
     # A text that a list has twice with equal scores is one hypothesis.
-    weights = [np.exp(-scale * (rank % 3)) * (known.index(known[rank]) == rank) for rank in range(len(sentences))]
+    weights = [
+        np.exp(-scale * (rank % 3)) * (known.index(known[rank]) == rank)
+        for rank in range(len(sentences))
+    ]
     risks = [
-        sum(p * error_counts([other], [words])[0].sum() for other, p in zip(sentences, weights, strict=True))
+        sum(
+            p * error_counts([other], [words])[0].sum()
+            for other, p in zip(sentences, weights, strict=True)
+        )
         for words in sentences
     ]
     chosen = Decision("mbr", scale).texts(ErrorRate(), [one], WEIGHTS)[0]
@@ -57,59 +69,95 @@ def test_least_risk_is_the_definition(sentences: list[list[str]], scale: float) 
 
 @pytest.mark.parametrize("weight", [0.5, -0.5])
 @pytest.mark.parametrize("name", ["best", "mbr", "rover"])
-def test_minus_infinity_is_impossible_under_every_weight(name: str, weight: float) -> None:
+def test_minus_infinity_is_impossible_under_every_weight(
+    name: str, weight: float
+) -> None:
     metric = ErrorRate()
     scores = {"z z": (-1.0, -np.inf), "a b": (-2.0, -1.0), "a": (-3.0, -2.0)}
-    one = NbestList("u", [Hypothesis(text, {"s2s": s2s, "lm": lm}) for text, (s2s, lm) in scores.items()], ("a b",))
+    one = NbestList(
+        "u",
+        [
+            Hypothesis(text, {"s2s": s2s, "lm": lm})
+            for text, (s2s, lm) in scores.items()
+        ],
+        ("a b",),
+    )
     scale = None if name == "best" else 1.0
     (chosen,) = Decision(name, scale).texts(metric, [one], {"s2s": 1.0, "lm": weight})
     assert "z" not in chosen
     assert rerank(one, {"s2s": 1.0, "lm": weight}).hypotheses[-1].text == "z z"
-    (chosen,) = Decision(name, scale).texts(metric, [one], {"s2s": 1.0, "lm": 0.0})  # not asked
+    # not asked
+    (chosen,) = Decision(name, scale).texts(metric, [one], {"s2s": 1.0, "lm": 0.0})
     assert "z" in chosen
 
 
 def test_sums_that_no_float_holds() -> None:
     one = NbestList(
-        "u", [Hypothesis(text, {"s2s": score, "lm": score}) for text, score in (("a", 1e308), ("b", -1e308))]
+        "u",
+        [
+            Hypothesis(text, {"s2s": score, "lm": score})
+            for text, score in (("a", 1e308), ("b", -1e308))
+        ],
     )
     for name in ("best", "mbr", "rover"):
         scale = None if name == "best" else 1.0
-        assert Decision(name, scale).texts(ErrorRate(), [one], {"s2s": 2.0, "lm": 2.0}) == ["a"]
+        assert Decision(name, scale).texts(
+            ErrorRate(), [one], {"s2s": 2.0, "lm": 2.0}
+        ) == ["a"]
 
 
 def test_losses_are_the_metrics_own() -> None:
     texts = ["the old clock ticked", "the old cluck ticked", "an old clock ticked on"]
     one = nbest(*((text, -1.0) for text in texts))
-    for metric, score in ((Bleu("none"), sacrebleu.sentence_bleu), (Chrf(), sacrebleu.sentence_chrf)):
+    for metric, score in (
+        (Bleu("none"), sacrebleu.sentence_bleu),
+        (Chrf(), sacrebleu.sentence_chrf),
+    ):
         (matrix,) = losses(metric, [one])
         options = {"tokenize": "none"} if isinstance(metric, Bleu) else {}
-        assert matrix[0, 2] == pytest.approx(100 - score(texts[0], [texts[2]], **options).score)
+        assert matrix[0, 2] == pytest.approx(
+            100 - score(texts[0], [texts[2]], **options).score
+        )
         assert np.diag(matrix) == pytest.approx(0)
     (words,) = losses(ErrorRate(), [one])
     assert words.tolist() == [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
 
 
-@pytest.mark.parametrize("metric", [ErrorRate(), CharacterErrorRate(), Bleu("none"), Chrf()], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "metric",
+    [ErrorRate(), CharacterErrorRate(), Bleu("none"), Chrf()],
+    ids=lambda one: one.name,
+)
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 0.3, 1.0, 5.0]))
 def test_bounds_do_not_change_a_choice(metric: Metric, seed: int, scale: float) -> None:
-    """Long lists, in which texts come twice, have scores that are equal, and are nearly or quite equally good."""
+    """Long lists, in which texts come twice, have scores that are equal, and are nearly
+    or quite equally good.
+    """
     random = np.random.default_rng(seed)
-    texts = [" ".join(random.choice(list("abcd"), random.integers(0, 9))) for _ in range(30)]
+    texts = [
+        " ".join(random.choice(list("abcd"), random.integers(0, 9))) for _ in range(30)
+    ]
     scored = [(text, -float(random.integers(0, 6))) for text in [*texts, *texts[:5]]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(risk, "SHORT", 3)
         patch.setattr(risk, "RARE", 0.2)
         (bounded,) = compared(metric, [nbest(*scored)])
-        every = np.stack([posteriors([np.array([score for _, score in scored])], each)[0] for each in (scale, 2.0)])
+        every = np.stack(
+            [
+                posteriors([np.array([score for _, score in scored])], each)[0]
+                for each in (scale, 2.0)
+            ]
+        )
         chosen = bounded.choose(every)
         some = np.flatnonzero(random.random(len(scored)) < 0.7)
         fewer = every[:, some] / every[:, some].sum(axis=1, keepdims=True)
         chosen_of_some = bounded.among(some).choose(fewer)
     (whole,) = losses(metric, [nbest(*scored)])
     assert chosen.tolist() == [least_risk(whole, shares) for shares in every]
-    assert chosen_of_some.tolist() == [least_risk(whole[np.ix_(some, some)], shares) for shares in fewer]
+    assert chosen_of_some.tolist() == [
+        least_risk(whole[np.ix_(some, some)], shares) for shares in fewer
+    ]
 
 
 def test_a_pair_with_more_errors_than_its_edit_distance() -> None:
@@ -119,38 +167,54 @@ def test_a_pair_with_more_errors_than_its_edit_distance() -> None:
     for pair, counts in zip(pairwise(texts), errors.tolist(), strict=True):
         aligned_pairs = align(pair[1], pair[0])
         gaps = [sum(words[side] is None for words in aligned_pairs) for side in (1, 0)]
-        assert counts == [sum(one != other for one, other in aligned_pairs) - sum(gaps), *gaps]
-    assert any(errors.sum(axis=1) > [Levenshtein.distance(*pair) for pair in pairwise(texts)])
+        assert counts == [
+            sum(one != other for one, other in aligned_pairs) - sum(gaps),
+            *gaps,
+        ]
+    assert any(
+        errors.sum(axis=1) > [Levenshtein.distance(*pair) for pair in pairwise(texts)]
+    )
 
 
 def test_risk_prefers_the_middle_of_many() -> None:
-    # The best single hypothesis is unlike all others, which agree with each other but for a word.
+    # The best single hypothesis is unlike all others, which agree with each other but
+    # for a word.
     one = nbest(("x y z", -1.0), ("a b c", -1.2), ("a b d", -1.3), ("a b e", -1.3))
     assert Decision("best").texts(None, [one], WEIGHTS) == ["x y z"]
     assert Decision("mbr", 1.0).texts(ErrorRate(), [one], WEIGHTS) == ["a b c"]
-    assert Decision("mbr", 50.0).texts(ErrorRate(), [one], WEIGHTS) == ["x y z"]  # so sharp is the best alone
+    # so sharp is the best alone
+    assert Decision("mbr", 50.0).texts(ErrorRate(), [one], WEIGHTS) == ["x y z"]
 
 
 def test_ties_are_deterministic() -> None:
     (same,) = compared(ErrorRate(), [nbest(("a a", 0.0), ("a a", 1.0), ("a a", 2.0))])
-    assert same.choose(np.array([[0.25, 0.5, 0.25], [0.5, 0.5, 0.0]])).tolist() == [1, 0]
+    assert same.choose(np.array([[0.25, 0.5, 0.25], [0.5, 0.5, 0.0]])).tolist() == [
+        1,
+        0,
+    ]
     assert vote(confusion_network([["a"], ["b"]], [0.5, 0.5])) == ["a"]
 
 
 def test_posteriors() -> None:
     assert posteriors([np.array([-1.0, -np.inf])], 2.0)[0].tolist() == [1, 0]
     assert posteriors([np.array([-np.inf, -np.inf])], 2.0)[0].tolist() == [1, 0]
-    assert posteriors([np.array([-1e4, -1e4 - np.log(3)])], 1.0)[0] == pytest.approx([0.75, 0.25])
+    assert posteriors([np.array([-1e4, -1e4 - np.log(3)])], 1.0)[0] == pytest.approx(
+        [0.75, 0.25]
+    )
 
 
 def test_votes() -> None:
     # No hypothesis has all words right; the vote has.
     sentences = ["the odd clock ticked", "the old clock licked", "an old clock ticked"]
-    network = confusion_network([sentence.split() for sentence in sentences], [0.4, 0.3, 0.3])
+    network = confusion_network(
+        [sentence.split() for sentence in sentences], [0.4, 0.3, 0.3]
+    )
     assert " ".join(vote(network)) == "the old clock ticked"
     assert all(sum(slot.values()) == pytest.approx(1) for slot in network)
     # A word that most do not have is left out, one that most have is put in.
-    network = confusion_network([["a", "b"], ["a", "c", "b"], ["a", "c", "b", "d"]], [0.4, 0.3, 0.3])
+    network = confusion_network(
+        [["a", "b"], ["a", "c", "b"], ["a", "c", "b", "d"]], [0.4, 0.3, 0.3]
+    )
     assert vote(network) == ["a", "c", "b"]
 
 
@@ -163,7 +227,9 @@ def test_networks_hold_every_hypothesis(sentences: list[list[str]]) -> None:
     longest = max(map(len, sentences))
     assert len(network) >= longest
     words = sum(p * len(words) for words, p in zip(sentences, weights, strict=True))
-    assert sum(mass for slot in network for word, mass in slot.items() if word is not None) == pytest.approx(words)
+    assert sum(
+        mass for slot in network for word, mass in slot.items() if word is not None
+    ) == pytest.approx(words)
     assert vote(confusion_network([sentences[0]] * 3, [0.2, 0.5, 0.3])) == sentences[0]
 
 
@@ -176,12 +242,18 @@ def test_alignments_cost_the_least(sentences: list[list[str]]) -> None:
     pairs = aligned(network, words, mass)
     assert [slot for slot, _ in pairs if slot is not None] == network
     assert [word for _, word in pairs if word is not None] == words
-    costs = [mass if slot is None else mass - slot.get(word, 0.0) for slot, word in pairs]
+    costs = [
+        mass if slot is None else mass - slot.get(word, 0.0) for slot, word in pairs
+    ]
     cost = mass * np.arange(len(words) + 1.0)
     for slot in network:
         row = cost + mass - slot.get(None, 0.0)
         for place, word in enumerate(words):
-            row[place + 1] = min(row[place + 1], cost[place] + mass - slot.get(word, 0.0), row[place] + mass)
+            row[place + 1] = min(
+                row[place + 1],
+                cost[place] + mass - slot.get(word, 0.0),
+                row[place] + mass,
+            )
         cost = row
     assert sum(costs) == pytest.approx(cost[-1])
 
@@ -189,7 +261,9 @@ def test_alignments_cost_the_least(sentences: list[list[str]]) -> None:
 def test_long_texts_are_voted_in_bounded_memory() -> None:
     random = np.random.default_rng(0)
     words = random.choice([f"w{number}" for number in range(500)], 2_000)
-    texts = [" ".join(np.where(random.random(2_000) < 0.1, "x", words)) for _ in range(3)]
+    texts = [
+        " ".join(np.where(random.random(2_000) < 0.1, "x", words)) for _ in range(3)
+    ]
     one = nbest(*((text, -1.0) for text in texts))
     tracemalloc.start()
     (voted,) = Decision("rover", 1.0).texts(None, [one], WEIGHTS)
@@ -203,20 +277,30 @@ def test_the_scale_is_tuned(name: str) -> None:
     random = np.random.default_rng(0)
     lists = [
         nbest(
-            *((" ".join(random.choice(list("abc"), 4)), float(random.normal())) for _ in range(6)),
+            *(
+                (" ".join(random.choice(list("abc"), 4)), float(random.normal()))
+                for _ in range(6)
+            ),
             reference=" ".join(random.choice(list("abc"), 4)),
         )
         for _ in range(30)
     ]
     tuned, _ = tune_scale(name, ErrorRate(), lists, WEIGHTS)
     values = [
-        text_value(ErrorRate(), lists, Decision(name, scale).texts(ErrorRate(), lists, WEIGHTS))
+        text_value(
+            ErrorRate(), lists, Decision(name, scale).texts(ErrorRate(), lists, WEIGHTS)
+        )
         for scale in scale_grid([combine(nbest, WEIGHTS) for nbest in lists])
     ]
-    assert text_value(ErrorRate(), lists, tuned.texts(ErrorRate(), lists, WEIGHTS)) == min(values)
+    assert text_value(
+        ErrorRate(), lists, tuned.texts(ErrorRate(), lists, WEIGHTS)
+    ) == min(values)
     # The sharpest posteriors leave the best hypothesis alone.
     sharp = Decision(name, 1e6).texts(ErrorRate(), lists, WEIGHTS)
-    assert sharp == [one.hypotheses[index].text for one, index in zip(lists, best(lists, WEIGHTS), strict=True)]
+    assert sharp == [
+        one.hypotheses[index].text
+        for one, index in zip(lists, best(lists, WEIGHTS), strict=True)
+    ]
 
 
 def test_many_lists_are_aligned_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +308,9 @@ def test_many_lists_are_aligned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = tune_scale("rover", ErrorRate(), lists, WEIGHTS)
     alignments = []
     aligned_lists = rover._networks
-    monkeypatch.setattr(rover, "_networks", lambda *each: alignments.append(0) or aligned_lists(*each))
+    monkeypatch.setattr(
+        rover, "_networks", lambda *each: alignments.append(0) or aligned_lists(*each)
+    )
     tune_scale("rover", ErrorRate(), lists, WEIGHTS)
     each = len(alignments)
     monkeypatch.setattr(scale, "MANY", sum(len(nbest.hypotheses) for nbest in lists))
@@ -239,23 +325,41 @@ def test_a_scale_is_needed() -> None:
 
 
 @pytest.mark.parametrize("last", [-1.0, -1.5])
-def test_reranked_lists_keep_the_toolkits_order_of_equals(last: float, tmp_path: Path) -> None:
-    """The first of equal scores is the first pass, and the first of equally many errors is the oracle."""
-    one = nbest(("first", -1.0), ("second", -1.0 if last == -1.0 else -1.2), ("third", last))
+def test_reranked_lists_keep_the_toolkits_order_of_equals(
+    last: float, tmp_path: Path
+) -> None:
+    """The first of equal scores is the first pass, and the first of equally many errors
+    is the oracle.
+    """
+    one = nbest(
+        ("first", -1.0), ("second", -1.0 if last == -1.0 else -1.2), ("third", last)
+    )
     for hypothesis, lm in zip(one.hypotheses, (-3.0, -2.0, -1.0), strict=True):
         hypothesis.scores["lm"] = lm
     weights = {"s2s": 0.5, "lm": 0.5}
     write([rerank(one, weights)], str(tmp_path / "o.jsonl"))
     (again,) = read([tmp_path / "o.jsonl"])
-    assert [hypothesis.text for hypothesis in again.hypotheses] == ["third", "second", "first"]
-    assert Decision().texts(None, [again], WEIGHTS) == ["first"] and rerank(again, weights) == again
+    assert [hypothesis.text for hypothesis in again.hypotheses] == [
+        "third",
+        "second",
+        "first",
+    ]
+    assert (
+        Decision().texts(None, [again], WEIGHTS) == ["first"]
+        and rerank(again, weights) == again
+    )
     figures = Figures(ErrorRate(), [replace(again, references=("word",))])
     assert [text.text for text in figures.at(figures.oracle_places())] == ["first"]
 
 
 def test_of_equals_the_given_ones_come_first() -> None:
-    """A respelled hypothesis has the first-pass score of its origin; the order of a file must not decide."""
-    new, ours = Hypothesis("new", {"s2s": -1.0}, Origin.RESPELLED), Hypothesis("given", {"s2s": -1.0})
+    """A respelled hypothesis has the first-pass score of its origin; the order of a
+    file must not decide.
+    """
+    new, ours = (
+        Hypothesis("new", {"s2s": -1.0}, Origin.RESPELLED),
+        Hypothesis("given", {"s2s": -1.0}),
+    )
     for hypotheses in ([new, ours], [ours, new]):
         nbest = NbestList("u", hypotheses)
         assert hypotheses[best([nbest], {"s2s": 1.0})[0]] is ours

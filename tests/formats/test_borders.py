@@ -1,4 +1,6 @@
-"""What files say is taken as they mean it, or refused with file and place; nothing is lost or changed in silence."""
+"""What files say is taken as they mean it, or refused with file and place; nothing is
+lost or changed in silence.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +16,43 @@ from rescore.metrics.listed import WordList
 from rescore.nbest import Column, Hypothesis, NbestList, Role
 from tests.conftest import Run, assert_one_line_error
 
-QUOTED = ['"hello" she said', 'say "yes"', '"', '""', '"a, b', "it's", '"he said ""hi"""']
+QUOTED = [
+    '"hello" she said',
+    'say "yes"',
+    '"',
+    '""',
+    '"a, b',
+    "it's",
+    '"he said ""hi"""',
+]
 
 
 @pytest.mark.parametrize("name", ["l.tsv", "l.csv"])
 def test_a_text_may_hold_any_quote(name: str, tmp_path: Path) -> None:
-    lists = [NbestList("u", [Hypothesis(text, {"s2s": -1.0 - rank}) for rank, text in enumerate(QUOTED)])]
+    lists = [
+        NbestList(
+            "u",
+            [
+                Hypothesis(text, {"s2s": -1.0 - rank})
+                for rank, text in enumerate(QUOTED)
+            ],
+        )
+    ]
     formats.write(lists, str(tmp_path / name))
     (nbest,) = formats.read([tmp_path / name])
     assert [hypothesis.text for hypothesis in nbest.hypotheses] == QUOTED
 
 
 def test_a_quotation_mark_swallows_no_lines(tmp_path: Path) -> None:
-    """TSV has no quoting. In CSV, a mark that is not closed is an error that names the line."""
+    """TSV has no quoting. In CSV, a mark that is not closed is an error that names the
+    line.
+    """
     rows = ["id,text,score", 'u,"oh,-1', "u,oh,-2", 'u,x" y,-3']
     (tmp_path / "l.tsv").write_text("\n".join(rows).replace(",", "\t") + "\n")
-    assert [hypothesis.text for hypothesis in formats.read([tmp_path / "l.tsv"])[0].hypotheses] == ['"oh', "oh", 'x" y']
+    assert [
+        hypothesis.text
+        for hypothesis in formats.read([tmp_path / "l.tsv"])[0].hypotheses
+    ] == ['"oh', "oh", 'x" y']
     (tmp_path / "l.csv").write_text("\n".join(rows) + "\n")
     with pytest.raises(UserError, match=r"l\.csv: line 4"):
         formats.read([tmp_path / "l.csv"])
@@ -37,7 +60,10 @@ def test_a_quotation_mark_swallows_no_lines(tmp_path: Path) -> None:
 
 def test_a_tsv_cannot_hold_every_id(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"cannot hold the id 'a\\tb'"):
-        formats.write([NbestList("a\tb", [Hypothesis("x", {"s2s": -1.0})])], str(tmp_path / "l.tsv"))
+        formats.write(
+            [NbestList("a\tb", [Hypothesis("x", {"s2s": -1.0})])],
+            str(tmp_path / "l.tsv"),
+        )
 
 
 def test_carriage_returns_are_ordinary_in_csv(rescore: Run, tmp_path: Path) -> None:
@@ -54,7 +80,10 @@ def scored(name: str, model: str = "tta") -> NbestList:
         "tokens": Column(model, "ab" * 32, "sum", "float32", Role.COUNT),
         "tta": Column(model, "ab" * 32, "sum", "float32"),
     }
-    hypotheses = [Hypothesis(text, {"s2s": -1.0, "decoder": -2.0, "tokens": 3.0, "tta": -4.0}) for text in ("a", "b")]
+    hypotheses = [
+        Hypothesis(text, {"s2s": -1.0, "decoder": -2.0, "tokens": 3.0, "tta": -4.0})
+        for text in ("a", "b")
+    ]
     return NbestList(name, hypotheses, ("a",), provenance=columns)
 
 
@@ -68,27 +97,50 @@ def test_each_list_says_where_its_columns_come_from(name: str, tmp_path: Path) -
         lines = (tmp_path / name).read_text().splitlines(keepends=True)
         (tmp_path / "some.jsonl").write_text("".join([lines[2], lines[0]]))
         shuffled = formats.read([tmp_path / "some.jsonl"])
-        assert shuffled == [lists[2], lists[0]] and shuffled[0].provenance is shuffled[1].provenance
-        plain = json.dumps({"id": "v", "ref": "a", "hyps": [{"text": "a", "score": -1, "scores": {"tta": -2}}]}) + "\n"
+        assert (
+            shuffled == [lists[2], lists[0]]
+            and shuffled[0].provenance is shuffled[1].provenance
+        )
+        plain = (
+            json.dumps(
+                {
+                    "id": "v",
+                    "ref": "a",
+                    "hyps": [{"text": "a", "score": -1, "scores": {"tta": -2}}],
+                }
+            )
+            + "\n"
+        )
         (tmp_path / "joined.jsonl").write_text(lines[0] + plain)
-        assert [nbest.provenance for nbest in formats.read([tmp_path / "joined.jsonl"])] == [lists[0].provenance, {}]
+        assert [
+            nbest.provenance for nbest in formats.read([tmp_path / "joined.jsonl"])
+        ] == [lists[0].provenance, {}]
 
 
 def test_an_empty_source_is_not_an_absent_one(tmp_path: Path) -> None:
-    """A translation of nothing stays one; only in a table, an empty cell says nothing."""
-    log = "S-0\t\nT-0\ta\nH-0\t-0.5\ta\nP-0\t-0.5 -0.5\nS-1\tx\nT-1\tb\nH-1\t-0.5\tb\nP-1\t-0.5 -0.5\n"
+    """A translation of nothing stays one; only in a table, an empty cell says
+    nothing.
+    """
+    log = (
+        "S-0\t\nT-0\ta\nH-0\t-0.5\ta\nP-0\t-0.5"
+        " -0.5\nS-1\tx\nT-1\tb\nH-1\t-0.5\tb\nP-1\t-0.5 -0.5\n"
+    )
     (tmp_path / "log").write_text(log)
     lists = formats.read([tmp_path / "log"])
     for to, name in (("native", "l.jsonl"), ("native", "l.json")):
         formats.write(lists, str(tmp_path / name), to)
         assert [nbest.source for nbest in formats.read([tmp_path / name])] == ["", "x"]
-    (tmp_path / "l.json").write_text(json.dumps({"u": {"hyp_1": {"score": -1, "text": "a"}}}))
+    (tmp_path / "l.json").write_text(
+        json.dumps({"u": {"hyp_1": {"score": -1, "text": "a"}}})
+    )
     assert formats.read([tmp_path / "l.json"])[0].source is None
 
 
 @pytest.mark.parametrize("column", ["words", "sum", "s2s"])
 def test_no_file_takes_a_reserved_name(column: str, tmp_path: Path) -> None:
-    """Moses' features, ESPnet's parts and Kaldi's costs are the toolkit's, whatever they are called."""
+    """Moses' features, ESPnet's parts and Kaldi's costs are the toolkit's, whatever
+    they are called.
+    """
     (tmp_path / "moses").write_text(f"0 ||| a b ||| {column}= 7 LM= -2 ||| -1\n")
     best = tmp_path / "decode/logdir/output.1/1best_recog"
     best.mkdir(parents=True)
@@ -97,19 +149,31 @@ def test_no_file_takes_a_reserved_name(column: str, tmp_path: Path) -> None:
     (best / "scores").write_text(f'u {{"{column}": 7, "lm": -2}}\n')
     kaldi = tmp_path / "kaldi"
     kaldi.mkdir()
-    for name, value in {"words_text": "A B", "lmwt.withlm": 1, f"lmwt.{column}": -7}.items():
+    for name, value in {
+        "words_text": "A B",
+        "lmwt.withlm": 1,
+        f"lmwt.{column}": -7,
+    }.items():
         (kaldi / name).write_text(f"u-1 {value}\n")
     for path in (tmp_path / "moses", tmp_path / "decode", kaldi):
         if column == "s2s" and path.is_dir():
             assert formats.read([path])[0].hypotheses[0].scores["s2s"] == -1
         else:
-            with pytest.raises(UserError, match=f"the name of the (column|feature) {column} is reserved"):
+            with pytest.raises(
+                UserError,
+                match=f"the name of the (column|feature) {column} is reserved",
+            ):
                 formats.read([path])
 
 
 def test_a_request_cannot_replace_the_word_count() -> None:
-    entry = {"id": "u", "hyps": [{"text": "a b", "score": -1, "scores": {"words": 9, "lm": -3}}]}
-    with pytest.raises(UserError, match="request: the name of the column words is reserved"):
+    entry = {
+        "id": "u",
+        "hyps": [{"text": "a b", "score": -1, "scores": {"words": 9, "lm": -3}}],
+    }
+    with pytest.raises(
+        UserError, match="request: the name of the column words is reserved"
+    ):
         formats.from_json(entry, "request")
 
 
@@ -139,7 +203,10 @@ def test_two_recordings_of_a_day(tmp_path: Path) -> None:
     for day in ("01", "02"):
         value = {"segments": [{"text": " a", "avg_logprob": -1.0, "tokens": [1]}]}
         (tmp_path / f"talk.2024-01-{day}.json").write_text(json.dumps(value))
-    assert [nbest.id for nbest in formats.read([tmp_path])] == ["talk.2024-01-01", "talk.2024-01-02"]
+    assert [nbest.id for nbest in formats.read([tmp_path])] == [
+        "talk.2024-01-01",
+        "talk.2024-01-02",
+    ]
 
 
 PLAIN = [
@@ -151,27 +218,49 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_texts_that_look_like_tables_are_measured(text: str, rescore: Run, tmp_path: Path) -> None:
-    """With --format text a file is read as 1-best texts, even if it looks like a table."""
+def test_texts_that_look_like_tables_are_measured(
+    text: str, rescore: Run, tmp_path: Path
+) -> None:
+    """With --format text a file is read as 1-best texts, even if it looks like a
+    table.
+    """
     (tmp_path / "hyp.txt").write_text(text)
     (tmp_path / "ref.txt").write_text(text)
-    done = rescore("eval", "hyp.txt", "--ref", "ref.txt", "--ref-format", "plain", "--format", "text")
+    done = rescore(
+        "eval",
+        "hyp.txt",
+        "--ref",
+        "ref.txt",
+        "--ref-format",
+        "plain",
+        "--format",
+        "text",
+    )
     assert done.returncode == 0 and "0.00" in done.stdout, done.stderr
 
 
-def test_an_nbest_table_beside_references_is_still_one(rescore: Run, tmp_path: Path) -> None:
+def test_an_nbest_table_beside_references_is_still_one(
+    rescore: Run, tmp_path: Path
+) -> None:
     (tmp_path / "l.csv").write_text("id,text,score\nu,a b,-1\nu,a,-2\nv,c,-1\n")
     (tmp_path / "ref").write_text("u a\nv c\n")
     done = rescore("eval", "l.csv", "--ref", "ref")
     assert done.returncode == 0 and "oracle" in done.stdout
-    assert_one_line_error(rescore("convert", "l.csv", "--format", "text"), "--format text", "rescore eval")
+    assert_one_line_error(
+        rescore("convert", "l.csv", "--format", "text"), "--format text", "rescore eval"
+    )
 
 
 def test_a_column_of_costs_is_told(rescore: Run, tmp_path: Path) -> None:
-    """A table whose only column of scores has another name: the message says how to choose it, or that it has costs."""
+    """A table whose only column of scores has another name: the message says how to
+    choose it, or that it has costs.
+    """
     rows = "".join(f"u{n},a,1.{n}\nu{n},b,2\nu{n},c,3\n" for n in range(3))
     (tmp_path / "l.csv").write_text("id,text,am_cost\n" + rows)
-    told = "no first-pass score among its columns (am_cost); choose a column with --s2s, or --field score=-am_cost"
+    told = (
+        "no first-pass score among its columns (am_cost); choose a column with --s2s,"
+        " or --field score=-am_cost"
+    )
     assert_one_line_error(rescore("convert", "l.csv"), told)
     assert rescore("convert", "l.csv", "--s2s", "am_cost").returncode == 0
 

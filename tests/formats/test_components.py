@@ -1,4 +1,6 @@
-"""Component scores: what the toolkit's own score is made of becomes columns, which are no language models'."""
+"""Component scores: what the toolkit's own score is made of becomes columns, which are
+no language models'.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def espnet2(folder: Path, scores: str, best: int = 1) -> Path:
     "scores",
     [
         '{"decoder": "tensor(-0.9373)", "ctc": "tensor(-1e-05)", "lm": "tensor(-inf)"}',
-        "{'decoder': tensor(-0.9373, device='cuda:0'), 'ctc': tensor(-1e-05), 'lm': tensor(-inf)}",
+        (
+            "{'decoder': tensor(-0.9373, device='cuda:0'), 'ctc': tensor(-1e-05), 'lm':"
+            " tensor(-inf)}"
+        ),
         '{"decoder": -0.9373, "ctc": -1e-5, "lm": -Infinity}',
     ],
 )
@@ -36,10 +41,16 @@ def test_espnet2(scores: str, tmp_path: Path) -> None:
     (nbest,) = formats.read([espnet2(tmp_path, scores)])
     found = {"s2s": -1.5, "decoder": -0.9373, "ctc": -1e-5, "lm": float("-inf")}
     assert nbest.hypotheses[0].scores == found
-    assert nbest.columns(Role.COMPONENT) == ["decoder", "ctc", "lm"] and nbest.columns(Role.LM) == []
+    assert (
+        nbest.columns(Role.COMPONENT) == ["decoder", "ctc", "lm"]
+        and nbest.columns(Role.LM) == []
+    )
 
 
-@pytest.mark.parametrize("scores", ["{", "[1]", '{"lm": "x"}', '{"lm": null}', '{"lm": [1]}', "{'a': {'b': 1}}"])
+@pytest.mark.parametrize(
+    "scores",
+    ["{", "[1]", '{"lm": "x"}', '{"lm": null}', '{"lm": [1]}', "{'a': {'b': 1}}"],
+)
 def test_damaged_scores_are_told(scores: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"1best_recog/scores: utterance u1"):
         formats.read([espnet2(tmp_path, scores)])
@@ -60,7 +71,13 @@ def test_other_toolkits(name: str, columns: list[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["native", "espnet2", "moses", "csv"])
 def test_convert_keeps_them(to: str, tmp_path: Path, rescore: Run) -> None:
     hyps = [{"text": "a", "score": -1.0, "scores": {"ctc": -2.5, "lm": -3.5}}]
-    part = {"model": "espnet2", "fingerprint": "", "norm": "sum", "precision": "", "role": "component"}
+    part = {
+        "model": "espnet2",
+        "fingerprint": "",
+        "norm": "sum",
+        "precision": "",
+        "role": "component",
+    }
     entry = {"id": "7", "hyps": hyps, "columns": {"ctc": part, "lm": part}}
     (tmp_path / "l.jsonl").write_text(json.dumps(entry) + "\n")
     done = rescore("convert", "l.jsonl", "--to", to, "-o", "out")
@@ -71,22 +88,39 @@ def test_convert_keeps_them(to: str, tmp_path: Path, rescore: Run) -> None:
 
 
 def test_they_are_weighed_where_asked(tmp_path: Path, rescore: Run) -> None:
-    """A signature names models; what is the toolkit's own has none. Without --column they are left alone."""
+    """A signature names models; what is the toolkit's own has none. Without --column
+    they are left alone.
+    """
     moses = "0 ||| a ||| F0= -9 ||| -1\n0 ||| b ||| F0= -1 ||| -2\n"
     (tmp_path / "l").write_text(moses)
     (tmp_path / "ref").write_text("b\n")
     said = rescore("tune", "l", "--ref", "ref").stderr
-    assert "no column of LM scores" in said and "with --components, or --column F0 (F0)" in said
+    assert (
+        "no column of LM scores" in said
+        and "with --components, or --column F0 (F0)" in said
+    )
     done = rescore("tune", "l", "--ref", "ref", "--column", "F0")
     weights = json.loads(done.stdout)["weights"]
-    assert done.returncode == 0 and set(weights) == {"s2s", "F0"} and "lm:F0" not in done.stderr
+    assert (
+        done.returncode == 0
+        and set(weights) == {"s2s", "F0"}
+        and "lm:F0" not in done.stderr
+    )
     assert origins(formats.read([tmp_path / "l"]), {"s2s": 1.0, "F0": 1.0}) == {}
 
 
 def test_real_lists() -> None:
     lists = formats.read([shared("librispeech-strong/dev_other")])
-    assert len(lists) == 2864 and lists[0].columns(Role.COMPONENT) == ["decoder", "ctc", "lm"]
-    assert all(len(hypothesis.scores) == 4 for nbest in lists for hypothesis in nbest.hypotheses)
+    assert len(lists) == 2864 and lists[0].columns(Role.COMPONENT) == [
+        "decoder",
+        "ctc",
+        "lm",
+    ]
+    assert all(
+        len(hypothesis.scores) == 4
+        for nbest in lists
+        for hypothesis in nbest.hypotheses
+    )
     # The recogniser's own weights, 0.6 decoder + 0.4 CTC + 0.6 LM, make its score.
     for hypothesis in lists[0].hypotheses:
         own = {"decoder": 0.6, "ctc": 0.4, "lm": 0.6}

@@ -16,7 +16,11 @@ from rescore.nbest import Hypothesis, NbestList, ranked_by_means
 from tests.conftest import shared, write_json
 
 NATIVE = {
-    "u1": {"ref": "a b", "hyp_2": {"score": -2, "text": "a c"}, "hyp_1": {"score": -1.5, "text": "a b"}},
+    "u1": {
+        "ref": "a b",
+        "hyp_2": {"score": -2, "text": "a c"},
+        "hyp_1": {"score": -1.5, "text": "a b"},
+    },
     "u2": {
         "ref": ["x", "y"],
         "src": "quelle",
@@ -29,18 +33,26 @@ NATIVE = {
 
 def test_native_object(tmp_path: Path) -> None:
     one, two = formats.read([write_json(tmp_path / "n.json", NATIVE)])
-    assert [h.text for h in one.hypotheses] == ["a b", "a c"] and one.references == ("a b",)
+    assert [h.text for h in one.hypotheses] == ["a b", "a c"] and one.references == (
+        "a b",
+    )
     assert [h.text for h in two.hypotheses] == ["", "y", "z"]
     assert two.references == ("x", "y") and two.source == "quelle"
-    assert two.hypotheses[0].scores == {"s2s": -1.0, "tta": -34.1} and two.hypotheses[2].scores["s2s"] == -math.inf
+    assert (
+        two.hypotheses[0].scores == {"s2s": -1.0, "tta": -34.1}
+        and two.hypotheses[2].scores["s2s"] == -math.inf
+    )
 
 
-@pytest.mark.parametrize("name", ["out.json", "out.jsonl", "out.json.gz", "out.jsonl.gz"])
+@pytest.mark.parametrize(
+    "name", ["out.json", "out.jsonl", "out.json.gz", "out.jsonl.gz"]
+)
 def test_native_round_trip(tmp_path: Path, name: str) -> None:
     lists = formats.read([write_json(tmp_path / "n.json", NATIVE)])
     formats.write(lists, str(tmp_path / name))
     assert formats.read([tmp_path / name]) == lists
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["n.json", name])  # no temporary file stays
+    # no temporary file stays
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["n.json", name])
     if name.endswith(".gz"):
         assert gzip.decompress((tmp_path / name).read_bytes())[:1] == b"{"
 
@@ -48,13 +60,19 @@ def test_native_round_trip(tmp_path: Path, name: str) -> None:
 def test_native_lines_with_blank_lines_and_numbers_as_ids(tmp_path: Path) -> None:
     path = tmp_path / "n.jsonl"
     path.write_text(
-        '\n{"id": 7, "hyps": [{"text": "a", "score": 0}]}\n\n{"id": "8", "hyps": [{"text": "b", "score": 1e0}]}'
+        '\n{"id": 7, "hyps": [{"text": "a", "score": 0}]}\n\n{"id": "8", "hyps":'
+        ' [{"text": "b", "score": 1e0}]}'
     )
     assert [nbest.id for nbest in formats.read([path])] == ["7", "8"]
 
 
-def espnet1(texts: list[str], reference: str | None = "HELLO WORLD") -> dict[str, object]:
-    output = [{"name": "target1[1]", "rec_text": text, "score": -5.3 - rank} for rank, text in enumerate(texts)]
+def espnet1(
+    texts: list[str], reference: str | None = "HELLO WORLD"
+) -> dict[str, object]:
+    output = [
+        {"name": "target1[1]", "rec_text": text, "score": -5.3 - rank}
+        for rank, text in enumerate(texts)
+    ]
     if reference is not None:
         output = [{**entry, "text": reference} for entry in output]
     return {"utt2spk": "s", "input": [], "output": output}
@@ -62,29 +80,44 @@ def espnet1(texts: list[str], reference: str | None = "HELLO WORLD") -> dict[str
 
 def test_espnet1(tmp_path: Path) -> None:
     texts = ["▁HELLO▁WORLD<eos>", "▁HALLO<eos>", "<eos>"]
-    (nbest,) = formats.read([write_json(tmp_path / "data.json", {"utts": {"u": espnet1(texts)}})])
+    (nbest,) = formats.read(
+        [write_json(tmp_path / "data.json", {"utts": {"u": espnet1(texts)}})]
+    )
     assert [h.text for h in nbest.hypotheses] == ["HELLO WORLD", "HALLO", ""]
-    assert nbest.references == ("HELLO WORLD",) and nbest.hypotheses[1].scores == {"s2s": -6.3}
+    assert nbest.references == ("HELLO WORLD",) and nbest.hypotheses[1].scores == {
+        "s2s": -6.3
+    }
     characters = ["H<space>I<eos>"]
-    (nbest,) = formats.read([write_json(tmp_path / "data.json", {"utts": {"u": espnet1(characters, None)}})])
+    (nbest,) = formats.read(
+        [write_json(tmp_path / "data.json", {"utts": {"u": espnet1(characters, None)}})]
+    )
     assert nbest.hypotheses[0].text == "H I" and nbest.references == ()
 
 
 def test_espnet1_folder_and_several_files(tmp_path: Path) -> None:
     for part in (1, 2, 10):
-        write_json(tmp_path / f"data.{part}.json", {"utts": {f"u{part}": espnet1(["A<eos>"])}})
+        write_json(
+            tmp_path / f"data.{part}.json", {"utts": {f"u{part}": espnet1(["A<eos>"])}}
+        )
     assert [nbest.id for nbest in formats.read([tmp_path])] == ["u1", "u2", "u10"]
     files = [tmp_path / "data.10.json", tmp_path / "data.2.json"]
     assert [nbest.id for nbest in formats.read(files)] == ["u10", "u2"]
-    write_json(tmp_path / "data.json", {"utts": {"whole": espnet1(["A"])}})  # joined: the parts are the same again
+    # joined: the parts are the same again
+    write_json(tmp_path / "data.json", {"utts": {"whole": espnet1(["A"])}})
     assert [nbest.id for nbest in formats.read([tmp_path])] == ["whole"]
 
 
-def espnet2(folder: Path, job: int, best: int, rows: list[tuple[str, str, str]]) -> None:
+def espnet2(
+    folder: Path, job: int, best: int, rows: list[tuple[str, str, str]]
+) -> None:
     target = folder / "logdir" / f"output.{job}" / f"{best}best_recog"
     target.mkdir(parents=True)
-    (target / "text").write_text("".join(f"{name} {text}".rstrip() + "\n" for name, text, _ in rows))
-    (target / "score").write_text("".join(f"{name} {score}\n" for name, _, score in rows))
+    (target / "text").write_text(
+        "".join(f"{name} {text}".rstrip() + "\n" for name, text, _ in rows)
+    )
+    (target / "score").write_text(
+        "".join(f"{name} {score}\n" for name, _, score in rows)
+    )
 
 
 def test_espnet2(tmp_path: Path) -> None:
@@ -95,8 +128,15 @@ def test_espnet2(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("u1 A\nu2\nu3 C\n")
     for given in (tmp_path, tmp_path / "logdir"):
         one, two, three = formats.read([given], references=tmp_path / "text")
-        assert [(h.text, h.scores["s2s"]) for h in one.hypotheses] == [("A", -1.25), ("B", -2.5), ("D", -math.inf)]
-        assert (two.hypotheses[0].text, two.references) == ("", ("",)) and three.hypotheses[0].scores["s2s"] == -1e-5
+        assert [(h.text, h.scores["s2s"]) for h in one.hypotheses] == [
+            ("A", -1.25),
+            ("B", -2.5),
+            ("D", -math.inf),
+        ]
+        assert (two.hypotheses[0].text, two.references) == (
+            "",
+            ("",),
+        ) and three.hypotheses[0].scores["s2s"] == -1e-5
     (only,) = formats.read([tmp_path / "logdir" / "output.2"])
     assert only.id == "u3"
 
@@ -120,7 +160,11 @@ def test_fairseq(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(FAIRSEQ)
     yes, good = formats.iterate([path], options=formats.ReadOptions(lenpen=0.5))
-    assert yes.id == "0" and yes.hypotheses[0].scores["s2s"] == -math.inf and yes.references == ()
+    assert (
+        yes.id == "0"
+        and yes.hypotheses[0].scores["s2s"] == -math.inf
+        and yes.references == ()
+    )
     assert good.source == 'das ist " gut' and good.references == ("that 's <unk> good",)
     first, second = good.hypotheses
     assert (first.text, second.text) == ("that 's good", "it is fine")
@@ -133,9 +177,13 @@ def test_s2s_selects_another_column(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(FAIRSEQ.replace("-inf", "-1"))
     yes, _ = formats.iterate([path], s2s="sum")
-    assert yes.hypotheses[0].scores == pytest.approx({"s2s": -2 * math.log(2), "first": -math.log(2)})
+    assert yes.hypotheses[0].scores == pytest.approx(
+        {"s2s": -2 * math.log(2), "first": -math.log(2)}
+    )
     assert not ranked_by_means([yes])
-    with pytest.raises(UserError, match=r"utterance 0: no score 'lm' \(found: s2s, sum\)"):
+    with pytest.raises(
+        UserError, match=r"utterance 0: no score 'lm' \(found: s2s, sum\)"
+    ):
         list(formats.iterate([path], s2s="lm"))
 
 
@@ -152,21 +200,36 @@ def test_texts() -> None:
 )
 def test_references(tmp_path: Path, reference: str) -> None:
     (tmp_path / "ref").write_text(reference)
-    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": ("X",), "u2": ("Y Z",)}
+    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {
+        "u1": ("X",),
+        "u2": ("Y Z",),
+    }
 
 
 def test_empty_references(tmp_path: Path) -> None:
     (tmp_path / "ref").write_text("(u1)\na (u2)\n")
-    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": ("",), "u2": ("a",)}
+    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {
+        "u1": ("",),
+        "u2": ("a",),
+    }
     (tmp_path / "ref").write_text("u1\nu2 a\n")
-    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {"u1": ("",), "u2": ("a",)}
+    assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {
+        "u1": ("",),
+        "u2": ("a",),
+    }
 
 
 @pytest.mark.parametrize(
     ("reference", "message"),
-    [("u1 X\n", "no reference for utterance u2 .1 of 2"), ("X\nY\nZ\n", "3 lines for 2 utterances"), ("", "is empty")],
+    [
+        ("u1 X\n", "no reference for utterance u2 .1 of 2"),
+        ("X\nY\nZ\n", "3 lines for 2 utterances"),
+        ("", "is empty"),
+    ],
 )
-def test_references_that_do_not_fit(tmp_path: Path, reference: str, message: str) -> None:
+def test_references_that_do_not_fit(
+    tmp_path: Path, reference: str, message: str
+) -> None:
     (tmp_path / "ref").write_text(reference)
     with pytest.raises(UserError, match=message):
         formats.read_references(tmp_path / "ref", ["u1", "u2"])
@@ -181,20 +244,38 @@ LINE = '{"id": "u", "hyps": [{"text": "a", "score": -1}]}'
         ("", "is empty"),
         ("just some text\nof two lines\n", "not an N-best list of a known format"),
         (json.dumps(NATIVE)[:100], r"line 1, column \d+: not valid JSON .* truncated"),
-        (f'{LINE}\n{{"id": "v", "hyps": [{{"text"', "line 2, column .*: not valid JSON"),
+        (
+            f'{LINE}\n{{"id": "v", "hyps": [{{"text"',
+            "line 2, column .*: not valid JSON",
+        ),
         (f"{LINE}\n{LINE}\n", "utterance u: is duplicated"),
         ('{"u": {"ref": "a"}}', "utterance u: no hypotheses"),
         ('{"id": "u", "hyps": []}', "utterance u: no hypotheses"),
         ("{}", "no N-best list in it"),
-        ('{"u": {"hyp_1": {"score": NaN, "text": "a"}}}', "utterance u, hypothesis 1: score s2s is nan"),
-        ('{"u": {"hyp_1": {"score": Infinity, "text": "a"}}}', "score s2s is inf"),
-        ('{"u": {"hyp_1": {"score": "-1", "text": "a"}}}', "utterance u, hyp_1: score: expected float, got str"),
         (
-            '{"u": {"hyp_1": {"text": "a", "scores": {"tta": -1}}, "hyp_2": {"text": "b", "scores": {"tta": -1}}}}',
+            '{"u": {"hyp_1": {"score": NaN, "text": "a"}}}',
+            "utterance u, hypothesis 1: score s2s is nan",
+        ),
+        ('{"u": {"hyp_1": {"score": Infinity, "text": "a"}}}', "score s2s is inf"),
+        (
+            '{"u": {"hyp_1": {"score": "-1", "text": "a"}}}',
+            "utterance u, hyp_1: score: expected float, got str",
+        ),
+        (
+            (
+                '{"u": {"hyp_1": {"text": "a", "scores": {"tta": -1}}, "hyp_2":'
+                ' {"text": "b", "scores": {"tta": -1}}}}'
+            ),
             "hypothesis 1: no first-pass score",
         ),
-        ('{"u": {"hyp_1": {"score": -1}}}', "hyp_1: object missing required field text"),
-        ('{"u": {"ref": "a", "hyp_1": {"score": 0, "text": "a"}}, "u": {}}', "u is duplicated"),
+        (
+            '{"u": {"hyp_1": {"score": -1}}}',
+            "hyp_1: object missing required field text",
+        ),
+        (
+            '{"u": {"ref": "a", "hyp_1": {"score": 0, "text": "a"}}, "u": {}}',
+            "u is duplicated",
+        ),
         ('{"utts": {"u": {"output": [{"text": "A"}]}}}', 'no "rec_text"'),
         ('{"utts": {"u": {"output": []}}}', "utterance u: no hypotheses"),
         ("S-1\ta\nH-1\tx\tb\n", "line 2: score is 'x'"),
@@ -209,8 +290,13 @@ def test_refused(tmp_path: Path, content: str, message: str) -> None:
     assert str(path) in str(caught.value)
 
 
-def test_what_is_odd_is_repaired_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    lines = b'\xef\xbb\xbf{"id": "u", "hyps": [{"text": "a\xe4", "score": 1}, {"text": "a\xe4", "score": 2}]}\r\n'
+def test_what_is_odd_is_repaired_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = (
+        b'\xef\xbb\xbf{"id": "u", "hyps": [{"text": "a\xe4", "score": 1}, {"text":'
+        b' "a\xe4", "score": 2}]}\r\n'
+    )
     caplog.set_level("DEBUG", logger="rescore")
     (tmp_path / "odd.jsonl").write_bytes(lines + lines[3:].replace(b'"u"', b'"v"'))
     first, second = formats.read([tmp_path / "odd.jsonl"])
@@ -243,13 +329,20 @@ def test_refused_bytes(tmp_path: Path) -> None:
 
 
 def test_some_references_missing(tmp_path: Path) -> None:
-    path = write_json(tmp_path / "n.json", {**NATIVE, "u3": {"hyp_1": {"score": 0, "text": "a"}}})
-    with pytest.raises(UserError, match=r"n\.json: utterance u3: no reference \(1 of 3 missing\)"):
+    path = write_json(
+        tmp_path / "n.json", {**NATIVE, "u3": {"hyp_1": {"score": 0, "text": "a"}}}
+    )
+    with pytest.raises(
+        UserError, match=r"n\.json: utterance u3: no reference \(1 of 3 missing\)"
+    ):
         formats.read([path])
 
 
 def test_best_texts(tmp_path: Path) -> None:
-    best = [(NbestList("u1", [Hypothesis("a b")]), "a b"), (NbestList("u2", [Hypothesis("")]), "")]
+    best = [
+        (NbestList("u1", [Hypothesis("a b")]), "a b"),
+        (NbestList("u2", [Hypothesis("")]), ""),
+    ]
     expected = {"x.trn": "a b (u1)\n(u2)\n", "x.txt": "a b\n\n", "text": "u1 a b\nu2\n"}
     for name, content in expected.items():
         with formats.opened(str(tmp_path / name)) as file:
@@ -260,7 +353,9 @@ def test_best_texts(tmp_path: Path) -> None:
 def test_the_same_lists_in_two_real_formats() -> None:
     native = formats.read([shared("librispeech-other/test.json")])
     folder = shared("librispeech-other/espnet2/test")
-    espnet = {nbest.id: nbest for nbest in formats.read([folder], references=folder / "text")}
+    espnet = {
+        nbest.id: nbest for nbest in formats.read([folder], references=folder / "text")
+    }
     assert len(native) == len(espnet) == 929
     for nbest in native:
         assert espnet[nbest.id] == nbest
@@ -269,12 +364,25 @@ def test_the_same_lists_in_two_real_formats() -> None:
 def test_real_fairseq_log() -> None:
     lists = formats.read([shared("iwslt14-deen/dev.generate.txt")])
     assert len(lists) == 1619 and {len(nbest.hypotheses) for nbest in lists} == {7}
-    assert not any("@@" in h.text or "&apos;" in h.text for nbest in lists for h in nbest.hypotheses)
+    assert not any(
+        "@@" in h.text or "&apos;" in h.text
+        for nbest in lists
+        for h in nbest.hypotheses
+    )
 
 
 def test_references_from_lists(tmp_path: Path) -> None:
     lists = write_json(tmp_path / "n.json", NATIVE)
-    bare = write_json(tmp_path / "bare.json", {name: {"hyp_1": {"score": 0, "text": "a"}} for name in NATIVE})
-    assert [nbest.references for nbest in formats.read([bare], references=lists)] == [("a b",), ("x", "y")]
+    bare = write_json(
+        tmp_path / "bare.json",
+        {name: {"hyp_1": {"score": 0, "text": "a"}} for name in NATIVE},
+    )
+    assert [nbest.references for nbest in formats.read([bare], references=lists)] == [
+        ("a b",),
+        ("x", "y"),
+    ]
     (tmp_path / "out.trn").write_text("a b (u1)\ny (u2)\n")
-    assert formats.read_output(str(tmp_path / "out.trn"), str(lists))[1].references == ("x", "y")
+    assert formats.read_output(str(tmp_path / "out.trn"), str(lists))[1].references == (
+        "x",
+        "y",
+    )

@@ -1,4 +1,6 @@
-"""References: which kind a file is, several of them, and what is said where it is not clear."""
+"""References: which kind a file is, several of them, and what is said where it is not
+clear.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ def test_words_that_are_ids_of_others(tmp_path: Path) -> None:
 def test_numbers_that_may_be_ids_or_words(tmp_path: Path) -> None:
     ref = tmp_path / "ref"
     ref.write_text("1 cat sat\n0 dogs ran\n")
-    assert read(ref, ["0", "1"]) == read(ref, ["0", "1"], "kaldi") == ["dogs ran", "cat sat"]
+    assert (
+        read(ref, ["0", "1"])
+        == read(ref, ["0", "1"], "kaldi")
+        == ["dogs ran", "cat sat"]
+    )
     assert read(ref, ["0", "1"], "plain") == ["1 cat sat", "0 dogs ran"]
     ref.write_text("1 cat sat\n1 dog ran\n")
     assert read(ref, ["0", "1"]) == ["1 cat sat", "1 dog ran"]
@@ -38,16 +44,24 @@ def test_numbers_that_may_be_ids_or_words(tmp_path: Path) -> None:
 
 def test_stm_is_for_whole_recordings(tmp_path: Path) -> None:
     ref = tmp_path / "ref.stm"
-    ref.write_text(";; a comment\nu2 1 spk 0.00 1.50 <o,f0> B C\nu1 1 spk 0.00 2.50 A\n")
-    with pytest.raises(UserError, match=r"ref.stm: is stm, for whole recordings \(rescore eval --whole\)"):
+    ref.write_text(
+        ";; a comment\nu2 1 spk 0.00 1.50 <o,f0> B C\nu1 1 spk 0.00 2.50 A\n"
+    )
+    with pytest.raises(
+        UserError,
+        match=r"ref.stm: is stm, for whole recordings \(rescore eval --whole\)",
+    ):
         read(ref, ["u1", "u2"])
 
 
-def test_trn_that_begins_with_alternatives_is_no_json(rescore: Run, tmp_path: Path) -> None:
+def test_trn_that_begins_with_alternatives_is_no_json(
+    rescore: Run, tmp_path: Path
+) -> None:
     (tmp_path / "ref.trn").write_text("{ uh / @ } the cat (u1)\n[noise] yes (u2)\n")
     assert read_references(str(tmp_path / "ref.trn"), ["u1", "u2"]) == {
-        "u1": ("uh the cat", "the cat"), "u2": ("[noise] yes",)
-    }  # fmt: skip
+        "u1": ("uh the cat", "the cat"),
+        "u2": ("[noise] yes",),
+    }
     (tmp_path / "noise.trn").write_text("[noise] yes (u2)\nthe cat (u1)\n")
     assert read(tmp_path / "noise.trn", ["u2"]) == ["[noise] yes"]
     assert " 0.00 " in rescore("eval", "noise.trn", "--ref", "ref.trn").stdout
@@ -65,7 +79,8 @@ def test_a_manifest_beside_numbered_lists(tmp_path: Path) -> None:
 
 def test_several_references(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text(
-        '{"id": "u", "hyps": [{"text": "a b", "score": -1}, {"text": "c", "score": -2}]}\n'
+        '{"id": "u", "hyps": [{"text": "a b", "score": -1}, {"text": "c", "score":'
+        " -2}]}\n"
     )
     (tmp_path / "one").write_text("u x y\n")
     (tmp_path / "two").write_text("u a b\n")
@@ -75,20 +90,30 @@ def test_several_references(rescore: Run, tmp_path: Path) -> None:
 
 
 def test_the_option_that_is_missing_is_named(rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "l.jsonl").write_text('{"id": "u", "hyps": [{"text": "a b", "score": -1}]}\n')
+    (tmp_path / "l.jsonl").write_text(
+        '{"id": "u", "hyps": [{"text": "a b", "score": -1}]}\n'
+    )
     (tmp_path / "r").write_text("u a\n")
-    assert_one_line_error(rescore("l.jsonl", "--ref", "r", "--dev", "l.jsonl"), "give --dev-ref FILE")
+    assert_one_line_error(
+        rescore("l.jsonl", "--ref", "r", "--dev", "l.jsonl"), "give --dev-ref FILE"
+    )
     assert_one_line_error(rescore("tune", "l.jsonl"), "give --ref FILE")
     (tmp_path / "r").write_text("a b\n")
-    assert_one_line_error(rescore("eval", "l.jsonl", "--ref", "r", "--ref-format", "trn"), "does not end in (id)")
+    assert_one_line_error(
+        rescore("eval", "l.jsonl", "--ref", "r", "--ref-format", "trn"),
+        "does not end in (id)",
+    )
 
 
 def test_a_segments_file_has_times(rescore: Run, tmp_path: Path) -> None:
     hypothesis = {"text": "a", "score": -1, "times": [[0, 1]]}
-    (tmp_path / "l.jsonl").write_text(json.dumps({"id": "spk-1", "hyps": [hypothesis]}) + "\n")
+    (tmp_path / "l.jsonl").write_text(
+        json.dumps({"id": "spk-1", "hyps": [hypothesis]}) + "\n"
+    )
     (tmp_path / "segments").write_text("spk-1 talk\n")
     assert_one_line_error(
-        rescore("rerank", "l.jsonl", "--best", "p.ctm", "--segments", "segments"), "utterance spk-1: expected"
+        rescore("rerank", "l.jsonl", "--best", "p.ctm", "--segments", "segments"),
+        "utterance spk-1: expected",
     )
 
 
@@ -101,10 +126,15 @@ def test_plain_lines_of_a_part_of_numbered_lists(tmp_path: Path) -> None:
     assert read(ref, ["3", "19", "54"]) == ["the cat", "the dog", "percent"]
 
 
-def test_lists_of_a_translator_are_references_and_sources(rescore: Run, tmp_path: Path) -> None:
-    """Ids are numbers, and an output in plain lines, of which some begin with such numbers, has the same order."""
+def test_lists_of_a_translator_are_references_and_sources(
+    rescore: Run, tmp_path: Path
+) -> None:
+    """Ids are numbers, and an output in plain lines, of which some begin with such
+    numbers, has the same order.
+    """
     lines = [
-        f"S-{number}\tein satz\nT-{number}\tone sentence {number}\nH-{number}\t-0.1\t{number % 2} sentence {number}\n"
+        f"S-{number}\tein satz\nT-{number}\tone sentence"
+        f" {number}\nH-{number}\t-0.1\t{number % 2} sentence {number}\n"
         for number in range(4)
     ]
     (tmp_path / "log").write_text("".join(lines))
@@ -112,40 +142,94 @@ def test_lists_of_a_translator_are_references_and_sources(rescore: Run, tmp_path
     for best in ("best.txt", "best", "best.trn"):
         assert rescore("run", "log", "--best", best).returncode == 0
         for references in ("log", "lists.jsonl"):
-            done = rescore("eval", best, "--ref", references, "--metric", "wer", "--report", "r.json")
+            done = rescore(
+                "eval",
+                best,
+                "--ref",
+                references,
+                "--metric",
+                "wer",
+                "--report",
+                "r.json",
+            )
             assert done.returncode == 0, done.stderr
             (figures,) = json.loads((tmp_path / "r.json").read_text())["systems"]
             assert figures["value"] == pytest.approx(100 / 3), (best, references)
-            assert rescore("eval", best, "--ref", references).stdout.split()[0] == "BLEU"
+            assert (
+                rescore("eval", best, "--ref", references).stdout.split()[0] == "BLEU"
+            )
     done = rescore("eval", "best.txt", "--ref", "lists.jsonl", "--ref-format", "plain")
-    assert_one_line_error(done, "lists.jsonl: is JSON, not lines of text; leave out --ref-format")
-    (tmp_path / "source").write_text('{"id": "0", "src": "ein satz", "hyps": [{"text": "a", "score": -1}]}\n')
-    (tmp_path / "no-source.jsonl").write_text('{"id": "0", "hyps": [{"text": "a", "score": -1}]}\n')
-    assert rescore("convert", "no-source.jsonl", "--src", "source", "-o", "with.jsonl").returncode == 0
+    assert_one_line_error(
+        done, "lists.jsonl: is JSON, not lines of text; leave out --ref-format"
+    )
+    (tmp_path / "source").write_text(
+        '{"id": "0", "src": "ein satz", "hyps": [{"text": "a", "score": -1}]}\n'
+    )
+    (tmp_path / "no-source.jsonl").write_text(
+        '{"id": "0", "hyps": [{"text": "a", "score": -1}]}\n'
+    )
+    assert (
+        rescore(
+            "convert", "no-source.jsonl", "--src", "source", "-o", "with.jsonl"
+        ).returncode
+        == 0
+    )
     assert json.loads((tmp_path / "with.jsonl").read_text())["src"] == "ein satz"
     assert_one_line_error(
-        rescore("convert", "source", "--src", "no-source.jsonl", "-o", "x.jsonl"), "no source texts in it"
+        rescore("convert", "source", "--src", "no-source.jsonl", "-o", "x.jsonl"),
+        "no source texts in it",
     )
 
 
-def test_texts_beside_kaldi_text_with_numbers_do_not_go_by_order(rescore: Run, tmp_path: Path) -> None:
+def test_texts_beside_kaldi_text_with_numbers_do_not_go_by_order(
+    rescore: Run, tmp_path: Path
+) -> None:
     """Kaldi sorts numbers as strings."""
-    (tmp_path / "ref").write_text("".join(f"{number} word {number} here\n" for number in (0, 1, 10, 11, 2, 3)))
-    (tmp_path / "lists.jsonl").write_text(
-        "".join(f'{{"id": "{number}", "ref": "a", "hyps": [{{"text": "a", "score": 0}}]}}\n' for number in range(4))
+    (tmp_path / "ref").write_text(
+        "".join(f"{number} word {number} here\n" for number in (0, 1, 10, 11, 2, 3))
     )
-    (tmp_path / "plain.txt").write_text("".join(f"word {number} here\n" for number in (0, 1, 2, 3, 10, 11)))
-    assert_one_line_error(rescore("eval", "plain.txt", "--ref", "ref"), "its lines have no ids such as 0 of ref")
+    (tmp_path / "lists.jsonl").write_text(
+        "".join(
+            f'{{"id": "{number}", "ref": "a", "hyps": [{{"text": "a", "score": 0}}]}}\n'
+            for number in range(4)
+        )
+    )
+    (tmp_path / "plain.txt").write_text(
+        "".join(f"word {number} here\n" for number in (0, 1, 2, 3, 10, 11))
+    )
+    assert_one_line_error(
+        rescore("eval", "plain.txt", "--ref", "ref"),
+        "its lines have no ids such as 0 of ref",
+    )
     (tmp_path / "twice").write_text("0 a\n1 b\n2 c\n2 d\n")
-    assert_one_line_error(rescore("eval", "twice", "--ref", "lists.jsonl"), "utterance 2 is duplicated")
+    assert_one_line_error(
+        rescore("eval", "twice", "--ref", "lists.jsonl"), "utterance 2 is duplicated"
+    )
 
 
 def test_sources_of_lists_and_manifests(rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "l.jsonl").write_text('{"id": "0", "hyps": [{"text": "a", "score": -1}]}\n')
-    (tmp_path / "empty.jsonl").write_text('{"id": "0", "src": "", "hyps": [{"text": "a", "score": -1}]}\n')
-    assert rescore("convert", "l.jsonl", "--src", "empty.jsonl", "-o", "o.jsonl").returncode == 0
+    (tmp_path / "l.jsonl").write_text(
+        '{"id": "0", "hyps": [{"text": "a", "score": -1}]}\n'
+    )
+    (tmp_path / "empty.jsonl").write_text(
+        '{"id": "0", "src": "", "hyps": [{"text": "a", "score": -1}]}\n'
+    )
+    assert (
+        rescore(
+            "convert", "l.jsonl", "--src", "empty.jsonl", "-o", "o.jsonl"
+        ).returncode
+        == 0
+    )
     assert json.loads((tmp_path / "o.jsonl").read_text())["src"] == ""
-    (tmp_path / "manifest.jsonl").write_text('{"audio_filepath": "0.wav", "text": "x y"}\n')
-    assert_one_line_error(rescore("convert", "l.jsonl", "--src", "manifest.jsonl", "-o", "x.jsonl"), "no hypotheses")
+    (tmp_path / "manifest.jsonl").write_text(
+        '{"audio_filepath": "0.wav", "text": "x y"}\n'
+    )
+    assert_one_line_error(
+        rescore("convert", "l.jsonl", "--src", "manifest.jsonl", "-o", "x.jsonl"),
+        "no hypotheses",
+    )
     (tmp_path / "list.csv").write_text((tmp_path / "empty.jsonl").read_text())
-    assert_one_line_error(rescore("convert", "l.jsonl", "--src", "list.csv", "-o", "x.jsonl"), "no columns id and src")
+    assert_one_line_error(
+        rescore("convert", "l.jsonl", "--src", "list.csv", "-o", "x.jsonl"),
+        "no columns id and src",
+    )

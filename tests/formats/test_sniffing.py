@@ -1,4 +1,6 @@
-"""What a path holds is found out in time that grows with the file, and by what is in it."""
+"""What a path holds is found out in time that grows with the file, and by what is in
+it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,16 @@ from tests.conftest import Run, assert_one_line_error
         "a:" * 32_700,
         "a" + " " * 65_000 + ":",
     ],
-    ids=["newlines", "quotes", "backslashes", "brackets", "lines of brackets", "letters", "colons", "blanks"],
+    ids=[
+        "newlines",
+        "quotes",
+        "backslashes",
+        "brackets",
+        "lines of brackets",
+        "letters",
+        "colons",
+        "blanks",
+    ],
 )
 def test_nothing_runs_for_ever(content: str, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(content)
@@ -34,13 +45,23 @@ def test_nothing_runs_for_ever(content: str, rescore: Run, tmp_path: Path) -> No
     assert time.process_time() - began < 2
 
 
-@pytest.mark.parametrize("value", [{"a": 1}, {"a": {"b": [{"c": '"'}]}}, [{"a": "\\", "b": {"c": 1}}], {"a\\\"'": []}])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": 1},
+        {"a": {"b": [{"c": '"'}]}},
+        [{"a": "\\", "b": {"c": 1}}],
+        {"a\\\"'": []},
+    ],
+)
 def test_outline(value: object) -> None:
     found = JsonPeek.of(json.dumps(value))
     first = value[0] if isinstance(value, list) else value
     assert isinstance(first, dict)
     assert found.keys == tuple(first)
-    assert found.inner == next((tuple(one) for one in first.values() if isinstance(one, dict)), ())
+    assert found.inner == next(
+        (tuple(one) for one in first.values() if isinstance(one, dict)), ()
+    )
     assert found.lines == isinstance(value, dict)
 
 
@@ -50,7 +71,9 @@ def test_a_decode_folder_that_holds_json_lines(rescore: Run, tmp_path: Path) -> 
     (best / "text").write_text("u1 A\n")
     (best / "score").write_text("u1 -1\n")
     assert rescore("convert", "dec", "-o", "dec/lists.jsonl").returncode == 0
-    (tmp_path / "dec/lists.jsonl").write_text('{"id": "other", "hyps": [{"text": "a", "score": -1}]}\n')
+    (tmp_path / "dec/lists.jsonl").write_text(
+        '{"id": "other", "hyps": [{"text": "a", "score": -1}]}\n'
+    )
     assert formats.read([tmp_path / "dec"])[0].id == "u1"
     (tmp_path / "parts").mkdir()
     (tmp_path / "dec/lists.jsonl").rename(tmp_path / "parts/1.jsonl")
@@ -62,7 +85,9 @@ def test_long_first_lines(tmp_path: Path) -> None:
     lines = [{"id": name, "ref": "word " * 40_000, "hyps": hyps} for name in ("u", "v")]
     (tmp_path / "l").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = formats.read([tmp_path / "l"])
-    assert [nbest.hypotheses[0].scores for nbest in found] == [{"s2s": -1.0, "tta": -2.0}] * 2
+    assert [nbest.hypotheses[0].scores for nbest in found] == [
+        {"s2s": -1.0, "tta": -2.0}
+    ] * 2
 
 
 @pytest.mark.parametrize("name", ["utts", "columns", "hyps", "id"])
@@ -79,21 +104,34 @@ def test_any_id_in_native_objects(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("literal", ["{[]}", "[1]", "7", "['a'", "{}"])
 def test_literals_that_are_no_words(literal: str, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "recogs").write_text(f"c-1:\thyp={literal}\n")
-    assert_one_line_error(rescore("convert", "recogs"), "recogs: line 1: expected a list of words")
+    assert_one_line_error(
+        rescore("convert", "recogs"), "recogs: line 1: expected a list of words"
+    )
 
 
 @pytest.mark.parametrize("to", ["espnet2", "csv"])
 @pytest.mark.parametrize("text", ["a@@ b", "a <eos>", "a &lt; b"])
-def test_texts_with_marks_are_told(to: str, text: str, rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "l.jsonl").write_text(json.dumps({"id": "u", "hyps": [{"text": text, "score": -1}]}) + "\n")
-    assert "not written: toolkit marks in texts" in rescore(
-        "convert", "l.jsonl", "--to", to, "-o", "out"
-    ).stderr  # fmt: skip
+def test_texts_with_marks_are_told(
+    to: str, text: str, rescore: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "l.jsonl").write_text(
+        json.dumps({"id": "u", "hyps": [{"text": text, "score": -1}]}) + "\n"
+    )
+    assert (
+        "not written: toolkit marks in texts"
+        in rescore("convert", "l.jsonl", "--to", to, "-o", "out").stderr
+    )
 
 
 def test_ids_that_get_lost(rescore: Run, tmp_path: Path) -> None:
-    (tmp_path / "l.jsonl").write_text('{"id": "007", "hyps": [{"text": "a & b", "score": -1}]}\n')
-    assert_one_line_error(rescore("convert", "l.jsonl", "--to", "moses"), "'007' has leading zeros")
-    (tmp_path / "l.jsonl").write_text('{"id": "7", "hyps": [{"text": "a & b | &lt;", "score": -1}]}\n')
+    (tmp_path / "l.jsonl").write_text(
+        '{"id": "007", "hyps": [{"text": "a & b", "score": -1}]}\n'
+    )
+    assert_one_line_error(
+        rescore("convert", "l.jsonl", "--to", "moses"), "'007' has leading zeros"
+    )
+    (tmp_path / "l.jsonl").write_text(
+        '{"id": "7", "hyps": [{"text": "a & b | &lt;", "score": -1}]}\n'
+    )
     assert rescore("convert", "l.jsonl", "--to", "moses", "-o", "m").stderr == ""
     assert formats.read([tmp_path / "m"])[0].hypotheses[0].text == "a & b | &lt;"

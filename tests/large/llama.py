@@ -20,16 +20,26 @@ WIDTH, LAYERS, HEADS, GROUPS, HIDDEN, POSITIONS = 64, 2, 4, 2, 128, 256
 
 
 def pieces() -> Tokenizer:
-    """A tokenizer of the first Llama's kind: BPE over blanks, bytes for what has no piece."""
+    """A tokenizer of the first Llama's kind: BPE over blanks, bytes for what has no
+    piece.
+    """
     trained = Tokenizer(models.BPE())
     trained.pre_tokenizer = pre_tokenizers.Metaspace()
-    trained.train_from_iterator(SENTENCES, trainers.BpeTrainer(vocab_size=300, show_progress=False))
+    trained.train_from_iterator(
+        SENTENCES, trainers.BpeTrainer(vocab_size=300, show_progress=False)
+    )
     model = json.loads(trained.to_str())["model"]
     names = [*SPECIAL, *BYTES, *sorted(model["vocab"], key=model["vocab"].__getitem__)]
     vocabulary = {name: rank for rank, name in enumerate(names)}
     merges = [tuple(merge) for merge in model["merges"]]
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    tokenizer = Tokenizer(
+        models.BPE(
+            vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True
+        )
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(
+        prepend_scheme="first", split=False
+    )
     tokenizer.decoder = decoders.Metaspace()
     tokenizer.add_special_tokens([AddedToken(name, special=True) for name in SPECIAL])
     return tokenizer
@@ -58,7 +68,11 @@ def save(folder: Path, bos: bool = True) -> Path:
     model = transformers.LlamaForCausalLM(config)
     model.save_pretrained(folder)
     transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", unk_token="<unk>", model_max_length=POSITIONS
+        tokenizer_object=tokenizer,
+        bos_token="<s>",
+        eos_token="</s>",
+        unk_token="<unk>",
+        model_max_length=POSITIONS,
     ).save_pretrained(folder)
     write_gguf(folder / "model.gguf", model, tokenizer, bos)
     return folder
@@ -67,7 +81,11 @@ def save(folder: Path, bos: bool = True) -> Path:
 def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, bos: bool) -> None:
     names = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
     plain = len(SPECIAL) + len(BYTES)
-    kinds = [gguf.TokenType.UNKNOWN, *[gguf.TokenType.CONTROL] * 2, *[gguf.TokenType.BYTE] * 256]
+    kinds = [
+        gguf.TokenType.UNKNOWN,
+        *[gguf.TokenType.CONTROL] * 2,
+        *[gguf.TokenType.BYTE] * 256,
+    ]
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(POSITIONS)
     writer.add_embedding_length(WIDTH)
@@ -80,7 +98,9 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, bos: bool) -> None:
     writer.add_vocab_size(len(names))
     writer.add_tokenizer_model("llama")
     writer.add_token_list(names)
-    writer.add_token_scores([0.0] * plain + [float(-rank) for rank in range(len(names) - plain)])
+    writer.add_token_scores(
+        [0.0] * plain + [float(-rank) for rank in range(len(names) - plain)]
+    )
     writer.add_token_types([*kinds, *[gguf.TokenType.NORMAL] * (len(names) - plain)])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
@@ -90,8 +110,11 @@ def write_gguf(path: Path, model: Any, tokenizer: Tokenizer, bos: bool) -> None:
     for name, tensor in model.state_dict().items():
         values = tensor.float().numpy()
         for part, heads in (("q_proj", HEADS), ("k_proj", GROUPS)):
-            if part in name:  # the two halves of a rotation lie side by side in this format
-                split = values.reshape(heads, 2, values.shape[0] // heads // 2, *values.shape[1:])
+            # the two halves of a rotation lie side by side in this format
+            if part in name:
+                split = values.reshape(
+                    heads, 2, values.shape[0] // heads // 2, *values.shape[1:]
+                )
                 values = split.swapaxes(1, 2).reshape(values.shape)
         writer.add_tensor(named(name), np.ascontiguousarray(values))
     writer.write_header_to_file()

@@ -1,4 +1,6 @@
-"""Models by name: a cache laid out as huggingface_hub lays it out stands in for the hub."""
+"""Models by name: a cache laid out as huggingface_hub lays it out stands in for the
+hub.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_name_is_found_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_found_in_the_cache(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(cache)
     by_name, by_folder = load("hf-causal:owner/tiny-gpt"), load("hf-causal:model")
     assert (
@@ -39,11 +43,16 @@ def test_a_name_is_found_in_the_cache(cache: Path, monkeypatch: pytest.MonkeyPat
         == by_folder.score(without_context(["the old clock"]))[0].sum
     )
     assert by_name.fingerprint == by_folder.fingerprint
-    assert by_name.name == "hf-causal" and by_name.model == f"hf-causal:owner/tiny-gpt@{COMMIT[:12]}"
+    assert (
+        by_name.name == "hf-causal"
+        and by_name.model == f"hf-causal:owner/tiny-gpt@{COMMIT[:12]}"
+    )
 
 
 def test_the_signature_names_model_and_revision(cache: Path, rescore: Run) -> None:
-    lists = write_json(cache / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}})
+    lists = write_json(
+        cache / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}}
+    )
     done = rescore(lists, "--lm", "hf-causal:owner/tiny-gpt", "--weight", "0.3")
     assert done.returncode == 0, done.stderr
     assert f"lm:hf-causal=hf-causal:owner/tiny-gpt%40{COMMIT[:12]}@" in done.stdout
@@ -57,9 +66,13 @@ def test_a_revision_can_be_asked_for(cache: Path) -> None:
 
 
 def test_unknown_and_offline_is_one_line(cache: Path, rescore: Run) -> None:
-    lists = write_json(cache / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}})
+    lists = write_json(
+        cache / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}}
+    )
     done = rescore(lists, "--lm", "hf-causal:owner/unknown", "--weight", "0.3")
-    assert_one_line_error(done, "owner/unknown: no such folder", "HF_HUB_OFFLINE is set")
+    assert_one_line_error(
+        done, "owner/unknown: no such folder", "HF_HUB_OFFLINE is set"
+    )
 
 
 def test_only_data_is_downloaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,10 +84,15 @@ def test_only_data_is_downloaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.snapshot_download", download)
-    with pytest.raises(UserError, match=r"owner/unknown: no such folder.* failed: OSError: no route to host"):
+    with pytest.raises(
+        UserError,
+        match=r"owner/unknown: no such folder.* failed: OSError: no route to host",
+    ):
         hub.find(Path("owner/unknown@v1"))
     assert asked["name"] == "owner/unknown" and asked["revision"] == "v1"
-    assert not any(pattern.endswith((".bin", ".py", ".pt", "*")) for pattern in hub.FILES)
+    assert not any(
+        pattern.endswith((".bin", ".py", ".pt", "*")) for pattern in hub.FILES
+    )
     assert asked["allow_patterns"] == hub.FILES
 
 
@@ -82,11 +100,15 @@ def test_a_name_without_an_owner(cache: Path, monkeypatch: pytest.MonkeyPatch) -
     """The oldest models have none: `gpt2`."""
     (cache / "hub" / "models--owner--tiny-gpt").rename(cache / "hub" / "models--gpt2")
     assert load("hf-causal:gpt2").model == f"hf-causal:gpt2@{COMMIT[:12]}"
-    with pytest.raises(UserError, match="distilgpt2: no such folder, and not in the Hugging Face cache"):
+    with pytest.raises(
+        UserError, match="distilgpt2: no such folder, and not in the Hugging Face cache"
+    ):
         load("hf-causal:distilgpt2")
 
 
-def test_a_configuration_alone_is_no_model(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_configuration_alone_is_no_model(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     snapshot = cache / "hub" / "models--owner--tiny-gpt" / "snapshots" / COMMIT
     for weights in snapshot.glob("*.safetensors"):
         weights.unlink()
@@ -104,6 +126,8 @@ def test_a_configuration_alone_is_no_model(cache: Path, monkeypatch: pytest.Monk
     assert asked == ["owner/tiny-gpt"]
 
 
-@pytest.mark.parametrize("path", ["exp/model/last", "../model", "/abs/model", "a b/c", ".hidden/x"])
+@pytest.mark.parametrize(
+    "path", ["exp/model/last", "../model", "/abs/model", "a b/c", ".hidden/x"]
+)
 def test_paths_are_no_names(cache: Path, path: str) -> None:
     assert hub.find(Path(path)) == (Path(path), None)

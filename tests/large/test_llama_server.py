@@ -1,4 +1,6 @@
-"""The server of llama-cpp-python with a tiny model: its scores are those of transformers for the same weights."""
+"""The server of llama-cpp-python with a tiny model: its scores are those of
+transformers for the same weights.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from tests.conftest import ROOT, SENTENCES, Run
 from tests.large.llama import POSITIONS, save
 
 pytestmark = pytest.mark.slow
-pytest.importorskip("llama_cpp.server", reason="needs a server: pip install 'llama-cpp-python[server]'")
+pytest.importorskip(
+    "llama_cpp.server", reason="needs a server: pip install 'llama-cpp-python[server]'"
+)
 
 PROMPT = "Text: {text}"
 
@@ -39,11 +43,26 @@ def serving(folder: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = {"model": folder / "model.gguf", "port": port, "n_ctx": POSITIONS, "logits_all": True, "n_threads": 1}
-    arguments = [text for name, value in options.items() for text in (f"--{name}", str(value))]
+    options = {
+        "model": folder / "model.gguf",
+        "port": port,
+        "n_ctx": POSITIONS,
+        "logits_all": True,
+        "n_threads": 1,
+    }
+    arguments = [
+        text for name, value in options.items() for text in (f"--{name}", str(value))
+    ]
     with open(folder / "log", "wb") as told:
         server = subprocess.Popen(
-            [sys.executable, "-m", "llama_cpp.server", *arguments, "--model_alias", "tiny"],
+            [
+                sys.executable,
+                "-m",
+                "llama_cpp.server",
+                *arguments,
+                "--model_alias",
+                "tiny",
+            ],
             stdout=told,
             stderr=told,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -51,9 +70,13 @@ def serving(folder: Path) -> Iterator[str]:
     try:
         until = time.monotonic() + 120
         while True:
-            assert server.poll() is None and time.monotonic() < until, (folder / "log").read_text()[-2000:]
+            assert server.poll() is None and time.monotonic() < until, (
+                folder / "log"
+            ).read_text()[-2000:]
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5).close()
+                urllib.request.urlopen(
+                    f"http://127.0.0.1:{port}/v1/models", timeout=5
+                ).close()
                 break
             except (urllib.error.URLError, OSError):
                 time.sleep(0.3)
@@ -84,30 +107,46 @@ def test_without_a_prompt_this_server_does_not_score_the_first_token(
 ) -> None:
     served = load_model(f"server:{url}").score(without_context(SENTENCES[:5]))
     assert "gives no score for the first token of a text" in caplog.text
-    for one, other in zip(served, load_model(f"hf-causal:{folder}").score(without_context(SENTENCES[:5])), strict=True):
+    for one, other in zip(
+        served,
+        load_model(f"hf-causal:{folder}").score(without_context(SENTENCES[:5])),
+        strict=True,
+    ):
         assert one.log_probs == pytest.approx(other.log_probs[1:], abs=1e-2)
 
 
-def test_the_same_choice_of_the_demo_lists(folder: Path, url: str, rescore: Run, tmp_path: Path) -> None:
+def test_the_same_choice_of_the_demo_lists(
+    folder: Path, url: str, rescore: Run, tmp_path: Path
+) -> None:
     lists = ROOT / "data" / "test.json"
     chosen = []
     for lm in (f"server:{url}#tiny", f"hf-causal:{folder}"):
-        done = rescore(lists, "--lm", lm, "--prompt", PROMPT, "--weight", "0.5", "--best", "best")
+        done = rescore(
+            lists, "--lm", lm, "--prompt", PROMPT, "--weight", "0.5", "--best", "best"
+        )
         assert done.returncode == 0, done.stderr
         chosen.append((tmp_path / "best").read_text(encoding="utf-8"))
     assert chosen[0] == chosen[1]
-    first = "".join(f"{one.id} {one.hypotheses[0].text}\n" for one in formats.read([lists]))
+    first = "".join(
+        f"{one.id} {one.hypotheses[0].text}\n" for one in formats.read([lists])
+    )
     assert chosen[0] != first
 
 
-def test_without_a_first_token_this_server_takes_the_wrong_log_probabilities(tmp_path: Path) -> None:
+def test_without_a_first_token_this_server_takes_the_wrong_log_probabilities(
+    tmp_path: Path,
+) -> None:
     """They are those of the next token; a prompt that begins with <s> mends it."""
     with serving(save(tmp_path, bos=False)) as url:
-        with pytest.raises(UserError, match=r"gives no log-probabilities of .*its tokens spell"):
+        with pytest.raises(
+            UserError, match=r"gives no log-probabilities of .*its tokens spell"
+        ):
             load_model(f"server:{url}#tiny")
-        served = load_model(f"server:{url}#tiny", ComputeOptions(prompt=f"<s>{PROMPT}")).score(
-            without_context(SENTENCES[:5])
-        )
-    here = load_model(f"hf-causal:{tmp_path}", ComputeOptions(prompt=PROMPT)).score(without_context(SENTENCES[:5]))
+        served = load_model(
+            f"server:{url}#tiny", ComputeOptions(prompt=f"<s>{PROMPT}")
+        ).score(without_context(SENTENCES[:5]))
+    here = load_model(f"hf-causal:{tmp_path}", ComputeOptions(prompt=PROMPT)).score(
+        without_context(SENTENCES[:5])
+    )
     for one, other in zip(served, here, strict=True):
         assert one.sum == pytest.approx(other.sum, abs=0.2)

@@ -1,4 +1,6 @@
-"""Translation models, built here small and random: p(hypothesis given source) as transformers' own loss has it."""
+"""Translation models, built here small and random: p(hypothesis given source) as
+transformers' own loss has it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ from rescore.lms import ComputeOptions, Question, load
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.large.test_huggingface import byte_bpe
 
-SOURCES = ["das alte haus", "ein sehr langer satz mit vielen kleinen worten darin", "ja"]
+SOURCES = [
+    "das alte haus",
+    "ein sehr langer satz mit vielen kleinen worten darin",
+    "ja",
+]
 TEXTS = [SENTENCES[0], "yes", SENTENCES[3]]
 
 
@@ -23,18 +29,39 @@ def build(name: str, folder: Path) -> Path:
     torch.manual_seed(5)
     tokenizer = byte_bpe(True)
     tokenizer.model_max_length = 100
-    common: dict[str, Any] = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
-    common |= {"decoder_start_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
-    layers: dict[str, Any] = {"encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2}
-    layers |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "d_model": 16}
+    common: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    common |= {
+        "decoder_start_token_id": tokenizer.pad_token_id,
+        "eos_token_id": tokenizer.eos_token_id,
+    }
+    layers: dict[str, Any] = {
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 2,
+    }
+    layers |= {
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 32,
+        "decoder_ffn_dim": 32,
+        "d_model": 16,
+    }
     if name == "t5":
-        config = transformers.T5Config(d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, **common)
+        config = transformers.T5Config(
+            d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, **common
+        )
         model: Any = transformers.T5ForConditionalGeneration(config)
     elif name == "bart":
-        config = transformers.BartConfig(max_position_embeddings=128, init_std=0.5, **layers, **common)
+        config = transformers.BartConfig(
+            max_position_embeddings=128, init_std=0.5, **layers, **common
+        )
         model = transformers.BartForConditionalGeneration(config)
     else:
-        config = transformers.MarianConfig(max_position_embeddings=128, init_std=0.5, **layers, **common)
+        config = transformers.MarianConfig(
+            max_position_embeddings=128, init_std=0.5, **layers, **common
+        )
         model = transformers.MarianMTModel(config)
     model.eval().save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
@@ -42,7 +69,9 @@ def build(name: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module", params=["t5", "bart", "marian"])
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
     return build(request.param, tmp_path_factory.mktemp(request.param))
 
 
@@ -53,7 +82,11 @@ def own_loss(folder: Path, given: str, predicted: str) -> float:
     inputs = tokenizer(given, return_tensors="pt")
     labels = tokenizer(text_target=predicted, return_tensors="pt")["input_ids"]
     with torch.inference_mode():
-        loss = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], labels=labels).loss
+        loss = model(
+            input_ids=inputs["input_ids"],
+            attention_mask=inputs["attention_mask"],
+            labels=labels,
+        ).loss
     return -float(loss) * labels.shape[1]
 
 
@@ -62,10 +95,18 @@ def test_as_transformers_has_it(folder: Path) -> None:
     questions = [Question(text, source) for source, text in pairs]
     direct = load(f"hf-seq2seq:{folder}").score(questions)
     channel = load(f"hf-seq2seq:channel:{folder}").score(questions)
-    small = load(f"hf-seq2seq:{folder}", ComputeOptions(batch_tokens=20)).score(questions)
-    for (source, text), one, other, third in zip(pairs, direct, channel, small, strict=True):
-        assert one.sum == pytest.approx(own_loss(folder, source, text), abs=1e-4, rel=1e-5)
-        assert other.sum == pytest.approx(own_loss(folder, text, source), abs=1e-4, rel=1e-5)
+    small = load(f"hf-seq2seq:{folder}", ComputeOptions(batch_tokens=20)).score(
+        questions
+    )
+    for (source, text), one, other, third in zip(
+        pairs, direct, channel, small, strict=True
+    ):
+        assert one.sum == pytest.approx(
+            own_loss(folder, source, text), abs=1e-4, rel=1e-5
+        )
+        assert other.sum == pytest.approx(
+            own_loss(folder, text, source), abs=1e-4, rel=1e-5
+        )
         assert third.sum == pytest.approx(one.sum, abs=1e-4, rel=1e-5)
         assert one.tokens[-1] == "</s>" and len(one.tokens) == len(one.log_probs)
 
@@ -73,9 +114,14 @@ def test_as_transformers_has_it(folder: Path) -> None:
 def test_a_source_with_control_characters(folder: Path) -> None:
     """U+001F is a character of the source: it does not end it."""
     source = "das alte\x1fhaus"
-    for spec, given, predicted in ("hf-seq2seq", source, TEXTS[0]), ("hf-seq2seq:channel", TEXTS[0], source):
+    for spec, given, predicted in (
+        ("hf-seq2seq", source, TEXTS[0]),
+        ("hf-seq2seq:channel", TEXTS[0], source),
+    ):
         (found,) = load(f"{spec}:{folder}").score([Question(TEXTS[0], source)])
-        assert found.sum == pytest.approx(own_loss(folder, given, predicted), abs=1e-4, rel=1e-5)
+        assert found.sum == pytest.approx(
+            own_loss(folder, given, predicted), abs=1e-4, rel=1e-5
+        )
 
 
 def test_a_source_is_needed(folder: Path) -> None:
@@ -93,18 +139,41 @@ def test_through_the_command_line(rescore: Run, folder: Path, tmp_path: Path) ->
         }
         for number, source in enumerate(SOURCES)
     ]
-    (tmp_path / "l.jsonl").write_text("".join(json.dumps(one) + "\n" for one in entries))
+    (tmp_path / "l.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in entries)
+    )
     lms = ("--lm", f"hf-seq2seq:{folder}", "--lm", f"hf-seq2seq:channel:{folder}")
     done = rescore("score", "l.jsonl", *lms, "--cache", "cache")
     assert done.returncode == 0, done.stderr
     again = rescore("score", "l.jsonl", *lms, "--cache", "cache")
     assert again.stdout == done.stdout and "9 scores were in the cache" in again.stderr
     first = json.loads(done.stdout.splitlines()[0])["hyps"][0]["scores"]
-    assert first["hf-seq2seq"] == pytest.approx(own_loss(folder, SOURCES[0], TEXTS[0]), abs=1e-4, rel=1e-5)
-    assert first["hf-seq2seq:channel"] == pytest.approx(own_loss(folder, TEXTS[0], SOURCES[0]), abs=1e-4, rel=1e-5)
-    (tmp_path / "n.jsonl").write_text('{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n')
-    assert_one_line_error(rescore("score", "n.jsonl", *lms), "utterance u: no source text")
-    assert rescore("l.jsonl", lms[0], lms[1], "--weight", "0.5", "--html", "r.html", "--metric", "wer").returncode == 0
+    assert first["hf-seq2seq"] == pytest.approx(
+        own_loss(folder, SOURCES[0], TEXTS[0]), abs=1e-4, rel=1e-5
+    )
+    assert first["hf-seq2seq:channel"] == pytest.approx(
+        own_loss(folder, TEXTS[0], SOURCES[0]), abs=1e-4, rel=1e-5
+    )
+    (tmp_path / "n.jsonl").write_text(
+        '{"id": "u", "hyps": [{"text": "a", "score": -1}]}\n'
+    )
+    assert_one_line_error(
+        rescore("score", "n.jsonl", *lms), "utterance u: no source text"
+    )
+    assert (
+        rescore(
+            "l.jsonl",
+            lms[0],
+            lms[1],
+            "--weight",
+            "0.5",
+            "--html",
+            "r.html",
+            "--metric",
+            "wer",
+        ).returncode
+        == 0
+    )
 
 
 def test_languages(folder: Path, tmp_path: Path) -> None:
@@ -112,4 +181,7 @@ def test_languages(folder: Path, tmp_path: Path) -> None:
         load(f"hf-seq2seq:src=xx_XX:{folder}")
     with pytest.raises(UserError, match="no such folder"):
         load(f"hf-seq2seq:{tmp_path / 'none'}")
-    assert load(f"hf-seq2seq:{folder}").fingerprint != load(f"hf-seq2seq:channel:{folder}").fingerprint
+    assert (
+        load(f"hf-seq2seq:{folder}").fingerprint
+        != load(f"hf-seq2seq:channel:{folder}").fingerprint
+    )

@@ -1,4 +1,6 @@
-"""Models behind a server: what is asked, what counts, and what happens when the server does not do as it should."""
+"""Models behind a server: what is asked, what counts, and what happens when the server
+does not do as it should.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ import pytest
 import rescore as package
 from rescore.errors import UserError
 from rescore.large.server import Client
-from rescore.lms import ComputeOptions, LanguageModel, Question, TokenScores, without_context
+from rescore.lms import (
+    ComputeOptions,
+    LanguageModel,
+    Question,
+    TokenScores,
+    without_context,
+)
 from rescore.lms import load as load_model
 from rescore.lms.cache import Cached
 from tests.conftest import SENTENCES, Run, assert_one_line_error, some_lists
@@ -44,7 +52,9 @@ def start() -> Iterator[Start]:
 
 
 def load(fake: Fake, prompt: str | None = None, options: str = "") -> LanguageModel:
-    return load_model(f"server:{options}{fake.url}#{MODEL}", ComputeOptions(prompt=prompt))
+    return load_model(
+        f"server:{options}{fake.url}#{MODEL}", ComputeOptions(prompt=prompt)
+    )
 
 
 def sums(scores: list[TokenScores]) -> list[float]:
@@ -63,11 +73,17 @@ def test_each_server(form: str, start: Start, caplog: pytest.LogCaptureFixture) 
 
 @pytest.mark.parametrize("bos", [True, False])
 @pytest.mark.parametrize("form", ["vllm", "sglang"])
-def test_a_text_alone(form: str, bos: bool, start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    """Without [BOS], the first token has nothing before it and is not scored, as with hf-causal."""
+def test_a_text_alone(
+    form: str, bos: bool, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without [BOS], the first token has nothing before it and is not scored, as with
+    hf-causal.
+    """
     found = load(start(form, bos)).score(without_context(TEXTS))
     assert sums(found) == pytest.approx([expected("", text, bos) for text in TEXTS])
-    assert [len(one.tokens) for one in found] == [len(text.split()) - (not bos) for text in TEXTS]
+    assert [len(one.tokens) for one in found] == [
+        len(text.split()) - (not bos) for text in TEXTS
+    ]
     assert ("gives no score for the first token of a text" in caplog.text) == (not bos)
 
 
@@ -75,18 +91,28 @@ def test_without_a_prompt_llama_cpp_python_says_nothing_of_the_first_token(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = load(start("llama_cpp")).score(without_context(TEXTS))
-    assert [len(one.tokens) for one in found] == [len(text.split()) - 1 for text in TEXTS]
+    assert [len(one.tokens) for one in found] == [
+        len(text.split()) - 1 for text in TEXTS
+    ]
     assert "give --prompt" in caplog.text
 
 
 def test_the_source_is_shown(start: Start) -> None:
     fake = start()
     lm = load(fake, "German: {src}\\nEnglish: {text}")
-    questions = [Question(text, source) for source in ("das haus", "ja") for text in ("the house", "yes", "")]
+    questions = [
+        Question(text, source)
+        for source in ("das haus", "ja")
+        for text in ("the house", "yes", "")
+    ]
     before = len(fake.asked)
-    wanted = [expected(f"German: {one.source}\nEnglish: ", one.text) if one.text else 0.0 for one in questions]
+    wanted = [
+        expected(f"German: {one.source}\nEnglish: ", one.text) if one.text else 0.0
+        for one in questions
+    ]
     assert sums(lm.score(questions)) == pytest.approx(wanted)
-    assert len(fake.asked) - before == 2 + 4  # a source is read alone once; an empty text is not sent
+    # a source is read alone once; an empty text is not sent
+    assert len(fake.asked) - before == 2 + 4
     with pytest.raises(UserError, match="give lists with sources"):
         lm.score(without_context(["yes"]))
 
@@ -97,7 +123,9 @@ def test_a_token_across_the_border_belongs_to_the_text(start: Start) -> None:
 
 
 def test_a_server_without_log_probabilities_of_a_text(start: Start) -> None:
-    with pytest.raises(UserError, match=r"gives no log-probabilities of .* vLLM, SGLang and") as error:
+    with pytest.raises(
+        UserError, match=r"gives no log-probabilities of .* vLLM, SGLang and"
+    ) as error:
         load(start("llama_server"))
     assert "\n" not in str(error.value)
 
@@ -114,8 +142,16 @@ def test_equal_texts_are_asked_once_in_parallel_up_to_a_bound(start: Start) -> N
 def test_fingerprints(start: Start) -> None:
     """Of the model's name and the prompt; not of the address or of how it is asked."""
     one, two = start(), start("sglang")
-    assert load(one).fingerprint == load(two).fingerprint == load(one, options="parallel=2:").fingerprint
-    different = {load(one).fingerprint, load(one, "{text}").fingerprint, load(one, "a {text}").fingerprint}
+    assert (
+        load(one).fingerprint
+        == load(two).fingerprint
+        == load(one, options="parallel=2:").fingerprint
+    )
+    different = {
+        load(one).fingerprint,
+        load(one, "{text}").fingerprint,
+        load(one, "a {text}").fingerprint,
+    }
     different.add(load_model(f"server:{one.url}#other").fingerprint)
     assert len(different) == 4
 
@@ -124,7 +160,10 @@ def test_names_of_models(start: Start) -> None:
     fake = start()
     assert load_model(f"server:{fake.url}/v1/").fingerprint == load(fake).fingerprint
     fake.models.append({"id": "other"})
-    with pytest.raises(UserError, match=r"give the model as server:.*#MODEL; it serves tiny/model, other"):
+    with pytest.raises(
+        UserError,
+        match=r"give the model as server:.*#MODEL; it serves tiny/model, other",
+    ):
         load_model(f"server:{fake.url}")
 
 
@@ -140,7 +179,10 @@ def test_names_of_models(start: Start) -> None:
         ("server:http://me:secret@localhost:1#m", "must have no user, password"),
         ("server:http://localhost:1?key=secret#m", "must have no user, password"),
         ("server:parallel=0:http://localhost:1#m", "expected a number from 1 to 99"),
-        ("server:http://127.0.0.1:1#m", "no answer .*; is the server running at this address"),
+        (
+            "server:http://127.0.0.1:1#m",
+            "no answer .*; is the server running at this address",
+        ),
     ],
 )
 def test_wrong_addresses(spec: str, message: str) -> None:
@@ -159,18 +201,32 @@ def test_the_key_is_sent_and_never_told(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
     monkeypatch.setenv("RESCORE_API_KEY", "sk-secret")
     lm = load(fake)
-    assert fake.headers[-1]["Authorization"] == "Bearer sk-secret" and lm.fingerprint == plain
-    fake.trouble = lambda number, text: (401, {}, b'{"error": {"message": "no such key: sk-secret"}}')
-    with pytest.raises(UserError, match=r"answers 401 Unauthorized \(.*no such key: \*\*\*.*\); set the key") as error:
+    assert (
+        fake.headers[-1]["Authorization"] == "Bearer sk-secret"
+        and lm.fingerprint == plain
+    )
+    fake.trouble = lambda number, text: (
+        401,
+        {},
+        b'{"error": {"message": "no such key: sk-secret"}}',
+    )
+    with pytest.raises(
+        UserError,
+        match=r"answers 401 Unauthorized \(.*no such key: \*\*\*.*\); set the key",
+    ) as error:
         lm.score(without_context(TEXTS))
     assert "sk-secret" not in str(error.value) + caplog.text + repr(lm) + repr(vars(lm))
     monkeypatch.setenv("RESCORE_API_KEY", "sk-sec ret\n")
-    with pytest.raises(UserError, match="RESCORE_API_KEY: contains characters") as error:
+    with pytest.raises(
+        UserError, match="RESCORE_API_KEY: contains characters"
+    ) as error:
         load(fake)
     assert "sk-sec" not in str(error.value)
 
 
-def test_the_key_goes_unencrypted_with_a_warning_only(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_key_goes_unencrypted_with_a_warning_only(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     Client("http://example.org", "key")
     assert "the key is sent unencrypted" in caplog.text
     caplog.clear()
@@ -184,8 +240,12 @@ def test_a_server_that_is_busy_for_a_while(status: int, start: Start) -> None:
     fake = start()
     lm = load(fake)
     begun = len(fake.asked)
-    fake.trouble = lambda number, text: (status, {}, b"later") if number <= begun + 6 else None
-    assert sums(lm.score(without_context(TEXTS))) == pytest.approx([expected("", text) for text in TEXTS])
+    fake.trouble = lambda number, text: (
+        (status, {}, b"later") if number <= begun + 6 else None
+    )
+    assert sums(lm.score(without_context(TEXTS))) == pytest.approx(
+        [expected("", text) for text in TEXTS]
+    )
 
 
 def test_connections_that_break_for_a_while(start: Start) -> None:
@@ -193,14 +253,18 @@ def test_connections_that_break_for_a_while(start: Start) -> None:
     lm = load(fake)
     begun = len(fake.asked)
     fake.trouble = lambda number, text: "hang up" if number <= begun + 2 else None
-    assert sums(lm.score(without_context(TEXTS))) == pytest.approx([expected("", text) for text in TEXTS])
+    assert sums(lm.score(without_context(TEXTS))) == pytest.approx(
+        [expected("", text) for text in TEXTS]
+    )
 
 
 def test_retry_after(start: Start) -> None:
     fake = start()
     lm = load(fake)
     begun = len(fake.asked)
-    fake.trouble = lambda number, text: (429, {"Retry-After": "1"}, b"") if number == begun + 1 else None
+    fake.trouble = lambda number, text: (
+        (429, {"Retry-After": "1"}, b"") if number == begun + 1 else None
+    )
     since = time.monotonic()
     lm.score(without_context(["yes"]))
     assert time.monotonic() - since > 0.95
@@ -210,7 +274,12 @@ def test_a_server_that_stays_busy(start: Start) -> None:
     fake = start()
     lm = load(fake)
     fake.trouble = lambda number, text: (503, {}, b"later")
-    with pytest.raises(UserError, match=r"answers 503 Service Unavailable \(later\), 7 times; run the same command"):
+    with pytest.raises(
+        UserError,
+        match=(
+            r"answers 503 Service Unavailable \(later\), 7 times; run the same command"
+        ),
+    ):
         lm.score(without_context(["yes"]))
 
 
@@ -219,7 +288,9 @@ def test_a_slow_server(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = start()
     lm = load(fake)
     fake.seconds = 2
-    with pytest.raises(UserError, match=r"no answer \(.*timed out.*run the same command again"):
+    with pytest.raises(
+        UserError, match=r"no answer \(.*timed out.*run the same command again"
+    ):
         lm.score(without_context(["yes"]))
 
 
@@ -276,7 +347,10 @@ def another(answer: Any) -> Any:
         (with_value(None), "the log-probability of token 3 is None"),
         (with_value(float("nan")), "the log-probability of token 3 is nan"),
         (with_value(0.5), r"the log-probability of token 3 is 0\.5"),
-        (with_value("-1"), r"choices\[0\]\.logprobs\.token_logprobs\[2\]: expected float"),
+        (
+            with_value("-1"),
+            r"choices\[0\]\.logprobs\.token_logprobs\[2\]: expected float",
+        ),
         (with_value(True), r"token_logprobs\[2\]: expected float"),
         (with_value(float("-inf")), "the log-probability of token 3 is -inf"),
         (with_value(-(10**400)), "gives no log-probabilities of"),
@@ -288,7 +362,10 @@ def another(answer: Any) -> Any:
         (others, "5 tokens for 9 read and 1 new"),
         (lambda answer: {}, "required field choices"),
         (lambda answer: {"choices": []}, "choices: expected array of length >= 1"),
-        (lambda answer: {**answer, "choices": [{"logprobs": None}]}, "gives no log-probabilities of"),
+        (
+            lambda answer: {**answer, "choices": [{"logprobs": None}]},
+            "gives no log-probabilities of",
+        ),
         (lambda answer: {**answer, "usage": 3}, "gives no log-probabilities of"),
         (lambda answer: [1], "which is no JSON object"),
     ],
@@ -299,10 +376,16 @@ def test_nonsense(change: Callable[[Any], Any], message: str, start: Start) -> N
     fake.change = change
     with pytest.raises(UserError, match=message) as error:
         lm.score(without_context(["the clock ticked"]))
-    assert str(error.value).startswith(fake.url) and "\n" not in str(error.value) and len(str(error.value)) < 400
+    assert (
+        str(error.value).startswith(fake.url)
+        and "\n" not in str(error.value)
+        and len(str(error.value)) < 400
+    )
 
 
-@pytest.mark.parametrize("data", [b"<html>\n", b"", b"\xff", b"[" * 100_000, b'{"choices": '])
+@pytest.mark.parametrize(
+    "data", [b"<html>\n", b"", b"\xff", b"[" * 100_000, b'{"choices": ']
+)
 def test_an_answer_that_is_no_json(data: bytes, start: Start) -> None:
     fake = start()
     lm = load(fake)
@@ -315,9 +398,17 @@ def test_an_answer_that_is_no_json(data: bytes, start: Start) -> None:
 def test_a_refusal_names_the_text(start: Start) -> None:
     fake = start()
     lm = load(fake)
-    fake.trouble = lambda number, text: (400, {}, b'{"error": {"message": "maximum context length\\nis 10"}}')
+    fake.trouble = lambda number, text: (
+        400,
+        {},
+        b'{"error": {"message": "maximum context length\\nis 10"}}',
+    )
     with pytest.raises(
-        UserError, match=r"answers 400 Bad Request \(.*maximum context length.*; the text was 'the clock'"
+        UserError,
+        match=(
+            r"answers 400 Bad Request \(.*maximum context length.*; the text was 'the"
+            r" clock'"
+        ),
     ):
         lm.score(without_context(["the clock"]))
     fake.trouble = lambda number, text: (307, {"Location": "http://elsewhere"}, b"")
@@ -325,24 +416,35 @@ def test_a_refusal_names_the_text(start: Start) -> None:
         lm.score(without_context(["the clock"]))
 
 
-def test_what_was_scored_before_the_server_died_is_kept(start: Start, tmp_path: Path) -> None:
+def test_what_was_scored_before_the_server_died_is_kept(
+    start: Start, tmp_path: Path
+) -> None:
     fake = start()
     cached = Cached(load_model(f"server:lower:{fake.url}"), tmp_path / "cache")
     begun = len(fake.asked)
     kept: list[str] = []
     again: list[str] = []
-    fake.trouble = lambda number, text: "hang up" if number > begun + 40 else kept.append(text)  # type: ignore[func-returns-value]
+    fake.trouble = lambda number, text: (
+        "hang up" if number > begun + 40 else kept.append(text)
+    )  # type: ignore[func-returns-value]
     texts = [f"{text} {number}" for number in range(20) for text in TEXTS]
-    with pytest.raises(UserError, match=r"no answer .* is the server running at this address\? Then run the same"):
+    with pytest.raises(
+        UserError,
+        match=r"no answer .* is the server running at this address\? Then run the same",
+    ):
         cached.score(without_context(texts))
     with sqlite3.connect(cached.path) as database:
         assert database.execute("SELECT COUNT(*) FROM scores").fetchone() == (40,)
     fake.trouble = lambda number, text: again.append(text)  # type: ignore[func-returns-value]
-    assert sums(cached.score(without_context(texts))) == pytest.approx([expected("", text) for text in texts])
+    assert sums(cached.score(without_context(texts))) == pytest.approx(
+        [expected("", text) for text in texts]
+    )
     assert len(kept) == 40 and {*again} == {*texts} - {*kept}
 
 
-def test_an_interrupt_ends_soon_and_keeps_what_was_scored(start: Start, tmp_path: Path) -> None:
+def test_an_interrupt_ends_soon_and_keeps_what_was_scored(
+    start: Start, tmp_path: Path
+) -> None:
     fake = start()
     cached = Cached(load(fake), tmp_path)
     begun = len(fake.asked)
@@ -366,24 +468,51 @@ def test_on_the_command_line(start: Start, rescore: Run, tmp_path: Path) -> None
     fake = start()
     spec = f"server:{fake.url}#{MODEL}"
     lists, dev = some_lists(tmp_path, "test", 4), some_lists(tmp_path, "dev", 4)
-    ran = rescore(lists, "--lm", spec, "--dev", dev, "--cache", "kept", "--report", "r.json")
+    ran = rescore(
+        lists, "--lm", spec, "--dev", dev, "--cache", "kept", "--report", "r.json"
+    )
     assert ran.returncode == 0, ran.stderr
     report = (tmp_path / "r.json").read_text(encoding="utf-8")
     assert f"lm:server=server@{load(fake).fingerprint[:12]},sum,unknown" in report
     asked = len(fake.asked)
     again = rescore(lists, "--lm", spec, "--dev", dev, "--cache", "kept")
-    assert again.stdout.splitlines()[:3] == ran.stdout.splitlines()[:3] and len(fake.asked) == asked + 1  # the probe
-    scored = rescore("score", lists, "--lm", spec, "--lm", f"server:upper:{fake.url}", "--prompt", "So: {text}")
+    # the probe
+    assert (
+        again.stdout.splitlines()[:3] == ran.stdout.splitlines()[:3]
+        and len(fake.asked) == asked + 1
+    )
+    scored = rescore(
+        "score",
+        lists,
+        "--lm",
+        spec,
+        "--lm",
+        f"server:upper:{fake.url}",
+        "--prompt",
+        "So: {text}",
+    )
     assert scored.returncode == 0, scored.stderr
-    first = next(one for one in map(json.loads, scored.stdout.splitlines()) if "hyps" in one)["hyps"][0]
-    assert first["scores"]["server"] == pytest.approx(expected("So: ", first["text"]), abs=1e-4)
-    assert first["scores"]["server:upper"] == pytest.approx(expected("So: ", first["text"].upper()), abs=1e-4)
-    compared = rescore("compare", lists, "--dev", dev, "--lm", spec, "--lm", f"server:upper:{fake.url}")
-    assert compared.returncode == 0 and "server + server:upper" in compared.stdout, compared.stderr
+    first = next(
+        one for one in map(json.loads, scored.stdout.splitlines()) if "hyps" in one
+    )["hyps"][0]
+    assert first["scores"]["server"] == pytest.approx(
+        expected("So: ", first["text"]), abs=1e-4
+    )
+    assert first["scores"]["server:upper"] == pytest.approx(
+        expected("So: ", first["text"].upper()), abs=1e-4
+    )
+    compared = rescore(
+        "compare", lists, "--dev", dev, "--lm", spec, "--lm", f"server:upper:{fake.url}"
+    )
+    assert compared.returncode == 0 and "server + server:upper" in compared.stdout, (
+        compared.stderr
+    )
     assert_one_line_error(rescore(lists, "--lm", spec), "no recommended_weight")
     fake.trouble = lambda number, text: (400, {}, b"")
     assert_one_line_error(
-        rescore("score", lists, "--lm", spec), "answers 400 Bad Request", "the text was 'The old clock"
+        rescore("score", lists, "--lm", spec),
+        "answers 400 Bad Request",
+        "the text was 'The old clock",
     )
 
 
@@ -393,12 +522,23 @@ def test_in_python(start: Start, tmp_path: Path) -> None:
     assert lm.score(["yes"])[0].sum == pytest.approx(expected("So: ", "yes"))
 
 
-def test_by_ray(start: Start, rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_ray(
+    start: Start, rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("ray")
     fake = start()
     lists = some_lists(tmp_path, "test", 3)
     local = rescore("score", lists, "--lm", f"server:{fake.url}")
-    spread = rescore("score", lists, "--lm", f"server:{fake.url}", "--engine", "ray", "--workers", "1")
+    spread = rescore(
+        "score",
+        lists,
+        "--lm",
+        f"server:{fake.url}",
+        "--engine",
+        "ray",
+        "--workers",
+        "1",
+    )
     assert spread.returncode == 0 and spread.stdout == local.stdout, spread.stderr
 
 
@@ -411,7 +551,9 @@ def test_an_answer_that_breaks_is_asked_for_again() -> None:
             while True:
                 with server.accept()[0] as connection:
                     connection.recv(1 << 16)
-                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{")
+                    connection.sendall(
+                        b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"
+                    )
 
     threading.Thread(target=serve, daemon=True).start()
     client = Client(f"http://127.0.0.1:{server.getsockname()[1]}", None)
@@ -425,7 +567,9 @@ def test_paths_that_are_not_ascii() -> None:
         load_model("server:http://127.0.0.1:1/\u00fcber#m")
 
 
-def test_a_key_is_masked_wherever_it_is_repeated(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_masked_wherever_it_is_repeated(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RESCORE_API_KEY", "987654321")
     fake = start()
     lm = load(fake)

@@ -1,4 +1,6 @@
-"""A completions server on this machine, with a language model of a few lines, that answers as real servers do."""
+"""A completions server on this machine, with a language model of a few lines, that
+answers as real servers do.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,12 @@ def tokens_of(text: str) -> list[str]:
 
 def log_probs_of(tokens: list[str]) -> list[float | None]:
     """Of each token given the one before it and its place; none of the first."""
-    pairs = [f"{rank} {tokens[rank - 1]}|{tokens[rank]}" for rank in range(1, len(tokens))]
-    return [None, *(-0.25 - zlib.crc32(pair.encode()) % 4000 / 1000 for pair in pairs)][: len(tokens)]
+    pairs = [
+        f"{rank} {tokens[rank - 1]}|{tokens[rank]}" for rank in range(1, len(tokens))
+    ]
+    return [None, *(-0.25 - zlib.crc32(pair.encode()) % 4000 / 1000 for pair in pairs)][
+        : len(tokens)
+    ]
 
 
 def expected(before: str, text: str, bos: bool = True) -> float:
@@ -43,12 +49,18 @@ class Fake:
             form: vllm, sglang, llama_cpp, or llama_server, which gives none of a text.
         """
         self.form, self.bos = form, bos
-        self.models: list[dict[str, Any]] = [{"id": MODEL, "object": "model", "owned_by": "me"}]
+        self.models: list[dict[str, Any]] = [
+            {"id": MODEL, "object": "model", "owned_by": "me"}
+        ]
         self.asked: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.seconds = 0.0
-        self.trouble: Callable[[int, str], tuple[int, dict[str, str], bytes] | str | None] = lambda number, text: None
-        """Given the request's number and text: another answer, or "hang up"; None for the usual answer."""
+        self.trouble: Callable[
+            [int, str], tuple[int, dict[str, str], bytes] | str | None
+        ] = lambda number, text: None
+        """Given the request's number and text: another answer, or "hang up"; None for
+        the usual answer.
+        """
         self.change: Callable[[dict[str, Any]], Any] = lambda answer: answer
         """What is done to answers."""
         self.url = ""
@@ -70,10 +82,28 @@ class Fake:
         tokens = [*([BOS] if self.bos else []), *tokens_of(text)]
         return tokens, log_probs_of(tokens)
 
-    def completion(self, text: str, told: dict[str, Any] | None, read: int, **more: Any) -> tuple[int, Any]:
-        choice = {"index": 0, "text": text, "logprobs": told, "finish_reason": "length", **more}
-        usage = {"prompt_tokens": read, "completion_tokens": 1, "total_tokens": read + 1}
-        return 200, {"id": "cmpl-1", "object": "text_completion", "model": MODEL, "choices": [choice], "usage": usage}
+    def completion(
+        self, text: str, told: dict[str, Any] | None, read: int, **more: Any
+    ) -> tuple[int, Any]:
+        choice = {
+            "index": 0,
+            "text": text,
+            "logprobs": told,
+            "finish_reason": "length",
+            **more,
+        }
+        usage = {
+            "prompt_tokens": read,
+            "completion_tokens": 1,
+            "total_tokens": read + 1,
+        }
+        return 200, {
+            "id": "cmpl-1",
+            "object": "text_completion",
+            "model": MODEL,
+            "choices": [choice],
+            "usage": usage,
+        }
 
     def echo(self, body: dict[str, Any]) -> tuple[int, Any]:
         """vLLM: special tokens are listed, and their letters count in the offsets."""
@@ -90,21 +120,33 @@ class Fake:
         return self.completion(body["prompt"] + " and", told, len(tokens))
 
     def llama_cpp(self, body: dict[str, Any]) -> tuple[int, Any]:
-        """llama-cpp-python: [BOS] is counted, but not listed; the first token behind it has no log-probability."""
+        """llama-cpp-python: [BOS] is counted, but not listed; the first token behind it
+        has no log-probability.
+        """
         tokens, values = self.read(body["prompt"])
         names, given = [*tokens[1:], " and"], [*values[1:], -1.5]
-        told = {"tokens": names, "text_offset": [0] * len(names), "token_logprobs": [None, *given[1:]]}
+        told = {
+            "tokens": names,
+            "text_offset": [0] * len(names),
+            "token_logprobs": [None, *given[1:]],
+        }
         return self.completion(body["prompt"] + " and", told, len(tokens))
 
     def sglang(self, body: dict[str, Any]) -> tuple[int, Any]:
         """SGLang: as vLLM, without offsets."""
         tokens, values = self.read(body["prompt"])
-        told = {"text_offset": [-1] * (len(tokens) + 1), "tokens": [*tokens, " and"], "token_logprobs": [*values, -1.5]}
+        told = {
+            "text_offset": [-1] * (len(tokens) + 1),
+            "tokens": [*tokens, " and"],
+            "token_logprobs": [*values, -1.5],
+        }
         return self.completion(body["prompt"] + " and", told, len(tokens))
 
     def generated_alone(self, body: dict[str, Any]) -> tuple[int, Any]:
         tokens, _ = self.read(body["prompt"])
-        return self.completion(" and", {"tokens": [" and"], "token_logprobs": [-1.5]}, len(tokens))
+        return self.completion(
+            " and", {"tokens": [" and"], "token_logprobs": [-1.5]}, len(tokens)
+        )
 
 
 @contextmanager
@@ -116,7 +158,9 @@ def served(fake: Fake) -> Iterator[Fake]:
         disable_nagle_algorithm = True
 
         def do_GET(self) -> None:
-            self.send(200, {}, json.dumps({"object": "list", "data": fake.models}).encode())
+            self.send(
+                200, {}, json.dumps({"object": "list", "data": fake.models}).encode()
+            )
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

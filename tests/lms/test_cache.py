@@ -1,4 +1,6 @@
-"""Kept scores are the model's own, whoever wrote them, and whatever happened to the process."""
+"""Kept scores are the model's own, whoever wrote them, and whatever happened to the
+process.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Counting:
 
     model = "counting"
 
-    def __init__(self, fingerprint: str = "a" * 64, seconds: float = 0.0, a_text: float = 0.0) -> None:
+    def __init__(
+        self, fingerprint: str = "a" * 64, seconds: float = 0.0, a_text: float = 0.0
+    ) -> None:
         self.name, self.fingerprint = "counting", fingerprint
         self.asked: list[Question] = []
         self._seconds, self._a_text = seconds, a_text
@@ -40,7 +44,9 @@ class Counting:
         time.sleep(self._seconds + self._a_text * len(questions))
         return [
             TokenScores(
-                one.text.split(), np.array([-len(word) / 3 for word in one.text.split()]), (0,) if one.text else ()
+                one.text.split(),
+                np.array([-len(word) / 3 for word in one.text.split()]),
+                (0,) if one.text else (),
             )
             for one in questions
         ]
@@ -48,22 +54,37 @@ class Counting:
 
 def same(one: Sequence[TokenScores], other: Sequence[TokenScores]) -> bool:
     return len(one) == len(other) and all(
-        a.tokens == b.tokens and np.array_equal(a.log_probs, b.log_probs) and a.unknown == b.unknown
+        a.tokens == b.tokens
+        and np.array_equal(a.log_probs, b.log_probs)
+        and a.unknown == b.unknown
         for a, b in zip(one, other, strict=True)
     )
 
 
-TEXTS = ["the old clock", "", "ticked é\n", "the old clock", *(f"clock {number}" for number in range(1200))]
+TEXTS = [
+    "the old clock",
+    "",
+    "ticked é\n",
+    "the old clock",
+    *(f"clock {number}" for number in range(1200)),
+]
 
 
 def test_scores_are_exactly_those_of_the_model(tmp_path: Path) -> None:
     lm = Counting()
     expected = lm.score(without_context(TEXTS))
     lm.asked.clear()
-    assert same(Cached(lm, tmp_path / "new" / "cache").score(without_context(TEXTS)), expected)
+    assert same(
+        Cached(lm, tmp_path / "new" / "cache").score(without_context(TEXTS)), expected
+    )
     assert lm.asked == without_context(dict.fromkeys(TEXTS))  # each text once
     lm.asked.clear()
-    assert same(Cached(lm, tmp_path / "new" / "cache").score(without_context([*TEXTS, "another"]))[:-1], expected)
+    assert same(
+        Cached(lm, tmp_path / "new" / "cache").score(
+            without_context([*TEXTS, "another"])
+        )[:-1],
+        expected,
+    )
     assert lm.asked == without_context(["another"])
 
 
@@ -99,7 +120,10 @@ def test_models_do_not_share_scores(tmp_path: Path) -> None:
 def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
     cached = Cached(Counting(), tmp_path)
     cached.path.write_bytes(b"no database" * 100)
-    with pytest.raises(UserError, match=r"cannot be used \(file is not a database\); delete it, or give another"):
+    with pytest.raises(
+        UserError,
+        match=r"cannot be used \(file is not a database\); delete it, or give another",
+    ):
         cached.score(without_context(["the"]))
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be used"):
@@ -127,7 +151,9 @@ def test_damaged_tables_are_one_line(tmp_path: Path, statement: str) -> None:
         Cached(Counting(), tmp_path).score(without_context(TEXTS[:2]))
 
 
-def test_another_writer_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_writer_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cached = Cached(Counting(), tmp_path)
     cached.score(without_context(["the"]))
     monkeypatch.setattr("rescore.lms.cache.BUSY_TIMEOUT", 0.1)
@@ -147,15 +173,24 @@ def _score_in_steps(folder: Path, offset: int) -> None:
 
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_score_in_steps, args=(tmp_path, 50 * rank)) for rank in range(3)]
+    processes = [
+        context.Process(target=_score_in_steps, args=(tmp_path, 50 * rank))
+        for rank in range(3)
+    ]
     for process in processes:
         process.start()
     for process in processes:
         process.join()
         assert process.exitcode == 0
     lm = Counting()
-    texts = [*(f"{number} a" for number in range(200)), *(f"{number} b" for number in range(100))]
-    assert same(Cached(lm, tmp_path).score(without_context(texts)), Counting().score(without_context(texts)))
+    texts = [
+        *(f"{number} a" for number in range(200)),
+        *(f"{number} b" for number in range(100)),
+    ]
+    assert same(
+        Cached(lm, tmp_path).score(without_context(texts)),
+        Counting().score(without_context(texts)),
+    )
     assert lm.asked == []
 
 
@@ -173,27 +208,37 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
     with sqlite3.connect(cached.path) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     texts = [f"{number} a" for number in range(100)]
-    assert same(cached.score(without_context(texts)), Counting().score(without_context(texts)))
+    assert same(
+        cached.score(without_context(texts)), Counting().score(without_context(texts))
+    )
 
 
 class Slow(Counting, Streamed):
     """Gives each score when it has it."""
 
-    def as_scored(self, questions: Sequence[Question]) -> Iterator[tuple[int, TokenScores]]:
+    def as_scored(
+        self, questions: Sequence[Question]
+    ) -> Iterator[tuple[int, TokenScores]]:
         for place, question in enumerate(questions):
             yield place, self.score([question])[0]
 
 
 def _score_slowly(folder: Path) -> None:
     cache.COMMIT_SECONDS = 0.1
-    Cached(Slow(a_text=0.002), folder).score(without_context([f"{number} a" for number in range(2_000)]))
+    Cached(Slow(a_text=0.002), folder).score(
+        without_context([f"{number} a" for number in range(2_000)])
+    )
 
 
 def test_a_killed_process_keeps_what_it_scored(tmp_path: Path) -> None:
-    """One call takes 4 s; its first scores are kept long before, and are not computed again."""
+    """One call takes 4 s; its first scores are kept long before, and are not computed
+    again.
+    """
     cached = Cached(lm := Counting(), tmp_path)
     cached.score(without_context([]))
-    process = multiprocessing.get_context("spawn").Process(target=_score_slowly, args=(tmp_path,))
+    process = multiprocessing.get_context("spawn").Process(
+        target=_score_slowly, args=(tmp_path,)
+    )
     process.start()
     while (kept := _rows(cached.path)) < 100:
         time.sleep(0.02)
@@ -201,7 +246,10 @@ def test_a_killed_process_keeps_what_it_scored(tmp_path: Path) -> None:
     process.join()
     assert kept < 2_000
     texts = without_context([f"{number} a" for number in range(2_000)])
-    assert same(cached.score(texts), Counting().score(texts)) and len(lm.asked) <= 2_000 - kept
+    assert (
+        same(cached.score(texts), Counting().score(texts))
+        and len(lm.asked) <= 2_000 - kept
+    )
 
 
 SECOND_SIGNAL = """
@@ -218,21 +266,33 @@ def slow_row(key, scores):
     return row(key, scores)
 cache._row, cache.row_was_made = slow_row, False
 cache.COMMIT_SECONDS = 0.5
-sys.argv = ["rescore", "score", "big.json", "--lm", "tta-small", "--cache", "kept", "-o", "out.jsonl"]
+sys.argv = ["rescore", "score", "big.json", "--lm", "tta-small", "--cache", "kept"]
+sys.argv += ["-o", "out.jsonl"]
 command_line.main()
 """
 
 
-@pytest.mark.parametrize(("first", "second"), [(signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)])
-def test_a_second_signal_leaves_a_whole_file(first: signal.Signals, second: signal.Signals, tmp_path: Path) -> None:
-    big = {f"u{number}": {"hyp_1": {"score": 0, "text": f"the old clock {number}"}} for number in range(6_000)}
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(signal.SIGINT, signal.SIGTERM), (signal.SIGTERM, signal.SIGINT)],
+)
+def test_a_second_signal_leaves_a_whole_file(
+    first: signal.Signals, second: signal.Signals, tmp_path: Path
+) -> None:
+    big = {
+        f"u{number}": {"hyp_1": {"score": 0, "text": f"the old clock {number}"}}
+        for number in range(6_000)
+    }
     write_json(tmp_path / "big.json", big)
 
     def heed() -> None:  # a shell's background jobs inherit that SIGINT is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     process = subprocess.Popen(
-        [sys.executable, "-c", SECOND_SIGNAL], cwd=tmp_path, stdout=subprocess.PIPE, preexec_fn=heed
+        [sys.executable, "-c", SECOND_SIGNAL],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        preexec_fn=heed,
     )
     assert process.stdout is not None and process.stdout.readline() == b"writes\n"
     process.send_signal(first)
@@ -241,17 +301,27 @@ def test_a_second_signal_leaves_a_whole_file(first: signal.Signals, second: sign
         process.send_signal(second)
     assert process.returncode == 128 + first
     (path,) = (tmp_path / "kept").iterdir()
-    assert _rows(path) >= 0 and sorted(entry.name for entry in tmp_path.iterdir()) == ["big.json", "kept"]
+    assert _rows(path) >= 0 and sorted(entry.name for entry in tmp_path.iterdir()) == [
+        "big.json",
+        "kept",
+    ]
 
 
 def test_a_network_gives_the_same_bits_with_and_without_a_cache(tmp_path: Path) -> None:
     lists = json.loads((ROOT / "data" / "test.json").read_text(encoding="utf-8"))
-    texts = [entry["text"] for nbest in lists.values() for key, entry in nbest.items() if key != "ref"]
+    texts = [
+        entry["text"]
+        for nbest in lists.values()
+        for key, entry in nbest.items()
+        if key != "ref"
+    ]
     for spec in ("tta-small", "unilm"):
         lm, questions = load(spec), without_context(texts[:300])
         expected = lm.score(questions)
         cached = Cached(lm, tmp_path)
-        assert same(cached.score(questions), expected) and same(cached.score(questions), expected)
+        assert same(cached.score(questions), expected) and same(
+            cached.score(questions), expected
+        )
 
 
 def _rows(path: Path) -> int:
@@ -259,12 +329,17 @@ def _rows(path: Path) -> int:
         return int(database.execute("SELECT count(*) FROM scores").fetchone()[0])
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Permissions would not keep root from it."""
 
     def connect(path: Path, timeout: float) -> sqlite3.Connection:
         return sqlite3.connect(f"{path.as_uri()}?mode=ro", timeout=timeout, uri=True)
 
-    monkeypatch.setattr("rescore.lms.cache.sqlite3", SimpleNamespace(connect=connect, Error=sqlite3.Error))
+    monkeypatch.setattr(
+        "rescore.lms.cache.sqlite3",
+        SimpleNamespace(connect=connect, Error=sqlite3.Error),
+    )
     with pytest.raises(UserError, match="cannot be used"):
         Cached(Counting(), tmp_path).score(without_context(["the"]))

@@ -1,4 +1,6 @@
-"""What models and their kinds say of themselves; nobody has to import PyTorch to ask a kind."""
+"""What models and their kinds say of themselves; nobody has to import PyTorch to ask a
+kind.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from rescore.lms import Capabilities, Question, TokenScores, capabilities_of, is_pseudo, load
+from rescore.lms import (
+    Capabilities,
+    Question,
+    TokenScores,
+    capabilities_of,
+    is_pseudo,
+    load,
+)
 from rescore.lms.cache import Cached
 from rescore.lms.wrapped import Recased, Wrapped
 from rescore.parts import KINDS
@@ -44,24 +53,33 @@ def test_models_without_the_attribute() -> None:
     assert capabilities_of(Reader()) == Capabilities(source=True, context=(1, 2))
 
 
-def test_wrappers_pass_on_what_a_model_reads(tmp_path: Path, models: dict[str, Path]) -> None:
+def test_wrappers_pass_on_what_a_model_reads(
+    tmp_path: Path, models: dict[str, Path]
+) -> None:
     for lm in (Reader(), load(f"tta:{models['tta']}")):
         inner = capabilities_of(lm)
-        for wrapped in (Cached(lm, tmp_path), Recased(lm, "lower"), Wrapped(lm, model="a@b")):
+        for wrapped in (
+            Cached(lm, tmp_path),
+            Recased(lm, "lower"),
+            Wrapped(lm, model="a@b"),
+        ):
             cached = isinstance(wrapped, Cached)
-            expected = Capabilities(pseudo=inner.pseudo, source=inner.source, context=inner.context, cached=cached)
+            expected = Capabilities(
+                pseudo=inner.pseudo,
+                source=inner.source,
+                context=inner.context,
+                cached=cached,
+            )
             assert capabilities_of(wrapped) == expected, wrapped  # type: ignore[arg-type]
 
 
 def test_kinds_cost_no_pytorch() -> None:
     code = (
-        "import sys; from rescore.lms import is_pseudo; from rescore.parts import KINDS\n"
-        "assert is_pseudo('tta') and all(KINDS[name].options is not None for name in KINDS.names)\n"
-        "from rescore.cli.main import main\n"
-        "sys.argv = ['rescore', 'train', '--lm', 'tta', '--help-all']\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "assert not {'torch', 'transformers'} & set(sys.modules)"
+        "import sys; from rescore.lms import is_pseudo; from rescore.parts import"
+        " KINDS\nassert is_pseudo('tta') and all(KINDS[name].options is not None for"
+        " name in KINDS.names)\nfrom rescore.cli.main import main\nsys.argv ="
+        " ['rescore', 'train', '--lm', 'tta', '--help-all']\ntry: main()\nexcept"
+        " SystemExit: pass\nassert not {'torch', 'transformers'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0 and "--context" in done.stdout, done.stderr

@@ -1,4 +1,6 @@
-"""Model folders: written and read back, and refused in one line where something is wrong."""
+"""Model folders: written and read back, and refused in one line where something is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_round_trip(model: Path) -> None:
         ("model.safetensors", None, "safetensors only"),
     ],
 )
-def test_damaged_folder(model: Path, tmp_path: Path, file: str, content: bytes | None, message: str) -> None:
+def test_damaged_folder(
+    model: Path, tmp_path: Path, file: str, content: bytes | None, message: str
+) -> None:
     folder = Path(shutil.copytree(model, tmp_path / "copy"))
     (folder / file).unlink()
     if content is not None:
@@ -54,9 +58,13 @@ def test_shapes_must_fit(model: Path, tmp_path: Path) -> None:
 
 
 def test_normalisation_lives_in_the_tokenizer(tokenizer: Tokenizer) -> None:
-    one, other = tokenizer.encode(["MISTER HALE wasn't late", "Mister Hale, wasn\u2019t late!"])
+    one, other = tokenizer.encode(
+        ["MISTER HALE wasn't late", "Mister Hale, wasn\u2019t late!"]
+    )
     assert one == other
-    quoted, plain, accents = tokenizer.encode(["'the caf\u00e9'", "the cafe", "the cafe\u0301"])
+    quoted, plain, accents = tokenizer.encode(
+        ["'the caf\u00e9'", "the cafe", "the cafe\u0301"]
+    )
     assert quoted == plain == accents
 
 

@@ -11,9 +11,16 @@ import torch
 from rescore.lms.devices import cache_size, choose_device, token_budget, usable_cores
 
 
-@pytest.mark.parametrize(("quota", "cores"), [("150000 100000", 2), ("50000 100000", 1), ("max 100000", 8), ("", 8)])
-def test_quota(quota: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(8)), raising=False)
+@pytest.mark.parametrize(
+    ("quota", "cores"),
+    [("150000 100000", 2), ("50000 100000", 1), ("max 100000", 8), ("", 8)],
+)
+def test_quota(
+    quota: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        os, "sched_getaffinity", lambda process: set(range(8)), raising=False
+    )
     (tmp_path / "cpu.max").write_text(quota)
     assert usable_cores(tmp_path / "cpu.max") == cores
     assert usable_cores(tmp_path / "absent") == 8
@@ -24,7 +31,9 @@ def test_threads_are_only_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         torch.set_num_threads(4)
         for cores, wanted in ((8, 4), (3, 3)):
-            monkeypatch.setattr("rescore.lms.devices.usable_cores", lambda cores=cores: cores)
+            monkeypatch.setattr(
+                "rescore.lms.devices.usable_cores", lambda cores=cores: cores
+            )
             choose_device("cpu")
             assert torch.get_num_threads() == wanted
     finally:

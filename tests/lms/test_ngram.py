@@ -1,4 +1,6 @@
-"""n-gram scores against the definition of back-off, read from the ARPA file, and against KenLM's own program."""
+"""n-gram scores against the definition of back-off, read from the ARPA file, and
+against KenLM's own program.
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,13 @@ def arpa(tmp_path: Path) -> Path:
 
 
 def definition(words: list[str]) -> list[float]:
-    """p(w | h) = p(h w) if it is listed, else back-off(h) * p(w | shorter h) (Katz 1987); natural log."""
+    """p(w | h) = p(h w) if it is listed, else back-off(h) * p(w | shorter h) (Katz
+    1987); natural log.
+    """
     rows = [line.split("\t") for line in ARPA.splitlines() if "\t" in line]
-    table = {row[1]: (float(row[0]), float(row[2]) if len(row) > 2 else 0.0) for row in rows}
+    table = {
+        row[1]: (float(row[0]), float(row[2]) if len(row) > 2 else 0.0) for row in rows
+    }
     words = [word if word in table else "<unk>" for word in words]
 
     def log10(history: list[str], word: str) -> float:
@@ -64,15 +70,23 @@ def definition(words: list[str]) -> list[float]:
         return table.get(" ".join(history), (0.0, 0.0))[1] + log10(history[1:], word)
 
     sentence = ["<s>", *words, "</s>"]
-    return [math.log(10) * log10(sentence[max(0, at - 2) : at], word) for at, word in enumerate(sentence) if at]
+    return [
+        math.log(10) * log10(sentence[max(0, at - 2) : at], word)
+        for at, word in enumerate(sentence)
+        if at
+    ]
 
 
-@pytest.mark.parametrize("text", ["the old clock", "clock the the old", "the owl old", "", "owl owl"])
+@pytest.mark.parametrize(
+    "text", ["the old clock", "clock the the old", "the owl old", "", "owl owl"]
+)
 def test_equals_the_definition(arpa: Path, text: str) -> None:
     (found,) = load(f"ngram:{arpa}").score(without_context([text]))
     assert found.tokens == [*text.split(), "</s>"]
     assert found.log_probs == pytest.approx(definition(text.split()), abs=1e-5)
-    assert found.unknown == tuple(index for index, word in enumerate(text.split()) if word == "owl")
+    assert found.unknown == tuple(
+        index for index, word in enumerate(text.split()) if word == "owl"
+    )
 
 
 @pytest.mark.tools
@@ -81,11 +95,21 @@ def test_a_batch_equals_single_calls_of_kenlm(arpa: Path, closed: bool) -> None:
     """In both orders: the sums before and after the scores of words."""
     pytest.importorskip("kenlm")
     if closed:
-        arpa.write_text(ARPA.replace("-2.0\t<unk>\t0\n", "").replace("ngram 1=6", "ngram 1=5"), encoding="utf-8")
+        arpa.write_text(
+            ARPA.replace("-2.0\t<unk>\t0\n", "").replace("ngram 1=6", "ngram 1=5"),
+            encoding="utf-8",
+        )
     lm = load(f"ngram:{arpa}")
     kenlm, raised = lm._model._model, lm._model._raised
     assert bool(raised) == closed
-    texts = ["the old clock", "", "the\vowl  old", "owl owl", "clock the the old", "the old clock"]
+    texts = [
+        "the old clock",
+        "",
+        "the\vowl  old",
+        "owl owl",
+        "clock the the old",
+        "the old clock",
+    ]
     for names in (["sum", "log_probs"], ["log_probs", "sum"]):
         scores = lm.score(without_context(texts))
         for found, text in zip(scores, texts, strict=True):
@@ -94,7 +118,9 @@ def test_a_batch_equals_single_calls_of_kenlm(arpa: Path, closed: bool) -> None:
             for place in found.unknown:
                 wanted[place] += raised
             values = {name: getattr(found, name) for name in names}
-            assert values["sum"] == kenlm.score(words) * math.log(10) + raised * len(found.unknown)
+            assert values["sum"] == kenlm.score(words) * math.log(10) + raised * len(
+                found.unknown
+            )
             assert values["log_probs"].tolist() == wanted
 
 
@@ -117,7 +143,9 @@ class Counting:
 
 
 @pytest.mark.tools
-def test_one_call_for_each_distinct_sentence(arpa: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_call_for_each_distinct_sentence(
+    arpa: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("kenlm")
     lm = load(f"ngram:{arpa}")
     kenlm = Counting(lm._model._model)
@@ -127,14 +155,22 @@ def test_one_call_for_each_distinct_sentence(arpa: Path, monkeypatch: pytest.Mon
     assert sums[0] == sums[2] != sums[1]
     assert (kenlm.sums, kenlm.words) == (["the old", "the clock"], [])
     words = lm.score(questions)
-    assert [(score.log_probs.sum(), score.sum) for score in words] == [(pytest.approx(total), total) for total in sums]
-    assert (kenlm.sums, kenlm.words) == (["the old", "the clock"], ["the old", "the clock"])
+    assert [(score.log_probs.sum(), score.sum) for score in words] == [
+        (pytest.approx(total), total) for total in sums
+    ]
+    assert (kenlm.sums, kenlm.words) == (
+        ["the old", "the clock"],
+        ["the old", "the clock"],
+    )
 
 
 def test_case_and_fingerprint(arpa: Path) -> None:
     plain, lower = load(f"ngram:{arpa}"), load(f"ngram:lower:{arpa}")
     assert len(plain.score(without_context(["THE OLD"]))[0].unknown) == 2
-    assert lower.score(without_context(["THE OLD"]))[0].sum == plain.score(without_context(["the old"]))[0].sum
+    assert (
+        lower.score(without_context(["THE OLD"]))[0].sum
+        == plain.score(without_context(["the old"]))[0].sum
+    )
     assert plain.fingerprint != lower.fingerprint
     before = plain.fingerprint
     arpa.write_text(ARPA.replace("-0.25", "-0.26"), encoding="utf-8")
@@ -147,39 +183,78 @@ def test_subwords_are_refused(arpa: Path, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "lm.arpa").write_text(ARPA, encoding="utf-8")
     (folder / "README.md").write_text("---\nunit: subword\n---\n", encoding="utf-8")
-    with pytest.raises(UserError, match="n-grams of subwords are not supported any more"):
+    with pytest.raises(
+        UserError, match="n-grams of subwords are not supported any more"
+    ):
         load(f"ngram:{folder}")
 
 
 def test_errors(tmp_path: Path, rescore: Run) -> None:
-    lists = write_json(tmp_path / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}})
+    lists = write_json(
+        tmp_path / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}}
+    )
     (tmp_path / "bad.arpa").write_text("hello\n", encoding="utf-8")
     done = rescore(lists, "--lm", "ngram:bad.arpa", "--weight", "0.3")
-    said = 'line was "hello"' if "line was" in done.stderr else "first line is not"  # KenLM's module, or NumPy
+    # KenLM's module, or NumPy
+    said = 'line was "hello"' if "line was" in done.stderr else "first line is not"
     assert_one_line_error(done, "bad.arpa: n", "an ARPA file", said)
-    assert_one_line_error(rescore(lists, "--lm", "ngram:no.arpa", "--weight", "0.3"), "no.arpa: no such file")
-    assert_one_line_error(rescore(lists, "--lm", "ngram:no.arpa"), "no.arpa: no such file")
-    assert_one_line_error(rescore(lists, "--lm", "ngram", "--weight", "0.3"), "no ngram is shipped")
-    assert_one_line_error(rescore(lists, "--lm", "ngram:.", "--weight", "0.3"), "neither lm.binary nor lm.arpa")
+    assert_one_line_error(
+        rescore(lists, "--lm", "ngram:no.arpa", "--weight", "0.3"),
+        "no.arpa: no such file",
+    )
+    assert_one_line_error(
+        rescore(lists, "--lm", "ngram:no.arpa"), "no.arpa: no such file"
+    )
+    assert_one_line_error(
+        rescore(lists, "--lm", "ngram", "--weight", "0.3"), "no ngram is shipped"
+    )
+    assert_one_line_error(
+        rescore(lists, "--lm", "ngram:.", "--weight", "0.3"),
+        "neither lm.binary nor lm.arpa",
+    )
 
 
 def test_needs_no_torch(arpa: Path, tmp_path: Path) -> None:
-    lists = write_json(tmp_path / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}})
-    command = [sys.executable, "-X", "importtime", "-m", "rescore", lists, "--lm", f"ngram:{arpa}", "--weight", "0.3"]
+    lists = write_json(
+        tmp_path / "l.json", {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a"}}}
+    )
+    command = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "rescore",
+        lists,
+        "--lm",
+        f"ngram:{arpa}",
+        "--weight",
+        "0.3",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "rescore.lms.arpa" in imported and "torch" not in imported
 
 
-def test_without_kenlm_a_binary_is_refused(rescore: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_kenlm_a_binary_is_refused(
+    rescore: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "kenlm", None)
-    (tmp_path / "lm.binary").write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0\0\0")
+    (tmp_path / "lm.binary").write_bytes(
+        b"mmap lm http://kheafield.com/code format version 5\n\0\0\0"
+    )
     done = rescore("score", ROOT / "data" / "test.json", "--lm", "ngram:lm.binary")
-    assert_one_line_error(done, "lm.binary: a binary n-gram model needs kenlm", "pip install 'rescore[ngram]'")
+    assert_one_line_error(
+        done,
+        "lm.binary: a binary n-gram model needs kenlm",
+        "pip install 'rescore[ngram]'",
+    )
 
 
 def test_unknown_words_are_counted(arpa: Path, rescore: Run, tmp_path: Path) -> None:
-    hypotheses = {"hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -1, "text": "the old"}}
+    hypotheses = {
+        "hyp_1": {"score": -1, "text": "the owl"},
+        "hyp_2": {"score": -1, "text": "the old"},
+    }
     lists = write_json(tmp_path / "l.json", {"u": {"ref": "the owl", **hypotheses}})
     done = rescore(lists, "--lm", f"ngram:{arpa}", "--weight", "0.3")
     assert "ngram: 1 of 6 tokens are unknown to the model" in done.stderr
@@ -187,7 +262,9 @@ def test_unknown_words_are_counted(arpa: Path, rescore: Run, tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def tools() -> dict[str, str]:
-    paths = {name: training.find_tool(name) for name in ("lmplz", "build_binary", "query")}
+    paths = {
+        name: training.find_tool(name) for name in ("lmplz", "build_binary", "query")
+    }
     found = {name: path for name, path in paths.items() if path}
     if len(found) < len(paths):
         pytest.skip("needs KenLM's programs: make kenlm")
@@ -195,12 +272,25 @@ def tools() -> dict[str, str]:
 
 
 @pytest.mark.tools
-def test_training_and_query_agree(tools: dict[str, str], rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
+def test_training_and_query_agree(
+    tools: dict[str, str], rescore: Run, models: dict[str, Path], tmp_path: Path
+) -> None:
     tokenizer = ["--tokenizer", models["tta"] / "tokenizer.json"]
     done = rescore(
-        "train", "--lm", "ngram", "-o", "3", "--prune", "0,0,1", *tokenizer, "--discount-fallback",
-        "--text", ROOT / "data" / "sentences.txt", "--out", "lm",
-    )  # fmt: skip
+        "train",
+        "--lm",
+        "ngram",
+        "-o",
+        "3",
+        "--prune",
+        "0,0,1",
+        *tokenizer,
+        "--discount-fallback",
+        "--text",
+        ROOT / "data" / "sentences.txt",
+        "--out",
+        "lm",
+    )
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (tmp_path / "lm").iterdir()} == {
         "lm.binary",
@@ -211,13 +301,24 @@ def test_training_and_query_agree(tools: dict[str, str], rescore: Run, models: d
     assert "3-gram of words" in (tmp_path / "lm" / "README.md").read_text()
     texts = [*SENTENCES[:30], "Xylophones, the OLD clock!", ""]
     scores = load(f"ngram:{tmp_path / 'lm'}").score(without_context(texts))
-    assert scores[-2].tokens == ["xylophones", "the", "old", "clock", "</s>"] and scores[-2].unknown == (0,)
+    assert scores[-2].tokens == [
+        "xylophones",
+        "the",
+        "old",
+        "clock",
+        "</s>",
+    ] and scores[-2].unknown == (0,)
     lines = "\n".join(" ".join(found.tokens[:-1]) for found in scores)
     query = subprocess.run(
         [tools["query"], "-v", "sentence", tmp_path / "lm" / "lm.binary"],
-        input=lines + "\n", capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    totals = [line.split() for line in query.stdout.splitlines() if line.startswith("Total:")]
+        input=lines + "\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    totals = [
+        line.split() for line in query.stdout.splitlines() if line.startswith("Total:")
+    ]
     assert len(totals) == len(texts)
     for found, total in zip(scores, totals, strict=True):
         assert found.sum == pytest.approx(float(total[1]) * math.log(10), abs=1e-4)
@@ -231,10 +332,14 @@ def test_too_small_a_text_is_told(rescore: Run, tmp_path: Path) -> None:
     assert done.returncode == 2 and kneser_ney.TOO_SMALL in done.stderr.splitlines()[-1]
     assert not (tmp_path / "lm").exists()
     (tmp_path / "lm").mkdir()
-    assert rescore(*train).returncode == 2 and (tmp_path / "lm").exists()  # a folder of the user stays
+    # a folder of the user stays
+    assert rescore(*train).returncode == 2 and (tmp_path / "lm").exists()
     assert rescore(*train, "--discount-fallback").returncode == 0
 
 
 def test_reasons_are_kenlms_without_its_source() -> None:
-    error = OSError("Cannot read model 'x' (lm/x.cc:65 in void f() threw FormatLoadException. bad line. Byte: 6)")
+    error = OSError(
+        "Cannot read model 'x' (lm/x.cc:65 in void f() threw FormatLoadException. bad"
+        " line. Byte: 6)"
+    )
     assert backend.reason_of(error) == "bad line. Byte: 6"

@@ -1,4 +1,6 @@
-"""The T-TA is what the paper says: self-unknown, independent of padding and neighbours, equal to its definition."""
+"""The T-TA is what the paper says: self-unknown, independent of padding and neighbours,
+equal to its definition.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,16 @@ WAYS = st.sampled_from([{}, AUTHORS])
 
 def network(seed: int, dtype: torch.dtype = torch.float32, **options: Any) -> TTA:
     torch.manual_seed(seed)
-    config = NetworkConfig("tta", VOCABULARY, layers=3, d_model=16, heads=2, d_ff=32, max_positions=SIZE, **options)
+    config = NetworkConfig(
+        "tta",
+        VOCABULARY,
+        layers=3,
+        d_model=16,
+        heads=2,
+        d_ff=32,
+        max_positions=SIZE,
+        **options,
+    )
     made = TTA(config).to(dtype).eval()
     with torch.no_grad():  # biases and norms are trained too: none may leak a token
         for value in made.parameters():
@@ -45,19 +56,25 @@ def framed(sentence: list[int]) -> torch.Tensor:
     return torch.tensor([[2, *sentence, 3]])
 
 
-def hidden(made: TTA, tokens: torch.Tensor, lengths: list[int] | None = None) -> torch.Tensor:
+def hidden(
+    made: TTA, tokens: torch.Tensor, lengths: list[int] | None = None
+) -> torch.Tensor:
     with torch.no_grad():
         return made(tokens, torch.tensor(lengths or [tokens.shape[1]] * len(tokens)))
 
 
 @settings(max_examples=40, deadline=None)
 @given(SENTENCE, st.integers(0, 100), WAYS, st.data())
-def test_self_unknown(sentence: list[int], seed: int, options: dict[str, Any], data: st.DataObject) -> None:
+def test_self_unknown(
+    sentence: list[int], seed: int, options: dict[str, Any], data: st.DataObject
+) -> None:
     made = network(seed, **options)
     before = hidden(made, framed(sentence))[0]
     for position in range(1, len(sentence) + 1):
         old = sentence[position - 1]
-        other = data.draw(st.sampled_from([token for token in range(5, VOCABULARY) if token != old]))
+        other = data.draw(
+            st.sampled_from([token for token in range(5, VOCABULARY) if token != old])
+        )
         changed = framed(sentence)
         changed[0, position] = other
         difference = (hidden(made, changed)[0] - before).abs().amax(-1)
@@ -76,7 +93,9 @@ def test_padding_and_neighbours_change_nothing(
     tokens = torch.zeros((2, SIZE), dtype=torch.long)
     for row, one in zip(tokens, (sentence, neighbour), strict=True):
         row[: len(one) + 2] = framed(one)[0]
-    together = hidden(made, tokens, [len(sentence) + 2, len(neighbour) + 2])[0, : len(sentence) + 2]
+    together = hidden(made, tokens, [len(sentence) + 2, len(neighbour) + 2])[
+        0, : len(sentence) + 2
+    ]
     assert torch.allclose(alone, together, atol=1e-5)
 
 
@@ -85,11 +104,16 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
     config, size = made.config, len(tokens)
     positions = made.position_embedding.weight
     memory = [
-        made.embedding_norm(made.token_embedding.weight[token] + positions[index]) for index, token in enumerate(tokens)
+        made.embedding_norm(made.token_embedding.weight[token] + positions[index])
+        for index, token in enumerate(tokens)
     ]
     query = [positions[index] for index in range(size)]
-    if config.first_query == "mask":  # the released code's constant token, [MASK], at each position
-        query = [made.embedding_norm(made.token_embedding.weight[4] + position) for position in query]
+    # the released code's constant token, [MASK], at each position
+    if config.first_query == "mask":
+        query = [
+            made.embedding_norm(made.token_embedding.weight[4] + position)
+            for position in query
+        ]
     width = config.d_model // config.heads
     for block in made.blocks:
         attention = block.attention
@@ -101,7 +125,12 @@ def definition(made: TTA, tokens: list[int]) -> torch.Tensor:
                 asked = attention.query(query[index])[part]
                 others = [other for other in range(size) if other != index]
                 seen = [memory[other] for other in others]
-                logits = torch.stack([asked @ attention.key(one)[part] / math.sqrt(width) for one in seen])
+                logits = torch.stack(
+                    [
+                        asked @ attention.key(one)[part] / math.sqrt(width)
+                        for one in seen
+                    ]
+                )
                 values = torch.stack([attention.value(one)[part] for one in seen])
                 heads.append(logits.softmax(0) @ values)
             context = attention.output(torch.cat(heads))
@@ -125,11 +154,18 @@ def test_equals_the_definition(sentence: list[int], options: dict[str, Any]) -> 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(SENTENCE, min_size=1, max_size=4), st.booleans(), WAYS, st.data())
 def test_predicts_what_is_defined(
-    sentences: list[list[int]], together: bool, options: dict[str, int], data: st.DataObject
+    sentences: list[list[int]],
+    together: bool,
+    options: dict[str, int],
+    data: st.DataObject,
 ) -> None:
     made = network(1, **options, sentences=4)
     if together:  # one window of several sentences
-        flat = [token + n * VOCABULARY for n, one in enumerate(sentences) for token in (2, *one, 3)]
+        flat = [
+            token + n * VOCABULARY
+            for n, one in enumerate(sentences)
+            for token in (2, *one, 3)
+        ]
         tokens, lengths = torch.tensor([flat]), torch.tensor([len(flat)])
     else:
         lengths = torch.tensor([len(one) + 2 for one in sentences])
@@ -140,7 +176,9 @@ def test_predicts_what_is_defined(
     asked = torch.tensor(sorted(data.draw(st.sets(st.sampled_from(inner), min_size=1))))
     with torch.no_grad():
         fast = predict(made, Batch(tokens, lengths, asked))
-        assert torch.allclose(fast, made(tokens, lengths).flatten(0, 1)[asked], atol=1e-5)
+        assert torch.allclose(
+            fast, made(tokens, lengths).flatten(0, 1)[asked], atol=1e-5
+        )
 
 
 @pytest.mark.parametrize(("precision", "error"), [("float32", 1e-4), ("int8", 0.5)])
@@ -152,14 +190,23 @@ def test_packed_weights_predict_alike(precision: str, error: float) -> None:
         convert(made, precision)
         blocks = [one for one in made.modules() if isinstance(one, Block)]
         assert len(blocks) == 3
-        assert not any(isinstance(block.fc1, torch.nn.Linear) for block in blocks)  # packed
+        # packed
+        assert not any(isinstance(block.fc1, torch.nn.Linear) for block in blocks)
         assert (predict(made, batch) - before).abs().max() < error
 
 
 def test_named_sizes_are_the_papers() -> None:
     base = NAMED["base"]()
-    assert (base.layers, base.d_model, base.heads, base.d_ff, base.max_positions) == (3, 512, 8, 2048, 128)
+    assert (base.layers, base.d_model, base.heads, base.d_ff, base.max_positions) == (
+        3,
+        512,
+        8,
+        2048,
+        128,
+    )
     made = TTA(NAMED["small"]())
-    assert sum(value.numel() for value in made.parameters()) == 8000 * 256 + 128 * 256 + 3 * (
+    assert sum(
+        value.numel() for value in made.parameters()
+    ) == 8000 * 256 + 128 * 256 + 3 * (
         4 * (256 * 256 + 256) + (256 * 1024 + 1024) + (1024 * 256 + 256) + 4 * 256
     )

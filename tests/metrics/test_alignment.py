@@ -44,19 +44,31 @@ def cheapest(reference: tuple[str, ...], hypothesis: tuple[str, ...]) -> int:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=8))
-def test_counts_are_those_of_the_cheapest_alignment(pairs: list[tuple[list[str], list[str]]]) -> None:
-    found = error_counts([reference for reference, _ in pairs], [hypothesis for _, hypothesis in pairs])
+def test_counts_are_those_of_the_cheapest_alignment(
+    pairs: list[tuple[list[str], list[str]]],
+) -> None:
+    found = error_counts(
+        [reference for reference, _ in pairs], [hypothesis for _, hypothesis in pairs]
+    )
     for (reference, hypothesis), row in zip(pairs, found.tolist(), strict=True):
         aligned = align(reference, hypothesis)
         assert [ours for ours, _ in aligned if ours is not None] == reference
         assert [theirs for _, theirs in aligned if theirs is not None] == hypothesis
         assert row == counts_of(aligned)
-        assert 4 * row[0] + 3 * row[1] + 3 * row[2] == cheapest(tuple(reference), tuple(hypothesis))
+        assert 4 * row[0] + 3 * row[1] + 3 * row[2] == cheapest(
+            tuple(reference), tuple(hypothesis)
+        )
 
 
 def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
-    texts = [["".join(word) for word in random.choice(list("ab"), (random.integers(0, 40), 2))] for _ in range(80)]
+    texts = [
+        [
+            "".join(word)
+            for word in random.choice(list("ab"), (random.integers(0, 40), 2))
+        ]
+        for _ in range(80)
+    ]
     whole = error_counts(texts[:40], texts[40:])
     monkeypatch.setattr("rescore.metrics.counting.BATCH", 64)
     assert (error_counts(texts[:40], texts[40:]) == whole).all()
@@ -69,15 +81,35 @@ def sclite() -> str:
     return found
 
 
-def sclite_counts(folder: Path, references: list[str], hypotheses: list[str]) -> list[list[int]]:
+def sclite_counts(
+    folder: Path, references: list[str], hypotheses: list[str]
+) -> list[list[int]]:
     """Substitutions, deletions, insertions of each utterance as sclite counts them."""
     for name, texts in (("ref.trn", references), ("hyp.trn", hypotheses)):
         lines = [f"{text} (spk-{index:06d})\n" for index, text in enumerate(texts)]
         (folder / name).write_text("".join(lines), encoding="utf-8")
-    command = [sclite(), "-r", "ref.trn", "trn", "-h", "hyp.trn", "trn", "-i", "rm", "-o", "pra", "-n", "out"]
+    command = [
+        sclite(),
+        "-r",
+        "ref.trn",
+        "trn",
+        "-h",
+        "hyp.trn",
+        "trn",
+        "-i",
+        "rm",
+        "-o",
+        "pra",
+        "-n",
+        "out",
+    ]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     text = (folder / "out.pra").read_text(encoding="utf-8")
-    found = re.findall(r"^id: \(spk-(\d+)\)\nScores: \(#C #S #D #I\) \d+ (\d+) (\d+) (\d+)", text, re.MULTILINE)
+    found = re.findall(
+        r"^id: \(spk-(\d+)\)\nScores: \(#C #S #D #I\) \d+ (\d+) (\d+) (\d+)",
+        text,
+        re.MULTILINE,
+    )
     table = {int(number): [int(count) for count in counts] for number, *counts in found}
     return [table[index] for index in range(len(references))]
 
@@ -85,7 +117,10 @@ def sclite_counts(folder: Path, references: list[str], hypotheses: list[str]) ->
 @pytest.mark.tools
 def test_random_counts_are_sclites(tmp_path: Path) -> None:
     random = np.random.default_rng(1)
-    texts = [" ".join(random.choice(list("aBcD"), random.integers(1, 25))) for _ in range(600)]
+    texts = [
+        " ".join(random.choice(list("aBcD"), random.integers(1, 25)))
+        for _ in range(600)
+    ]
     found = ErrorRate().statistics(texts[300:], [(text,) for text in texts[:300]])
     assert found[:, :3].tolist() == sclite_counts(tmp_path, texts[:300], texts[300:])
 
@@ -93,7 +128,11 @@ def test_random_counts_are_sclites(tmp_path: Path) -> None:
 @pytest.mark.tools
 @pytest.mark.parametrize("lists", ["shipped", "librispeech-other"])
 def test_counts_of_all_hypotheses_are_sclites(lists: str, tmp_path: Path) -> None:
-    path = ROOT / "data" / "test.json" if lists == "shipped" else shared("librispeech-other/test.json")
+    path = (
+        ROOT / "data" / "test.json"
+        if lists == "shipped"
+        else shared("librispeech-other/test.json")
+    )
     read = formats.read([path])
     statistics = np.concatenate(list_statistics(ErrorRate(), read))
     references = [nbest.references[0] for nbest in read for _ in nbest.hypotheses]
@@ -118,10 +157,21 @@ def test_what_counts_as_the_same_word() -> None:
     assert words(text, case_sensitive=True) == text
     assert words("a well-known fact", split_hyphens=True) == "a well known fact"
     assert words(text, drop_punctuation=True) == "it's a well-known fact unk"
-    assert words("it's <unk> Ann\u2019s", drop_apostrophes=True, drop_unknown=True) == "its anns"
-    settings = ErrorRate(normaliser=Normaliser(case_sensitive=True, drop_unknown=True)).settings
-    assert (settings["case"], settings["drop-unknown"]) == ("mixed", "yes") and ErrorRate().settings["case"] == "lc"
+    assert (
+        words("it's <unk> Ann\u2019s", drop_apostrophes=True, drop_unknown=True)
+        == "its anns"
+    )
+    settings = ErrorRate(
+        normaliser=Normaliser(case_sensitive=True, drop_unknown=True)
+    ).settings
+    assert (settings["case"], settings["drop-unknown"]) == (
+        "mixed",
+        "yes",
+    ) and ErrorRate().settings["case"] == "lc"
 
 
 def test_empty_references_count_insertions() -> None:
-    assert ErrorRate().statistics(["a b", ""], [("",), ("a",)]).tolist() == [[0, 0, 2, 0], [0, 1, 0, 1]]
+    assert ErrorRate().statistics(["a b", ""], [("",), ("a",)]).tolist() == [
+        [0, 0, 2, 0],
+        [0, 1, 0, 1],
+    ]

@@ -24,23 +24,41 @@ PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=12)
 @settings(max_examples=60, deadline=None)
 @given(PAIRS)
 def test_character_error_rate_is_jiwers(pairs: list[tuple[str, str]]) -> None:
-    references, hypotheses = [f"x {reference}".strip() for reference, _ in pairs], [text for _, text in pairs]
+    references, hypotheses = (
+        [f"x {reference}".strip() for reference, _ in pairs],
+        [text for _, text in pairs],
+    )
     metric = CharacterErrorRate()
-    sums = metric.statistics(hypotheses, [(reference,) for reference in references]).sum(axis=0)
+    sums = metric.statistics(
+        hypotheses, [(reference,) for reference in references]
+    ).sum(axis=0)
     output = jiwer.process_characters(references, hypotheses)
     assert value(metric, sums) == pytest.approx(100 * output.cer)
-    assert sums.tolist()[:3] == [output.substitutions, output.deletions, output.insertions]
+    assert sums.tolist()[:3] == [
+        output.substitutions,
+        output.deletions,
+        output.insertions,
+    ]
 
 
 @settings(max_examples=30, deadline=None)
 @given(PAIRS)
 def test_chrf_and_ter_are_sacrebleus(pairs: list[tuple[str, str]]) -> None:
-    references, hypotheses = [f"x{reference}" for reference, _ in pairs], [text for _, text in pairs]
-    for metric, corpus in ((Chrf(), sacrebleu.corpus_chrf), (Ter(), sacrebleu.corpus_ter)):
+    references, hypotheses = (
+        [f"x{reference}" for reference, _ in pairs],
+        [text for _, text in pairs],
+    )
+    for metric, corpus in (
+        (Chrf(), sacrebleu.corpus_chrf),
+        (Ter(), sacrebleu.corpus_ter),
+    ):
         rows = metric.statistics(hypotheses, [(reference,) for reference in references])
-        assert value(metric, rows.sum(axis=0)) == pytest.approx(corpus(hypotheses, [references]).score)
+        assert value(metric, rows.sum(axis=0)) == pytest.approx(
+            corpus(hypotheses, [references]).score
+        )
         sentences = [
-            corpus([text], [[reference]]).score for text, reference in zip(hypotheses, references, strict=True)
+            corpus([text], [[reference]]).score
+            for text, reference in zip(hypotheses, references, strict=True)
         ]
         assert metric.sentence_values(rows) == pytest.approx(sentences)
         assert metric.versions["sacrebleu"] == sacrebleu.__version__
@@ -48,7 +66,9 @@ def test_chrf_and_ter_are_sacrebleus(pairs: list[tuple[str, str]]) -> None:
 
 def test_ter_with_several_references() -> None:
     rows = Ter().statistics(["a b c", "d"], [("a x c", "a b c d"), ("d",)])
-    wanted = sacrebleu.metrics.TER().corpus_score(["a b c"], [["a x c"], ["a b c d"]]).score
+    wanted = (
+        sacrebleu.metrics.TER().corpus_score(["a b c"], [["a x c"], ["a b c d"]]).score
+    )
     assert Ter().values(rows[:1])[0] == pytest.approx(wanted)
 
 
@@ -56,27 +76,46 @@ def test_ter_with_several_references() -> None:
 @given(PAIRS)
 def test_sentence_bleu_is_sacrebleus(pairs: list[tuple[str, str]]) -> None:
     bleu = Bleu("none")
-    rows = bleu.statistics([text for _, text in pairs], [(f"x {reference}",) for reference, _ in pairs])
-    expected = [sacrebleu.sentence_bleu(text, [f"x {reference}"], tokenize="none").score for reference, text in pairs]
+    rows = bleu.statistics(
+        [text for _, text in pairs], [(f"x {reference}",) for reference, _ in pairs]
+    )
+    expected = [
+        sacrebleu.sentence_bleu(text, [f"x {reference}"], tokenize="none").score
+        for reference, text in pairs
+    ]
     assert bleu.sentence_values(rows) == pytest.approx(expected)
     assert bleu.values(rows) == pytest.approx(
-        [sacrebleu.corpus_bleu([text], [[f"x {reference}"]], tokenize="none").score for reference, text in pairs]
+        [
+            sacrebleu.corpus_bleu([text], [[f"x {reference}"]], tokenize="none").score
+            for reference, text in pairs
+        ]
     )
 
 
 @settings(max_examples=60, deadline=None)
 @given(PAIRS, st.sampled_from(["none", "13a", "char"]))
 def test_bleu_is_sacrebleus(pairs: list[tuple[str, str]], tokenise: str) -> None:
-    references, hypotheses = [f"x, {reference}." for reference, _ in pairs], [text for _, text in pairs]
+    references, hypotheses = (
+        [f"x, {reference}." for reference, _ in pairs],
+        [text for _, text in pairs],
+    )
     metric = Bleu(tokenise)
-    sums = metric.statistics(hypotheses, [(reference,) for reference in references]).sum(axis=0)
-    expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize=tokenise, force=True).score
+    sums = metric.statistics(
+        hypotheses, [(reference,) for reference in references]
+    ).sum(axis=0)
+    expected = sacrebleu.corpus_bleu(
+        hypotheses, [references], tokenize=tokenise, force=True
+    ).score
     assert value(metric, sums) == pytest.approx(expected)
 
 
 def test_several_references() -> None:
-    """The fewest errors; of one each, sclite takes the deletion, which costs less than a substitution."""
-    counts = ErrorRate().statistics(["a b c", "d", "a b"], [("a x c", "a b c d"), ("d",), ("a c", "x b", "x y b")])
+    """The fewest errors; of one each, sclite takes the deletion, which costs less than
+    a substitution.
+    """
+    counts = ErrorRate().statistics(
+        ["a b c", "d", "a b"], [("a x c", "a b c d"), ("d",), ("a c", "x b", "x y b")]
+    )
     assert counts.tolist() == [[0, 1, 0, 4], [0, 0, 0, 1], [1, 0, 0, 2]]
     bleu = Bleu("none")
     sums = bleu.statistics(["a b c d e"], [("x", "a b c d e")]).sum(axis=0)
@@ -85,13 +124,19 @@ def test_several_references() -> None:
 
 def test_signatures_name_settings_and_versions() -> None:
     assert ErrorRate().settings == {"case": "lc", "tok": "space", "align": "sclite"}
-    assert Bleu("none").settings["tok"] == "none" and Bleu("none").versions == {"sacrebleu": sacrebleu.__version__}
+    assert Bleu("none").settings["tok"] == "none" and Bleu("none").versions == {
+        "sacrebleu": sacrebleu.__version__
+    }
     assert CharacterErrorRate().versions.keys() == {"jiwer", "rapidfuzz"}
 
 
 def lists() -> list[NbestList]:
-    one = NbestList("u1", [Hypothesis("a c", {"s2s": -1}), Hypothesis("a b", {"s2s": -2})], ("a b",))
-    two = NbestList("u2", [Hypothesis("", {"s2s": -1}), Hypothesis("", {"s2s": -3})], ("c d",))
+    one = NbestList(
+        "u1", [Hypothesis("a c", {"s2s": -1}), Hypothesis("a b", {"s2s": -2})], ("a b",)
+    )
+    two = NbestList(
+        "u2", [Hypothesis("", {"s2s": -1}), Hypothesis("", {"s2s": -3})], ("c d",)
+    )
     return [one, two]
 
 
@@ -124,8 +169,12 @@ def test_paired_randomisation() -> None:
     metric = ErrorRate()
     random = np.random.default_rng(0)
     noise = [np.array([n, 0, 0, 10]) for n in random.integers(0, 4, 200)]
-    same = [np.array([n, 0, 0, 10]) for n in random.permutation([row[0] for row in noise])]
+    same = [
+        np.array([n, 0, 0, 10]) for n in random.permutation([row[0] for row in noise])
+    ]
     better = [np.array([max(0, row[0] - 1), 0, 0, 10]) for row in noise]
-    assert paired_randomisation(metric, noise, better, trials=999) == pytest.approx(1 / 1000)
+    assert paired_randomisation(metric, noise, better, trials=999) == pytest.approx(
+        1 / 1000
+    )
     assert paired_randomisation(metric, noise, same, trials=999) > 0.9
     assert paired_randomisation(metric, noise, noise, trials=99) == 1

@@ -1,4 +1,6 @@
-"""All hypotheses of a list against all, at once: the same as pair by pair, and as the aggregate's definition."""
+"""All hypotheses of a list against all, at once: the same as pair by pair, and as the
+aggregate's definition.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,20 @@ TEXTS = st.lists(st.lists(WORDS, max_size=9).map(" ".join), min_size=1, max_size
 METRICS: list[Metric] = [Bleu("none"), Bleu("13a"), Chrf(), ChrfPlusPlus()]
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=["bleu-none", "bleu-13a", "chrf", "chrf++"])
+@pytest.mark.parametrize(
+    "metric", METRICS, ids=["bleu-none", "bleu-13a", "chrf", "chrf++"]
+)
 @settings(max_examples=40, deadline=None)
 @given(texts=TEXTS)
 def test_pairs_at_once_are_pairs_one_by_one(metric: Metric, texts: list[str]) -> None:
     pairs = [(one, other) for one in texts for other in texts]
-    slow = metric.losses(metric.statistics([one for one, _ in pairs], [(other,) for _, other in pairs]))
+    slow = metric.losses(
+        metric.statistics([one for one, _ in pairs], [(other,) for _, other in pairs])
+    )
     places = np.arange(len(texts))
     found = metric.pair_losses and metric.pair_losses(texts)(places, places)
     assert found is not None
     np.testing.assert_allclose(found, slow.reshape(len(texts), -1), atol=1e-9)
-    nbest = NbestList("u", [Hypothesis(text) for text in [*texts, texts[0]]])  # one text comes twice
+    # one text comes twice
+    nbest = NbestList("u", [Hypothesis(text) for text in [*texts, texts[0]]])
     np.testing.assert_allclose(losses(metric, [nbest])[0][:-1, :-1], found, atol=1e-9)

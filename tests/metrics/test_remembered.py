@@ -26,31 +26,50 @@ from tests.decision.plain import losses
 
 @pytest.fixture
 def lists() -> list[NbestList]:
-    return [replace(nbest, hypotheses=nbest.hypotheses[:5]) for nbest in formats.read([ROOT / "data/dev.json"])[:30]]
+    return [
+        replace(nbest, hypotheses=nbest.hypotheses[:5])
+        for nbest in formats.read([ROOT / "data/dev.json"])[:30]
+    ]
 
 
 class Shorter:
     """A made-up model."""
 
-    name, model, fingerprint, precision, reads_source = "short", "short", "0" * 64, "float32", False
+    name, model, fingerprint, precision, reads_source = (
+        "short",
+        "short",
+        "0" * 64,
+        "float32",
+        False,
+    )
 
     def score(self, questions: Sequence[Any]) -> list[TokenScores]:
-        return [TokenScores(one.text.split(), -np.ones(len(one.text.split()))) for one in questions]
+        return [
+            TokenScores(one.text.split(), -np.ones(len(one.text.split())))
+            for one in questions
+        ]
 
 
 @pytest.mark.parametrize("name", ["wer", "bleu", "ter"])
 def test_the_same_values(lists: list[NbestList], name: str) -> None:
     plain = metrics.choose_metric(name, lists)
     kept = cached.remembered(plain)
-    assert cached.remembered(kept) is kept and (kept.name, kept.settings) == (plain.name, plain.settings)
+    assert cached.remembered(kept) is kept and (kept.name, kept.settings) == (
+        plain.name,
+        plain.settings,
+    )
     for _ in range(2):
-        for one, other in zip(list_statistics(kept, lists), list_statistics(plain, lists), strict=True):
+        for one, other in zip(
+            list_statistics(kept, lists), list_statistics(plain, lists), strict=True
+        ):
             np.testing.assert_array_equal(one, other)
         for one, other in zip(losses(kept, lists), losses(plain, lists), strict=True):
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))]
+)
 def test_copies(copied: Callable[[Metric], Metric]) -> None:
     """Of an outcome, which has its metric."""
     found = copied(cached.remembered(metrics.choose_metric("wer", [])))
@@ -70,13 +89,22 @@ def test_what_exceeds_the_bounds_is_computed_again(
             np.concatenate(list_statistics(cached.remembered(kept), some)),
             np.concatenate(list_statistics(plain, some)),
         )
-        for one, other in zip(losses(cached.remembered(kept), some), losses(plain, some), strict=True):
+        for one, other in zip(
+            losses(cached.remembered(kept), some), losses(plain, some), strict=True
+        ):
             np.testing.assert_array_equal(one, other)
-    assert len(kept._rows) <= cached.TEXTS and sum(one.size for one in kept._losses.values()) <= cached.PAIRS
+    assert (
+        len(kept._rows) <= cached.TEXTS
+        and sum(one.size for one in kept._losses.values()) <= cached.PAIRS
+    )
 
 
-def test_comparing_counts_each_text_once(lists: list[NbestList], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under minimum Bayes risk, and every figure is what it is where nothing is kept."""
+def test_comparing_counts_each_text_once(
+    lists: list[NbestList], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under minimum Bayes risk, and every figure is what it is where nothing is
+    kept.
+    """
     test, dev = lists[:10], lists[10:]
     config = RunConfig(decide="mbr", metrics=("bleu",))
 
@@ -86,7 +114,9 @@ def test_comparing_counts_each_text_once(lists: list[NbestList], monkeypatch: py
 
     asked: Counter[Any] = Counter()
 
-    def counting(self: Bleu, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Counts:
+    def counting(
+        self: Bleu, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> Counts:
         asked.update(zip(hypotheses, map(tuple, references), strict=True))
         return statistics(self, hypotheses, references)
 

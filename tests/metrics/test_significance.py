@@ -1,4 +1,6 @@
-"""Tests of significance against sacreBLEU's, against sc_stats, and against what they must say of extremes."""
+"""Tests of significance against sacreBLEU's, against sc_stats, and against what they
+must say of extremes.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ def systems(seed: int, number: int = 120) -> tuple[list[str], list[str], list[st
                 kept.append(word)
         return " ".join(kept) or "x"
 
-    references = [list(map(str, random.choice(WORDS, random.integers(5, 20)))) for _ in range(number)]
+    references = [
+        list(map(str, random.choice(WORDS, random.integers(5, 20))))
+        for _ in range(number)
+    ]
     return (
         [" ".join(words) for words in references],
         [spoilt(words, 0.25) for words in references],
@@ -55,10 +60,22 @@ def systems(seed: int, number: int = 120) -> tuple[list[str], list[str], list[st
 @pytest.mark.parametrize("metric", [Bleu("none"), Chrf()], ids=["BLEU", "chrF"])
 def test_p_values_are_sacrebleus(metric: Bleu | Chrf, seed: int) -> None:
     references, first, second = systems(seed)
-    theirs = {"BLEU": sacrebleu.metrics.BLEU(tokenize="none"), "chrF": sacrebleu.metrics.CHRF()}[metric.name]
-    rows = [metric.statistics(texts, [(reference,) for reference in references]) for texts in (first, second)]
+    theirs = {
+        "BLEU": sacrebleu.metrics.BLEU(tokenize="none"),
+        "chrF": sacrebleu.metrics.CHRF(),
+    }[metric.name]
+    rows = [
+        metric.statistics(texts, [(reference,) for reference in references])
+        for texts in (first, second)
+    ]
     for name in ("ar", "bs"):
-        scores = PairedTest([("one", first), ("two", second)], {metric.name: theirs}, [references], name, 1000)()[1]
+        scores = PairedTest(
+            [("one", first), ("two", second)],
+            {metric.name: theirs},
+            [references],
+            name,
+            1000,
+        )()[1]
         result = next(values for key, values in scores.items() if key != "System")[1]
         if name == "ar":
             found = paired_randomisation(metric, rows[0], rows[1], trials=1000)
@@ -81,17 +98,25 @@ def test_interval_holds_the_value_and_shrinks_with_more() -> None:
     references, first, _ = systems(5, 800)
     metric = ErrorRate()
     rows = metric.statistics(first, [(reference,) for reference in references])
-    few, many = confidence_interval(metric, rows[:100]), confidence_interval(metric, rows)
+    few, many = (
+        confidence_interval(metric, rows[:100]),
+        confidence_interval(metric, rows),
+    )
     assert few[0] < metric.values(rows[:100].sum(axis=0)[None])[0] < few[1]
     assert 2 < (few[1] - few[0]) / (many[1] - many[0]) < 4  # about the root of 8
 
 
 def test_memory_does_not_grow_with_the_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """20,000 utterances took 460 MB when all samples were drawn at once; what is drawn is the same."""
+    """20,000 utterances took 460 MB when all samples were drawn at once; what is drawn
+    is the same.
+    """
     metric, random = ErrorRate(), np.random.default_rng(1)
     rows = random.integers(0, 5, (2, 20_000, 4))
     tracemalloc.start()
-    found = confidence_interval(metric, rows[0]), paired_randomisation(metric, rows[0], rows[1], trials=1000)
+    found = (
+        confidence_interval(metric, rows[0]),
+        paired_randomisation(metric, rows[0], rows[1], trials=1000),
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 50e6
@@ -101,12 +126,16 @@ def test_memory_does_not_grow_with_the_set(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_samples_without_a_value_do_not_count() -> None:
-    """Of two sentences one has no reference words: a sample of it alone has no error rate."""
+    """Of two sentences one has no reference words: a sample of it alone has no error
+    rate.
+    """
     metric = ErrorRate()
     rows = metric.statistics(["the", "a b"], [("",), ("a c",)])
     assert confidence_interval(metric, rows) == (50.0, 100.0)
     assert paired_interval(metric, rows, rows) == (0.0, 0.0)
-    assert confidence_interval(metric, rows[:1]) is None, "a single unit says nothing of others"
+    assert confidence_interval(metric, rows[:1]) is None, (
+        "a single unit says nothing of others"
+    )
 
 
 def test_by_speaker() -> None:
@@ -122,17 +151,28 @@ def test_by_speaker() -> None:
 
 def test_segments_by_hand() -> None:
     # Two right words in a row part the first error from the others; one does not.
-    found = matched_pairs([("a b c d e f g h",)], ["x b c d y f g h"], ["a b c d e f z h"])
+    found = matched_pairs(
+        [("a b c d e f g h",)], ["x b c d y f g h"], ["a b c d e f z h"]
+    )
     assert (found.segments, found.mean) == (2, 0.5)
     assert matched_pairs([("a b",)], ["a b"], ["a b"]).p_value == 1
     assert matched_pairs([("a b",)], ["a b c"], ["a b"]).segments == 1
 
 
 def test_the_same_error_in_every_segment() -> None:
-    """No deviation is left to compare with: p was 1 where one system lost a word in each of 20 sentences."""
+    """No deviation is left to compare with: p was 1 where one system lost a word in
+    each of 20 sentences.
+    """
     for number, p in ((1, 1.0), (2, 0.5), (20, 2.0**-19)):
-        found = matched_pairs([("a b c",)] * number, ["a b"] * number, ["a b c"] * number)
-        assert (found.segments, found.mean, found.z, found.p_value) == (number, 1.0, np.inf, p)
+        found = matched_pairs(
+            [("a b c",)] * number, ["a b"] * number, ["a b c"] * number
+        )
+        assert (found.segments, found.mean, found.z, found.p_value) == (
+            number,
+            1.0,
+            np.inf,
+            p,
+        )
     assert matched_pairs([("a b c",)] * 3, ["a b"] * 3, ["x b c"] * 3).p_value == 1
 
 
@@ -140,7 +180,9 @@ def test_mapsswe_with_several_references() -> None:
     """Each output is compared with the reference that is closest to it, as in WER."""
     references = [("a b c d", "x y z"), ("e f g h", "u v w")]
     first, second = ["x y z", "u v w"], ["x y z", "e f g h"]
-    assert matched_pairs(references, first, second) == matched_pairs(references, second, first)
+    assert matched_pairs(references, first, second) == matched_pairs(
+        references, second, first
+    )
     assert matched_pairs(references, first, second).segments == 0
     found = matched_pairs(references, ["x y", "u v w"], ["a b c d", "u v w w"])
     assert (found.segments, found.mean) == (2, 0.0)
@@ -152,16 +194,50 @@ def test_mapsswe_is_sc_stats(seed: int, tmp_path: Path) -> None:
     program = sclite()
     references, first, second = systems(seed)
     for name, texts in (("ref", references), ("one", first), ("two", second)):
-        lines = [f"{text} (s{index % 7}-{index:04d})\n" for index, text in enumerate(texts)]
+        lines = [
+            f"{text} (s{index % 7}-{index:04d})\n" for index, text in enumerate(texts)
+        ]
         (tmp_path / f"{name}.trn").write_text("".join(lines), encoding="utf-8")
     alignments = ""
     for name in ("one", "two"):
-        command = [program, "-r", "ref.trn", "trn", "-h", f"{name}.trn", "trn", "-i", "rm", "-o", "sgml", "-n", name]
+        command = [
+            program,
+            "-r",
+            "ref.trn",
+            "trn",
+            "-h",
+            f"{name}.trn",
+            "trn",
+            "-i",
+            "rm",
+            "-o",
+            "sgml",
+            "-n",
+            name,
+        ]
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
         alignments += (tmp_path / f"{name}.sgml").read_text(encoding="utf-8")
-    command = [str(Path(program).with_name("sc_stats")), "-p", "-t", "mapsswe", "-v", "-n", "-"]
-    report = subprocess.run(command, cwd=tmp_path, input=alignments, check=True, capture_output=True, text=True).stdout
-    numbers = re.search(r"# segs: (\d+)\).*mean: *(\S+)\) \(std dev: *(\S+)\) \(Z Stat: *(\S+)\)", report)
+    command = [
+        str(Path(program).with_name("sc_stats")),
+        "-p",
+        "-t",
+        "mapsswe",
+        "-v",
+        "-n",
+        "-",
+    ]
+    report = subprocess.run(
+        command,
+        cwd=tmp_path,
+        input=alignments,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    numbers = re.search(
+        r"# segs: (\d+)\).*mean: *(\S+)\) \(std dev: *(\S+)\) \(Z Stat: *(\S+)\)",
+        report,
+    )
     assert numbers
     found = matched_pairs([(reference,) for reference in references], first, second)
     assert found.segments == int(numbers[1])

@@ -1,4 +1,6 @@
-"""Word translation models as the papers define them, in loops over dictionaries: slow, and what arrays must equal."""
+"""Word translation models as the papers define them, in loops over dictionaries: slow,
+and what arrays must equal.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,12 @@ Sentence = Sequence[str]
 NULL = ""
 
 
-def prior(i: int, j: int, n: int, m: int, tension: float | None, null: float = 0.08) -> float:
-    """Of a link from the i-th of n given words (0 is NULL) to the j-th of m predicted ones, counted from 1."""
+def prior(
+    i: int, j: int, n: int, m: int, tension: float | None, null: float = 0.08
+) -> float:
+    """Of a link from the i-th of n given words (0 is NULL) to the j-th of m predicted
+    ones, counted from 1.
+    """
     if tension is None:
         return 1 / (n + 1)
     if n == 0:
@@ -23,10 +29,15 @@ def prior(i: int, j: int, n: int, m: int, tension: float | None, null: float = 0
 
 
 def estimate(
-    pairs: Sequence[tuple[Sentence, Sentence]], plain: int, tensed: int, tension: float | None
+    pairs: Sequence[tuple[Sentence, Sentence]],
+    plain: int,
+    tensed: int,
+    tension: float | None,
 ) -> tuple[dict[tuple[str, str], float], float | None, list[float]]:
-    """Expected counts c(given word, predicted word) of the last of `plain` iterations of Model 1 and `tensed` with an
-    alignment; its tension; and the log-likelihood before each iteration."""
+    """Expected counts c(given word, predicted word) of the last of `plain` iterations
+    of Model 1 and `tensed` with an alignment; its tension; and the log-likelihood
+    before each iteration.
+    """
     words = {word for pair in pairs for sentence in pair for word in sentence}
     t: dict[tuple[str, str], float] = defaultdict(lambda: 1 / (len(words) + 1))
     counts: dict[tuple[str, str], float] = {}
@@ -47,13 +58,19 @@ def estimate(
                     counts[several[i], word] += share
                     totals[several[i]] += share
                 distances = [abs(i / n - j / m) for i in range(1, n + 1)]
-                observed += sum(share * d for share, d in zip(posterior[1:], distances, strict=True))
+                observed += sum(
+                    share * d for share, d in zip(posterior[1:], distances, strict=True)
+                )
                 alone = [one / sum(priors[1:]) for one in priors[1:]]
                 mean = sum(share * d for share, d in zip(alone, distances, strict=True))
-                square = sum(share * d * d for share, d in zip(alone, distances, strict=True))
+                square = sum(
+                    share * d * d for share, d in zip(alone, distances, strict=True)
+                )
                 expected += (1 - posterior[0]) * mean
                 variance += (1 - posterior[0]) * (square - mean * mean)
-        t = defaultdict(float, {pair: count / totals[pair[0]] for pair, count in counts.items()})
+        t = defaultdict(
+            float, {pair: count / totals[pair[0]] for pair, count in counts.items()}
+        )
         likelihoods.append(likelihood)
         if current is not None:
             tension = min(20.0, max(0.1, current + (expected - observed) / variance))
@@ -75,11 +92,15 @@ def log_probs(
     found = []
     words = [NULL, *given]
     for j, word in enumerate(predicted, 1):
-        unigram = (frequencies[word] + 1) / (sum(frequencies.values()) + len(vocabulary) + 1)
+        unigram = (frequencies[word] + 1) / (
+            sum(frequencies.values()) + len(vocabulary) + 1
+        )
         joint = []
         for i, one in enumerate(words):
             before = (1 - copied) * unigram + copied * (one == word)
-            t = (counts.get((one, word), 0.0) + strength * before) / (totals[one] + strength)
+            t = (counts.get((one, word), 0.0) + strength * before) / (
+                totals[one] + strength
+            )
             joint.append(prior(i, j, len(given), len(predicted), tension) * t)
         found.append((math.log(sum(joint)), joint[0] / sum(joint)))
     return found

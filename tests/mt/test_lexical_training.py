@@ -15,7 +15,20 @@ from rescore.mt.lexical.model import Alignment, LexicalModel, union
 from tests.conftest import Run, assert_one_line_error
 from tests.mt import lexical_definition
 
-WORDS = ["der", "die", "das", "haus", "alte", "neue", "uhr", "tickt", "laut", "und", "nicht", "steht"]
+WORDS = [
+    "der",
+    "die",
+    "das",
+    "haus",
+    "alte",
+    "neue",
+    "uhr",
+    "tickt",
+    "laut",
+    "und",
+    "nicht",
+    "steht",
+]
 
 
 def pairs(number: int = 60, seed: int = 3) -> list[tuple[str, str]]:
@@ -24,7 +37,9 @@ def pairs(number: int = 60, seed: int = 3) -> list[tuple[str, str]]:
     found = []
     for _ in range(number):
         source = draw.choices(WORDS, k=draw.randint(1, 8))
-        target = [word.upper()[::-1].lower() for word in source if draw.random() > 0.1] or ["x"]
+        target = [
+            word.upper()[::-1].lower() for word in source if draw.random() > 0.1
+        ] or ["x"]
         if draw.random() < 0.3:
             draw.shuffle(target)
         found.append((" ".join(source), " ".join(target)))
@@ -40,40 +55,73 @@ def cut(texts: list[str]) -> list[list[str]]:
 def test_equal_to_the_definition(
     tension: float | None, limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(estimation, "PART", 4 * limit)  # the smaller limit makes many parts and portions
+    # the smaller limit makes many parts and portions
+    monkeypatch.setattr(estimation, "PART", 4 * limit)
     monkeypatch.setattr(estimation, "PORTION", limit)
     monkeypatch.setattr(estimation, "LEAST", 0.0)
     corpus = estimation.read([pairs()], cut)
     source, target = corpus.sides
     table, alignment, perplexity = estimation.estimate(
-        source.with_null(), target, len(corpus.vocabulary) + 1, tmp_path, Alignment(tension), (3, 4)
+        source.with_null(),
+        target,
+        len(corpus.vocabulary) + 1,
+        tmp_path,
+        Alignment(tension),
+        (3, 4),
     )
     counts, moved, likelihoods = lexical_definition.estimate(
-        [(one.split(), other.split()) for one, other in pairs()], 3, 4 if tension else 0, tension
+        [(one.split(), other.split()) for one, other in pairs()],
+        3,
+        4 if tension else 0,
+        tension,
     )
-    assert alignment.tension == (None if moved is None else pytest.approx(moved, rel=1e-9))
-    assert perplexity == pytest.approx(np.exp(-likelihoods[-1] / len(target.ids)), rel=1e-9)
+    assert alignment.tension == (
+        None if moved is None else pytest.approx(moved, rel=1e-9)
+    )
+    assert perplexity == pytest.approx(
+        np.exp(-likelihoods[-1] / len(target.ids)), rel=1e-9
+    )
     number = {"": 0, **corpus.vocabulary}
-    given, predicted = (np.array([number[pair[side]] for pair in counts]) for side in (0, 1))
+    given, predicted = (
+        np.array([number[pair[side]] for pair in counts]) for side in (0, 1)
+    )
     assert len(table.words) == len(counts)
     totals = np.bincount(given, list(counts.values()), len(number))
     np.testing.assert_allclose(table.totals, totals, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(table.look_up(given, predicted), list(counts.values()), rtol=1e-6)  # kept in float32
+    # kept in float32
+    np.testing.assert_allclose(
+        table.look_up(given, predicted), list(counts.values()), rtol=1e-6
+    )
     assert likelihoods[:3] == sorted(likelihoods[:3])
 
 
-def test_counts_are_exact_before_they_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_are_exact_before_they_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept: list[estimation.Part] = []
-    monkeypatch.setattr(estimation, "_table", lambda parts, totals, frequencies: kept.extend(parts))
+    monkeypatch.setattr(
+        estimation, "_table", lambda parts, totals, frequencies: kept.extend(parts)
+    )
     corpus = estimation.read([pairs()], cut)
     source, target = corpus.sides
-    estimation.estimate(source.with_null(), target, len(corpus.vocabulary) + 1, tmp_path, Alignment(4.0), (3, 4))
-    counts, _, _ = lexical_definition.estimate([(a.split(), b.split()) for a, b in pairs()], 3, 4, 4.0)
+    estimation.estimate(
+        source.with_null(),
+        target,
+        len(corpus.vocabulary) + 1,
+        tmp_path,
+        Alignment(4.0),
+        (3, 4),
+    )
+    counts, _, _ = lexical_definition.estimate(
+        [(a.split(), b.split()) for a, b in pairs()], 3, 4, 4.0
+    )
     words = ["", *corpus.vocabulary]
     found = {
         (words[given], words[predicted]): count
         for part in kept
-        for given, predicted, count in zip(part.given, part.predicted, part.counts, strict=True)
+        for given, predicted, count in zip(
+            part.given, part.predicted, part.counts, strict=True
+        )
     }
     assert found.keys() == counts.keys()
     for pair, count in counts.items():
@@ -90,7 +138,9 @@ def test_unions(one: set[int], other: set[int]) -> None:
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     for side, name in enumerate(("a.txt", "b.txt")):
-        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs()), encoding="utf-8")
+        (tmp_path / name).write_text(
+            "".join(f"{pair[side]}\n" for pair in pairs()), encoding="utf-8"
+        )
     return tmp_path
 
 
@@ -102,9 +152,17 @@ def test_the_command_writes_the_same_folder_twice(rescore: Run, files: Path) -> 
         done = rescore(*TRAIN, out)
         assert done.returncode == 0, done.stderr
     names = {path.name for path in (files / "one").iterdir()}
-    assert names == {"model.safetensors", "config.json", "vocabulary.json", "tokenizer.json", "README.md"}
+    assert names == {
+        "model.safetensors",
+        "config.json",
+        "vocabulary.json",
+        "tokenizer.json",
+        "README.md",
+    }
     for name in names:
-        assert (files / "one" / name).read_bytes() == (files / "two" / name).read_bytes()
+        assert (files / "one" / name).read_bytes() == (
+            files / "two" / name
+        ).read_bytes()
     assert "| training data | 60 pairs" in (files / "one" / "README.md").read_text()
     assert "iteration 10: perplexity" in done.stderr
 
@@ -113,7 +171,10 @@ def test_subwords(rescore: Run, files: Path) -> None:
     done = rescore(*TRAIN, "lm", "--pieces", "100", "--alignment", "none")
     assert done.returncode == 0, done.stderr
     model = LexicalModel.load(files / "lm")
-    assert model.config.unit == "subword" and model.config.alignment["direct"].tension is None
+    assert (
+        model.config.unit == "subword"
+        and model.config.alignment["direct"].tension is None
+    )
     pieces = model.cut(["Hausuhr"])[0]
     assert len(pieces) > 1 and pieces[1].startswith("##")
 
@@ -123,13 +184,34 @@ def test_errors_are_one_line(rescore: Run, files: Path) -> None:
     (files / "empty.txt").write_text("\n", encoding="utf-8")
     start = ("train", "--lm", "lexical", "--out", "lm")
     assert_one_line_error(rescore(*start), "--pairs SOURCE TARGET")
-    assert_one_line_error(rescore(*start, "--pairs", "a.txt", "short.txt"), "short.txt: has 1 line,")
-    assert_one_line_error(rescore(*start, "--pairs", "short.txt", "empty.txt"), "no pair with words on both sides")
-    assert_one_line_error(rescore(*start, "--pairs", "a.txt", "none.txt"), "none.txt: no such file")
-    assert_one_line_error(rescore(*TRAIN, "lm", "--text", "a.txt"), "No such option '--text'")
-    assert_one_line_error(rescore(*TRAIN, "lm", "--steps", "5"), "No such option '--steps'")
     assert_one_line_error(
-        rescore("train", "--lm", "ngram", "--out", "lm", "--text", "a.txt", "--alignment", "none"),
+        rescore(*start, "--pairs", "a.txt", "short.txt"), "short.txt: has 1 line,"
+    )
+    assert_one_line_error(
+        rescore(*start, "--pairs", "short.txt", "empty.txt"),
+        "no pair with words on both sides",
+    )
+    assert_one_line_error(
+        rescore(*start, "--pairs", "a.txt", "none.txt"), "none.txt: no such file"
+    )
+    assert_one_line_error(
+        rescore(*TRAIN, "lm", "--text", "a.txt"), "No such option '--text'"
+    )
+    assert_one_line_error(
+        rescore(*TRAIN, "lm", "--steps", "5"), "No such option '--steps'"
+    )
+    assert_one_line_error(
+        rescore(
+            "train",
+            "--lm",
+            "ngram",
+            "--out",
+            "lm",
+            "--text",
+            "a.txt",
+            "--alignment",
+            "none",
+        ),
         "No such option '--alignment'",
     )
     assert not (files / "lm").exists()

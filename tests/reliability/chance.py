@@ -1,9 +1,11 @@
-"""What chance alone does: p-values of equal systems, intervals of a known error rate, tuning on columns of noise.
+"""What chance alone does: p-values of equal systems, intervals of a known error rate,
+tuning on columns of noise.
 
     python -m tests.reliability.chance --sets 2000
     python -m tests.reliability.chance --sets 200 --null rover
 
-prints the figures of docs/results/tuning.md. Each figure is a share of simulated sets; seeds are fixed.
+prints the figures of docs/results/tuning.md. Each figure is a share of simulated sets;
+seeds are fixed.
 """
 
 from __future__ import annotations
@@ -40,23 +42,33 @@ METRIC = ErrorRate()
 Wrong = npt.NDArray[np.bool_]
 
 
-def wrong_words(random: np.random.Generator, utterances: int, systems: int = 2) -> Wrong:
-    """(systems, utterances, words) which words are wrong, by chance alone; utterances are easy or hard for all systems,
-    as they are in real sets."""
+def wrong_words(
+    random: np.random.Generator, utterances: int, systems: int = 2
+) -> Wrong:
+    """(systems, utterances, words) which words are wrong, by chance alone; utterances
+    are easy or hard for all systems, as they are in real sets.
+    """
     difficulty = random.beta(0.5, 0.5 * (1 - RATE) / RATE, utterances)
     return random.random((systems, utterances, WORDS)) < difficulty[:, None]
 
 
 def counts(wrong: Wrong) -> npt.NDArray[np.int64]:
-    """(utterances, 4) the statistics of WER, where each wrong word is a substitution."""
+    """(utterances, 4) the statistics of WER, where each wrong word is a
+    substitution.
+    """
     errors = wrong.sum(axis=1)
-    return np.stack([errors, 0 * errors, 0 * errors, 0 * errors + WORDS], axis=1).astype(np.int64)
+    return np.stack(
+        [errors, 0 * errors, 0 * errors, 0 * errors + WORDS], axis=1
+    ).astype(np.int64)
 
 
 def texts(wrong: Wrong) -> list[str]:
     """The same as texts: every other utterance of an error loses the word instead."""
     return [
-        " ".join("x" * (place % 2) if bad else f"w{place}" for place, bad in enumerate(row)) or "x"
+        " ".join(
+            "x" * (place % 2) if bad else f"w{place}" for place, bad in enumerate(row)
+        )
+        or "x"
         for row in wrong.tolist()
     ]
 
@@ -77,20 +89,35 @@ TESTS: dict[str, Callable[[Wrong, Wrong, int], float]] = {
 
 
 def rejected(
-    test: Callable[[Wrong, Wrong, int], float], sets: int, utterances: int, trials: int, seed: int = 0
+    test: Callable[[Wrong, Wrong, int], float],
+    sets: int,
+    utterances: int,
+    trials: int,
+    seed: int = 0,
 ) -> float:
     """The share of pairs of equal systems that a test calls different at `LEVEL`."""
     random = np.random.default_rng(seed)
-    return float(np.mean([test(*wrong_words(random, utterances), trials) < LEVEL for _ in range(sets)]))
+    return float(
+        np.mean(
+            [
+                test(*wrong_words(random, utterances), trials) < LEVEL
+                for _ in range(sets)
+            ]
+        )
+    )
 
 
 def at_most(sets: int, share: float = LEVEL, deviations: float = 3.0) -> float:
-    """What a share of so many sets can be by chance: so many standard deviations above."""
+    """What a share of so many sets can be by chance: so many standard deviations
+    above.
+    """
     return share + deviations * math.sqrt(share * (1 - share) / sets)
 
 
 def covered(sets: int, utterances: int, seed: int = 0) -> tuple[float, float]:
-    """The share of sets whose 95 % interval holds the true error rate, and the true difference (0) of two systems."""
+    """The share of sets whose 95 % interval holds the true error rate, and the true
+    difference (0) of two systems.
+    """
     random = np.random.default_rng(seed)
     held = [0, 0]
     for _ in range(sets):
@@ -105,8 +132,12 @@ def covered(sets: int, utterances: int, seed: int = 0) -> tuple[float, float]:
 DEPTH = 5
 
 
-def noisy_lists(random: np.random.Generator, utterances: int, columns: int) -> list[NbestList]:
-    """Lists whose first-pass scores know something about errors, and whose other columns know nothing."""
+def noisy_lists(
+    random: np.random.Generator, utterances: int, columns: int
+) -> list[NbestList]:
+    """Lists whose first-pass scores know something about errors, and whose other
+    columns know nothing.
+    """
     reference = " ".join(f"w{place}" for place in range(WORDS))
     lists = []
     for index in range(utterances):
@@ -114,15 +145,22 @@ def noisy_lists(random: np.random.Generator, utterances: int, columns: int) -> l
         first = -wrong.sum(axis=1) + random.normal(size=DEPTH)
         noise = random.normal(size=(columns, DEPTH))
         hypotheses = [
-            Hypothesis(text, {FIRST_PASS: float(score)} | {f"noise{k}": float(noise[k, place]) for k in range(columns)})
+            Hypothesis(
+                text,
+                {FIRST_PASS: float(score)}
+                | {f"noise{k}": float(noise[k, place]) for k in range(columns)},
+            )
             for place, (text, score) in enumerate(zip(texts(wrong), first, strict=True))
         ]
         lists.append(NbestList(f"u{index}", hypotheses, (reference,)))
     return lists
 
 
-def harmed(sets: int, utterances: int, columns: int, seed: int = 0, bagging: bool = True) -> tuple[float, float, float]:
-    """Tuning on columns of noise: the share of sets with a weight, and the change of the error rate of other lists.
+def harmed(
+    sets: int, utterances: int, columns: int, seed: int = 0, bagging: bool = True
+) -> tuple[float, float, float]:
+    """Tuning on columns of noise: the share of sets with a weight, and the change of
+    the error rate of other lists.
 
     Returns:
         the share; the mean and the worst change, in points.
@@ -131,11 +169,19 @@ def harmed(sets: int, utterances: int, columns: int, seed: int = 0, bagging: boo
     weighed, changes = 0, []
     for _ in range(sets):
         dev, test = (noisy_lists(random, utterances, columns) for _ in range(2))
-        weights = tune(METRIC, dev, [f"noise{k}" for k in range(columns)], options=TuningOptions(bagging=bagging))
-        weighed += any(weight for name, weight in weights.weights.items() if name != FIRST_PASS)
+        weights = tune(
+            METRIC,
+            dev,
+            [f"noise{k}" for k in range(columns)],
+            options=TuningOptions(bagging=bagging),
+        )
+        weighed += any(
+            weight for name, weight in weights.weights.items() if name != FIRST_PASS
+        )
         statistics = list_statistics(METRIC, test)
         before, after = (
-            value(METRIC, total(statistics, decision.best(test, some))) for some in ({FIRST_PASS: 1.0}, weights.weights)
+            value(METRIC, total(statistics, decision.best(test, some)))
+            for some in ({FIRST_PASS: 1.0}, weights.weights)
         )
         changes.append(after - before)
     return weighed / sets, float(np.mean(changes)), float(np.max(changes))
@@ -152,7 +198,9 @@ class Null:
     negative: tuple[str, ...] = ()
     decide: str = "best"
     respelled: bool = False
-    """Whether each list has two more hypotheses, in which a word is exchanged at random."""
+    """Whether each list has two more hypotheses, in which a word is exchanged at
+    random.
+    """
 
 
 NULLS = {
@@ -164,17 +212,27 @@ NULLS = {
 }
 
 
-def with_useful(random: np.random.Generator, lists: list[NbestList], respelled: bool) -> list[NbestList]:
-    """The lists with a column that knows about as much as the first pass, and with respelled hypotheses."""
+def with_useful(
+    random: np.random.Generator, lists: list[NbestList], respelled: bool
+) -> list[NbestList]:
+    """The lists with a column that knows about as much as the first pass, and with
+    respelled hypotheses.
+    """
     for nbest in lists:
         own = list(nbest.hypotheses)
         for hypothesis in own:
-            hypothesis.scores["useful"] = float(random.normal() - _errors(hypothesis.text))
+            hypothesis.scores["useful"] = float(
+                random.normal() - _errors(hypothesis.text)
+            )
         for hypothesis in own[:2] if respelled else ():
             words = hypothesis.text.split()
             words[int(random.integers(len(words)))] = f"w{random.integers(WORDS)}"
-            scores = hypothesis.scores | {"useful": hypothesis.scores["useful"] + float(random.normal())}
-            nbest.hypotheses.append(Hypothesis(" ".join(words), scores | {EDITS: 1.0}, Origin.RESPELLED))
+            scores = hypothesis.scores | {
+                "useful": hypothesis.scores["useful"] + float(random.normal())
+            }
+            nbest.hypotheses.append(
+                Hypothesis(" ".join(words), scores | {EDITS: 1.0}, Origin.RESPELLED)
+            )
         for hypothesis in own if respelled else ():
             hypothesis.scores[EDITS] = 0.0
     return lists
@@ -185,63 +243,121 @@ def _errors(text: str) -> float:
     return sum(word == "x" for word in words) + WORDS - len(words)
 
 
-def null(name: str, sets: int, utterances: int, seed: int = 0) -> tuple[float, float, float]:
-    """What is tuned with something that knows nothing against what is tuned without it, on other lists.
+def null(
+    name: str, sets: int, utterances: int, seed: int = 0
+) -> tuple[float, float, float]:
+    """What is tuned with something that knows nothing against what is tuned without it,
+    on other lists.
 
     Returns:
-        the share of sets in which it is significantly worse (p < `LEVEL`), the share in which the texts differ, and the
-        mean change of the error rate in points.
+        the share of sets in which it is significantly worse (p < `LEVEL`), the share in
+        which the texts differ, and the mean change of the error rate in points.
     """
     kind, random = NULLS[name], np.random.default_rng(seed)
     worse, other, changes = 0, 0, []
     for _ in range(sets):
         dev, test = (
-            with_useful(random, noisy_lists(random, utterances, len(kind.extra)), kind.respelled) for _ in range(2)
+            with_useful(
+                random, noisy_lists(random, utterances, len(kind.extra)), kind.respelled
+            )
+            for _ in range(2)
         )
         rows = []
-        for columns, bonuses in ((kind.base, ()), ((*kind.base, *kind.extra), (EDITS,) if kind.respelled else ())):
+        for columns, bonuses in (
+            (kind.base, ()),
+            ((*kind.base, *kind.extra), (EDITS,) if kind.respelled else ()),
+        ):
             negative = tuple(column for column in kind.negative if column in columns)
-            options = TuningOptions(bonuses, negative=negative, decide=Decision(kind.decide))
-            known = [lists if bonuses or not kind.respelled else _own(lists) for lists in (dev, test)]
+            options = TuningOptions(
+                bonuses, negative=negative, decide=Decision(kind.decide)
+            )
+            known = [
+                lists if bonuses or not kind.respelled else _own(lists)
+                for lists in (dev, test)
+            ]
             weights = tune(METRIC, known[0], columns, options=options)
-            rows.append(text_statistics(METRIC, known[1], weights.decision.texts(METRIC, known[1], weights.of)))
-        without, with_it = (float(METRIC.values(each.sum(axis=0)[None])[0]) for each in rows)
+            rows.append(
+                text_statistics(
+                    METRIC,
+                    known[1],
+                    weights.decision.texts(METRIC, known[1], weights.of),
+                )
+            )
+        without, with_it = (
+            float(METRIC.values(each.sum(axis=0)[None])[0]) for each in rows
+        )
         changes.append(with_it - without)
         other += bool((rows[0] != rows[1]).any())
-        worse += with_it > without and paired_randomisation(METRIC, list(rows[0]), list(rows[1]), 1_000) < LEVEL
+        worse += (
+            with_it > without
+            and paired_randomisation(METRIC, list(rows[0]), list(rows[1]), 1_000)
+            < LEVEL
+        )
     return worse / sets, other / sets, float(np.mean(changes))
 
 
 def _own(lists: list[NbestList]) -> list[NbestList]:
     """The lists without respelled hypotheses."""
     return [
-        replace(nbest, hypotheses=[each for each in nbest.hypotheses if each.origin is not Origin.RESPELLED])
+        replace(
+            nbest,
+            hypotheses=[
+                each for each in nbest.hypotheses if each.origin is not Origin.RESPELLED
+            ],
+        )
         for nbest in lists
     ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", type=int, default=2_000)
-    parser.add_argument("--null", choices=NULLS, action="append", help="Only these simulations, of --sets sets.")
+    parser.add_argument(
+        "--null",
+        choices=NULLS,
+        action="append",
+        help="Only these simulations, of --sets sets.",
+    )
     sets, nulls = parser.parse_args().sets, parser.parse_args().null
     for name in nulls or ():
         worse, other, mean = null(name, sets, 60)
-        print(f"{name}: {100 * other:.1f} % other texts, {100 * worse:.1f} % significantly worse, mean {mean:+.3f}")
+        print(
+            f"{name}: {100 * other:.1f} % other texts, {100 * worse:.1f} %"
+            f" significantly worse, mean {mean:+.3f}"
+        )
     if nulls:
         return
     print(f"equal systems called different at {LEVEL}, of {sets:,} pairs")
     for utterances in (20, 100, 500):
-        shares = {name: rejected(test, sets, utterances, 1_000) for name, test in TESTS.items() if name != "mapsswe"}
-        shares["mapsswe"] = rejected(of_mapsswe, max(1, sets * 20 // utterances), utterances, 0)
-        print(f"  {utterances} utterances: " + ", ".join(f"{name} {100 * one:.1f} %" for name, one in shares.items()))
+        shares = {
+            name: rejected(test, sets, utterances, 1_000)
+            for name, test in TESTS.items()
+            if name != "mapsswe"
+        }
+        shares["mapsswe"] = rejected(
+            of_mapsswe, max(1, sets * 20 // utterances), utterances, 0
+        )
+        print(
+            f"  {utterances} utterances: "
+            + ", ".join(f"{name} {100 * one:.1f} %" for name, one in shares.items())
+        )
         one, other = covered(sets, utterances)
-        print(f"    95 % intervals hold: error rate {100 * one:.1f} %, difference {100 * other:.1f} %")
+        print(
+            f"    95 % intervals hold: error rate {100 * one:.1f} %, difference"
+            f" {100 * other:.1f} %"
+        )
     for columns in (1, 3):
         for bagging in (True, False):
-            share, mean, worst = harmed(max(1, sets // 20), 100, columns, bagging=bagging)
+            share, mean, worst = harmed(
+                max(1, sets // 20), 100, columns, bagging=bagging
+            )
             how = "default" if bagging else "--no-bagging"
-            print(f"columns of noise: {columns}, {how}: weight in {100 * share:.0f} % of {max(1, sets // 20)} sets")
+            print(
+                f"columns of noise: {columns}, {how}: weight in {100 * share:.0f} % of"
+                f" {max(1, sets // 20)} sets"
+            )
             print(f"    WER of other lists: mean {mean:+.3f}, worst {worst:+.2f}")
 
 

@@ -1,4 +1,5 @@
-"""Commands whose outputs are on a failing file system: run with `failing.c` preloaded, in a folder with their inputs.
+"""Commands whose outputs are on a failing file system: run with `failing.c` preloaded,
+in a folder with their inputs.
 
 Prints one JSON object per line: what failed, and what the command left behind.
 """
@@ -23,7 +24,14 @@ COMMANDS = {
     "report": ("run", LISTS, "--report", "broken-disk/x.json"),
     "page": ("run", LISTS, "--html", "broken-disk/x.html"),
     "weights": ("tune", "scored.jsonl", "-o", "broken-disk/x.json"),
-    "analysis": ("analyse", "scored.jsonl", "--weights", "w.json", "-o", "broken-disk/x.json"),
+    "analysis": (
+        "analyse",
+        "scored.jsonl",
+        "--weights",
+        "w.json",
+        "-o",
+        "broken-disk/x.json",
+    ),
     "cache": ("score", LISTS, *LM, "--cache", "broken-disk/x", "-o", "y.jsonl"),
     "recipe": ("init", "broken-disk"),
     "network": (
@@ -58,7 +66,11 @@ def main() -> None:
                     done = Done(1, "", traceback.format_exc())
                 del os.environ["FAIL_CALLS"]
                 kept = target.read_bytes() == b"old" if target.is_file() else None
-                left = sorted(str(path) for path in Path("broken-disk").rglob("*") if path.is_file())
+                left = sorted(
+                    str(path)
+                    for path in Path("broken-disk").rglob("*")
+                    if path.is_file()
+                )
                 for path in left:
                     Path(path).unlink()
                 print(

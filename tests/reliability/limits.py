@@ -1,4 +1,6 @@
-"""What an input of up to 64 KiB may take: 5 s of processor time, and 500 MB more than there was before."""
+"""What an input of up to 64 KiB may take: 5 s of processor time, and 500 MB more than
+there was before.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,22 @@ class Spent:
 
     def too_much(self) -> str:
         """What is over its limit; empty where nothing is."""
-        seconds, more = time.process_time() - self._began, memory("VmHWM") - self._before
+        seconds, more = (
+            time.process_time() - self._began,
+            memory("VmHWM") - self._before,
+        )
         if seconds > SECONDS:
             return f"{seconds:.1f} s"
         return f"{more >> 20} MiB" if more > BYTES else ""
 
 
 def memory(which: str) -> int:
-    """Bytes of memory of this process: `VmRSS` now, `VmHWM` the peak, `VmSize` what is mapped."""
+    """Bytes of memory of this process: `VmRSS` now, `VmHWM` the peak, `VmSize` what is
+    mapped.
+    """
     status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith(which))
+    return next(
+        int(line.split()[1]) << 10
+        for line in status.splitlines()
+        if line.startswith(which)
+    )

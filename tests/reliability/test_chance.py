@@ -1,4 +1,6 @@
-"""What chance alone does stays within what tests, intervals and tuning promise; figures in docs/results/tuning.md."""
+"""What chance alone does stays within what tests, intervals and tuning promise; figures
+in docs/results/tuning.md.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ def test_intervals_hold_the_truth() -> None:
 
 
 def test_noise_does_no_harm() -> None:
-    """The default finds nothing in noise; the plain optimum does, and pays for it on other lists."""
+    """The default finds nothing in noise; the plain optimum does, and pays for it on
+    other lists.
+    """
     weighed, mean, worst = chance.harmed(12, 60, 2)
     assert weighed <= 0.25 and mean <= 0.1 and worst <= 1.0
     assert chance.harmed(12, 60, 2, bagging=False)[0] >= 0.5
@@ -33,7 +37,8 @@ def test_noise_does_no_harm() -> None:
 def test_equal_systems_in_many_sets(name: str, utterances: int) -> None:
     sets = 2_000 if name != "mapsswe" else 40_000 // utterances
     share = chance.rejected(chance.TESTS[name], sets, utterances, 1_000, seed=1)
-    # Normal approximations of few segments reject a little more than they say: docs/results/tuning.md has by how much.
+    # Normal approximations of few segments reject a little more than they say:
+    # docs/results/tuning.md has by how much.
     assert share <= chance.at_most(sets, 0.08 if utterances == 20 else 0.06)
 
 

@@ -1,4 +1,6 @@
-"""A disk that is full or fails, a network file system that lost a file: one line, exit status 2, no half of a file."""
+"""A disk that is full or fails, a network file system that lost a file: one line, exit
+status 2, no half of a file.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +17,52 @@ from tests.conftest import ROOT, SENTENCES, Run, write_json
 from tests.lms.test_ngram import ARPA
 from tests.reliability.failing import CALLS, COMMANDS, ERRORS
 
-ENTRY = {"ref": "the old", "hyp_1": {"score": -1, "text": "the owl"}, "hyp_2": {"score": -2, "text": "the old"}}
+ENTRY = {
+    "ref": "the old",
+    "hyp_1": {"score": -1, "text": "the owl"},
+    "hyp_2": {"score": -2, "text": "the old"},
+}
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-def test_every_output_on_a_file_system_that_fails(rescore: Run, model: Path, tmp_path: Path) -> None:
+def test_every_output_on_a_file_system_that_fails(
+    rescore: Run, model: Path, tmp_path: Path
+) -> None:
     library = tmp_path / "failing.so"
     source = Path(__file__).with_name("failing.c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True
+    )
     write_json(tmp_path / "l.json", {f"u{number}": ENTRY for number in range(30)})
     write_json(tmp_path / "w.json", {"weights": {"s2s": 0.9, "ngram": 0.1}})
-    tiny = {"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 200, "max_positions": 40}
+    tiny = {
+        "layers": 1,
+        "d_model": 16,
+        "heads": 2,
+        "d_ff": 16,
+        "vocab_size": 200,
+        "max_positions": 40,
+    }
     write_json(tmp_path / "c.json", tiny)
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES[:60]), encoding="utf-8")
     shutil.copytree(model, tmp_path / "tta")
     (tmp_path / "broken-disk").mkdir()
-    assert rescore("score", "l.json", "--lm", "ngram:lm.arpa", "-o", "scored.jsonl").returncode == 0
+    assert (
+        rescore(
+            "score", "l.json", "--lm", "ngram:lm.arpa", "-o", "scored.jsonl"
+        ).returncode
+        == 0
+    )
     assert rescore("run", "l.json", "--report", "r.json").returncode == 0
     done = subprocess.run(
         [sys.executable, "-m", "tests.reliability.failing"],
-        cwd=tmp_path, env=os.environ | {"LD_PRELOAD": str(library), "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=os.environ | {"LD_PRELOAD": str(library), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == len(COMMANDS) * len(CALLS) * len(ERRORS)

@@ -16,13 +16,19 @@ def test_mutated_inputs(tmp_path: Path) -> None:
     number = 12 * len(cases())
     outcomes, wrong = fuzz(number, seed=7, folder=tmp_path)
     assert not wrong, "\n".join(wrong[:5])
-    assert outcomes.total() == number and outcomes["read"] > number / 20 and outcomes["error"] > number / 4
+    assert (
+        outcomes.total() == number
+        and outcomes["read"] > number / 20
+        and outcomes["error"] > number / 4
+    )
 
 
 def test_hostile_values(tmp_path: Path) -> None:
     outcomes, wrong = values.explore(120, 7, tmp_path)
     assert not wrong, "\n".join(wrong[:5])
-    assert outcomes.total() == 120 and outcomes["exit 0"] > 20 and outcomes["exit 2"] > 20
+    assert (
+        outcomes.total() == 120 and outcomes["exit 0"] > 20 and outcomes["exit 2"] > 20
+    )
 
 
 def test_limits_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,6 +45,10 @@ def test_limits_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_grown_inputs_have_the_size_of_the_limits() -> None:
-    contents = [grown(b'{"id": "u1"}\nu2 x\n', random.Random(seed)) for seed in range(50)]
-    assert all(limits.INPUT * 0.9 < len(content) <= limits.INPUT * 1.1 for content in contents)
+    contents = [
+        grown(b'{"id": "u1"}\nu2 x\n', random.Random(seed)) for seed in range(50)
+    ]
+    assert all(
+        limits.INPUT * 0.9 < len(content) <= limits.INPUT * 1.1 for content in contents
+    )
     assert len({content[:200] for content in contents}) > 20

@@ -1,4 +1,6 @@
-"""SIGKILL at any moment: run again, and what comes out is the same as if nothing had happened."""
+"""SIGKILL at any moment: run again, and what comes out is the same as if nothing had
+happened.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,23 @@ main()
 """A program as `rescore` that leaves a file when it begins to score."""
 
 
-def kill_after(seconds: float, began: Path, program: str, arguments: list[str], folder: Path) -> bool:
-    """Whether it was killed so long after it wrote the file `began`; it may have ended before."""
+def kill_after(
+    seconds: float, began: Path, program: str, arguments: list[str], folder: Path
+) -> bool:
+    """Whether it was killed so long after it wrote the file `began`; it may have ended
+    before.
+    """
     before = began.stat().st_mtime_ns if began.exists() else 0
     process = subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
-        cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    while process.poll() is None and not (began.exists() and began.stat().st_mtime_ns > before):
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    while process.poll() is None and not (
+        began.exists() and began.stat().st_mtime_ns > before
+    ):
         time.sleep(0.002)
     assert began.exists() and began.stat().st_mtime_ns > before
     try:
@@ -66,34 +77,77 @@ def timed(run: Run, arguments: list[str]) -> float:
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
-def test_run_with_a_cache(kills: int, rescore: Run, model: Path, tmp_path: Path) -> None:
+def test_run_with_a_cache(
+    kills: int, rescore: Run, model: Path, tmp_path: Path
+) -> None:
     table = json.loads((ROOT / "data" / "test.json").read_text(encoding="utf-8"))
     write_json(tmp_path / "l.json", dict(list(table.items())[:40]))
-    run = ["l.json", "--lm", f"tta:{model}", "--dev", "l.json", "-o", "out.jsonl", "--best", "best.trn"]
+    run = [
+        "l.json",
+        "--lm",
+        f"tta:{model}",
+        "--dev",
+        "l.json",
+        "-o",
+        "out.jsonl",
+        "--best",
+        "best.trn",
+    ]
     took = timed(rescore, run)
     lists, best = ((tmp_path / name).read_text() for name in ("out.jsonl", "best.trn"))
     draw = random.Random(0)
     for _ in range(kills):
-        while not kill_after(draw.random() * took, tmp_path / "begun", TOLD, [*run, "--cache", "cache"], tmp_path):
+        while not kill_after(
+            draw.random() * took,
+            tmp_path / "begun",
+            TOLD,
+            [*run, "--cache", "cache"],
+            tmp_path,
+        ):
             took *= 0.8  # the machine is less busy than it was: try again, earlier
             shutil.rmtree(tmp_path / "cache")
     timed(rescore, [*run, "--cache", "cache"])
-    assert parsed((tmp_path / "out.jsonl").read_text()) == near(lists)  # batches are of what the cache lacks
+    # batches are of what the cache lacks
+    assert parsed((tmp_path / "out.jsonl").read_text()) == near(lists)
     assert (tmp_path / "best.trn").read_text() == best
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_training(kills: int, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
-    tiny = {"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 200, "max_positions": 40}
+    tiny = {
+        "layers": 1,
+        "d_model": 16,
+        "heads": 2,
+        "d_ff": 16,
+        "vocab_size": 200,
+        "max_positions": 40,
+    }
     write_json(tmp_path / "c.json", tiny)
-    options = ["--text", "t.txt", "--config", "c.json", "--held-out", "5", "--batch-tokens", "300"]
+    options = [
+        "--text",
+        "t.txt",
+        "--config",
+        "c.json",
+        "--held-out",
+        "5",
+        "--batch-tokens",
+        "300",
+    ]
     options += ["--steps", str(100 * kills)]
     took = timed(rescore, ["train", "--lm", "tta", *options, "--out", "one"]) / kills
     state = tmp_path / "two" / "training.safetensors"
 
     def command() -> list[str]:
-        return ["train", "--lm", "tta", *options, "--out", "two", *(["--resume"] if state.exists() else [])]
+        return [
+            "train",
+            "--lm",
+            "tta",
+            *options,
+            "--out",
+            "two",
+            *(["--resume"] if state.exists() else []),
+        ]
 
     draw = random.Random(0)
     for _ in range(kills):
@@ -101,7 +155,9 @@ def test_training(kills: int, rescore: Run, tmp_path: Path) -> None:
             took *= 0.8
             shutil.rmtree(tmp_path / "two")
     timed(rescore, command())
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")]
+    weights = [
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")
+    ]
     assert weights[0] == weights[1]
 
 
@@ -116,7 +172,12 @@ def test_writers_are_killed_at_any_moment(tmp_path: Path) -> None:
     )
     draw = random.Random(0)
     for _ in range(25):
-        process = subprocess.Popen([sys.executable, "loop.py"], cwd=tmp_path, stdout=subprocess.PIPE, env=ENVIRONMENT)
+        process = subprocess.Popen(
+            [sys.executable, "loop.py"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            env=ENVIRONMENT,
+        )
         assert process.stdout is not None and process.stdout.readline() == b"ready\n"
         time.sleep(draw.uniform(0.001, 0.02))
         process.send_signal(signal.SIGKILL)
@@ -126,7 +187,9 @@ def test_writers_are_killed_at_any_moment(tmp_path: Path) -> None:
             assert len(text) == 100_000 and len(set(text)) == 1
 
 
-def test_two_processes_with_one_cache_and_one_output(rescore: Run, model: Path, tmp_path: Path) -> None:
+def test_two_processes_with_one_cache_and_one_output(
+    rescore: Run, model: Path, tmp_path: Path
+) -> None:
     table = json.loads((ROOT / "data" / "test.json").read_text(encoding="utf-8"))
     write_json(tmp_path / "l.json", dict(list(table.items())[:20]))
     command = ["score", "l.json", "--lm", f"tta:{model}", "-o", "out.jsonl"]
@@ -135,12 +198,19 @@ def test_two_processes_with_one_cache_and_one_output(rescore: Run, model: Path, 
     both = [
         subprocess.Popen(
             [sys.executable, "-m", "rescore", *command, "--cache", "cache"],
-            cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True,
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for _ in range(2)
-    ]  # fmt: skip
+    ]
     for process in both:
         stderr = process.communicate()[1]
         assert process.returncode == 0 and "Traceback" not in stderr, stderr
     assert parsed((tmp_path / "out.jsonl").read_text()) == near(alone)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "l.json", "out.jsonl"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "cache",
+        "l.json",
+        "out.jsonl",
+    ]

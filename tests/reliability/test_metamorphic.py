@@ -1,4 +1,6 @@
-"""What says nothing about which hypothesis is right changes no choice: under every decision, on every road."""
+"""What says nothing about which hypothesis is right changes no choice: under every
+decision, on every road.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,18 @@ from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 
-WORDS = ("gardener", "lantern", "harbour", "kettle", "meadow", "ladder", "candle", "winter", "orchard", "pepper")
+WORDS = (
+    "gardener",
+    "lantern",
+    "harbour",
+    "kettle",
+    "meadow",
+    "ladder",
+    "candle",
+    "winter",
+    "orchard",
+    "pepper",
+)
 LEXICON = Lexicon(dict.fromkeys((*WORDS, "the", "old", "by"), 100), 10_000)
 LENGTH = 6
 PARTS = ("decoder", "ctc")
@@ -41,9 +54,16 @@ def errors(text: str, reference: str) -> int:
 
 
 def hypothesis(text: str, reference: str, seed: int) -> Hypothesis:
-    """First-pass scores that know something about errors, and the two parts that they are the sum of."""
-    parts = [-errors(text, reference) / 2 + noise(f"{text} {reference}", seed + part) for part in range(2)]
-    return Hypothesis(text, {FIRST_PASS: sum(parts), **dict(zip(PARTS, parts, strict=True))})
+    """First-pass scores that know something about errors, and the two parts that they
+    are the sum of.
+    """
+    parts = [
+        -errors(text, reference) / 2 + noise(f"{text} {reference}", seed + part)
+        for part in range(2)
+    ]
+    return Hypothesis(
+        text, {FIRST_PASS: sum(parts), **dict(zip(PARTS, parts, strict=True))}
+    )
 
 
 def system(number: int, seed: int, systems: int = 0) -> Lists:
@@ -57,17 +77,28 @@ def system(number: int, seed: int, systems: int = 0) -> Lists:
         while len(texts) < 5:
             heard = list(words)
             for place in draw.sample(range(LENGTH), draw.choice((0, 1, 1, 2, 3))):
-                heard[place] = draw.choice((draw.choice(WORDS), words[place].replace("d", "t").replace("tt", "t")))
+                heard[place] = draw.choice(
+                    (
+                        draw.choice(WORDS),
+                        words[place].replace("d", "t").replace("tt", "t"),
+                    )
+                )
             texts[" ".join(heard[: draw.choice((LENGTH, LENGTH, LENGTH - 1))])] = None
         reference = " ".join(words)
         hypotheses = [hypothesis(text, reference, 10 * systems) for text in texts]
-        lists.append(NbestList(f"talk-{index:03d}", hypotheses, (reference,), provenance=provenance))
+        lists.append(
+            NbestList(
+                f"talk-{index:03d}", hypotheses, (reference,), provenance=provenance
+            )
+        )
     return lists
 
 
 @dataclass(frozen=True)
 class Known:
-    """A language model: words that it does not know cost, and so do words that are missing."""
+    """A language model: words that it does not know cost, and so do words that are
+    missing.
+    """
 
     scale: float
     cost: float
@@ -76,15 +107,23 @@ class Known:
     def __call__(self, sentences: Sequence[str]) -> list[float]:
         return [
             self.scale
-            * (noise(text, self.seed) - self.cost * (sum(word not in LEXICON for word in words) + LENGTH - len(words)))
+            * (
+                noise(text, self.seed)
+                - self.cost
+                * (sum(word not in LEXICON for word in words) + LENGTH - len(words))
+            )
             for text in sentences
             for words in [text.lower().split()]
         ]
 
 
-def models(scale: float = 1.0, backwards: bool = False, names: tuple[str, str] = ("one", "two")) -> list[FunctionModel]:
+def models(
+    scale: float = 1.0, backwards: bool = False, names: tuple[str, str] = ("one", "two")
+) -> list[FunctionModel]:
     found = []
-    for name, function in zip(names, (Known(scale, 3.0, 1), Known(scale, 1.0, 2)), strict=True):
+    for name, function in zip(
+        names, (Known(scale, 3.0, 1), Known(scale, 1.0, 2)), strict=True
+    ):
         model = FunctionModel(function)
         model.name = model.model = name
         found.append(model)
@@ -101,7 +140,12 @@ def scored(change: Callable[[float, NbestList], float]) -> Callable[[Lists], Lis
         lambda nbest: replace(
             nbest,
             hypotheses=[
-                replace(one, scores={name: change(score, nbest) for name, score in one.scores.items()})
+                replace(
+                    one,
+                    scores={
+                        name: change(score, nbest) for name, score in one.scores.items()
+                    },
+                )
                 for one in nbest.hypotheses
             ],
         )
@@ -116,16 +160,24 @@ def shuffled(nbest: NbestList) -> NbestList:
 
 def worst_twice(nbest: NbestList) -> NbestList:
     worst = min(nbest.hypotheses, key=lambda one: one.scores[FIRST_PASS])
-    return replace(nbest, hypotheses=[*nbest.hypotheses, replace(worst, scores=dict(worst.scores))])
+    return replace(
+        nbest, hypotheses=[*nbest.hypotheses, replace(worst, scores=dict(worst.scores))]
+    )
 
 
 def impossible(nbest: NbestList) -> NbestList:
     scores = dict.fromkeys(nbest.hypotheses[0].scores, float("-inf"))
-    return replace(nbest, hypotheses=[Hypothesis(nbest.references[0] + " so", scores), *nbest.hypotheses])
+    return replace(
+        nbest,
+        hypotheses=[Hypothesis(nbest.references[0] + " so", scores), *nbest.hypotheses],
+    )
 
 
 def upper(nbest: NbestList) -> NbestList:
-    return replace(nbest, hypotheses=[replace(one, text=one.text.upper()) for one in nbest.hypotheses])
+    return replace(
+        nbest,
+        hypotheses=[replace(one, text=one.text.upper()) for one in nbest.hypotheses],
+    )
 
 
 @dataclass(frozen=True)
@@ -145,7 +197,9 @@ class Change:
 
 CHANGES = {
     "hypotheses shuffled": Change(changed(shuffled)),
-    "constants added": Change(scored(lambda score, nbest: score + 10 * noise(nbest.id, 3))),
+    "constants added": Change(
+        scored(lambda score, nbest: score + 10 * noise(nbest.id, 3))
+    ),
     "times 1000": Change(scored(lambda score, _: 1000 * score), scale=1000.0),
     "times 2": Change(scored(lambda score, _: 2 * score), scale=2.0),
     "times 3.7": Change(scored(lambda score, _: 3.7 * score), scale=3.7),
@@ -177,25 +231,47 @@ def chosen(road: str, decide: str, name: str | None, lexicon: Path) -> dict[str,
     change = CHANGES[name] if name else Change()
     config = RunConfig(decide=decide, components=road == "--components")
     if road == "--respell":
-        config = replace(config, expanding=OptionValues(respell=4, channel="shipped", lexicon=str(lexicon)))
+        config = replace(
+            config,
+            expanding=OptionValues(respell=4, channel="shipped", lexicon=str(lexicon)),
+        )
     sets = []
     for number, seed in ((DEV, 1), (TEST, 2)):
         lists = change.lists(system(number, seed))
         if road == "combine":
             plain = [_plain(lists), _plain(change.lists(system(number, seed, 1)))]
-            lists = list(combined(dict(zip(("first", change.other), plain, strict=True)), Normaliser()))
+            lists = list(
+                combined(
+                    dict(zip(("first", change.other), plain, strict=True)), Normaliser()
+                )
+            )
         if road not in ("--components", "combine"):
             lists = [
-                replace(nbest, provenance={}, hypotheses=[_alone(one) for one in nbest.hypotheses]) for nbest in lists
+                replace(
+                    nbest,
+                    provenance={},
+                    hypotheses=[_alone(one) for one in nbest.hypotheses],
+                )
+                for nbest in lists
             ]
         sets.append(lists)
     dev, test = sets
-    outcome = pipeline.run(test, config, dev, lambda: models(change.scale, change.backwards, change.names))
-    return {nbest.references[0]: text.lower() for nbest, text in zip(outcome.lists, outcome.texts, strict=True)}
+    outcome = pipeline.run(
+        test, config, dev, lambda: models(change.scale, change.backwards, change.names)
+    )
+    return {
+        nbest.references[0]: text.lower()
+        for nbest, text in zip(outcome.lists, outcome.texts, strict=True)
+    }
 
 
 def _plain(lists: Lists) -> Lists:
-    return [replace(nbest, provenance={}, hypotheses=[_alone(one) for one in nbest.hypotheses]) for nbest in lists]
+    return [
+        replace(
+            nbest, provenance={}, hypotheses=[_alone(one) for one in nbest.hypotheses]
+        )
+        for nbest in lists
+    ]
 
 
 def _alone(one: Hypothesis) -> Hypothesis:
@@ -203,7 +279,8 @@ def _alone(one: Hypothesis) -> Hypothesis:
 
 
 CASES = [
-    pytest.param(*case, marks=[] if case[0] == ROADS[0] else [pytest.mark.slow])  # three roads take minutes
+    # three roads take minutes
+    pytest.param(*case, marks=[] if case[0] == ROADS[0] else [pytest.mark.slow])
     for case in product(ROADS, DECISIONS, CHANGES)
 ]
 
@@ -215,10 +292,14 @@ def test_choices_are_equal(road: str, decide: str, name: str, lexicon: Path) -> 
 
 @pytest.mark.parametrize("decide", DECISIONS)
 @pytest.mark.parametrize("road", ROADS)
-def test_choices_are_not_those_of_the_first_pass(road: str, decide: str, lexicon: Path) -> None:
+def test_choices_are_not_those_of_the_first_pass(
+    road: str, decide: str, lexicon: Path
+) -> None:
     """Without which they would be equal for another reason."""
     first = {
-        nbest.references[0]: max(nbest.hypotheses, key=lambda one: one.scores[FIRST_PASS]).text
+        nbest.references[0]: (
+            max(nbest.hypotheses, key=lambda one: one.scores[FIRST_PASS]).text
+        )
         for nbest in system(TEST, 2)
     }
     assert chosen(road, decide, None, lexicon) != first

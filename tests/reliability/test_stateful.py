@@ -1,6 +1,8 @@
-"""The whole tool as a model: random lists, formats, options and stages in sequence, and what holds in whatever order.
+"""The whole tool as a model: random lists, formats, options and stages in sequence, and
+what holds in whatever order.
 
-The quick suite runs few sequences; `RESCORE_SEQUENCES=10000 pytest tests/reliability/test_stateful.py` runs many.
+The quick suite runs few sequences; `RESCORE_SEQUENCES=10000 pytest
+tests/reliability/test_stateful.py` runs many.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+)
 
 from rescore import formats
 from rescore.nbest import Hypothesis, NbestList
@@ -22,11 +30,27 @@ from tests.lms.test_ngram import ARPA
 
 SEQUENCES = int(os.environ.get("RESCORE_SEQUENCES", "6"))
 STATUSES = {0, 1, 2, 130, 141, 143}
-WORDS = st.lists(st.sampled_from(["the", "old", "clock", "owl", "ä", "-", "a's", "12"]), max_size=5).map(" ".join)
-SCORES = st.floats(-1e6, 0).map(lambda value: round(value, 3)) | st.sampled_from([0.0, -0.0, -1e300, float("-inf")])
+WORDS = st.lists(
+    st.sampled_from(["the", "old", "clock", "owl", "ä", "-", "a's", "12"]), max_size=5
+).map(" ".join)
+SCORES = st.floats(-1e6, 0).map(lambda value: round(value, 3)) | st.sampled_from(
+    [0.0, -0.0, -1e300, float("-inf")]
+)
 ONE, OTHER = ("--lm", "ngram:lm.arpa"), ("--lm", "ngram:lower:lm.arpa")
 LOSSLESS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
-FORMATS = ("espnet1", "espnet2", "kaldi", "srilm", "fairseq", "moses", "icefall", "sockeye", "hyporadise", "csv", "tsv")
+FORMATS = (
+    "espnet1",
+    "espnet2",
+    "kaldi",
+    "srilm",
+    "fairseq",
+    "moses",
+    "icefall",
+    "sockeye",
+    "hyporadise",
+    "csv",
+    "tsv",
+)
 
 
 @st.composite
@@ -35,7 +59,11 @@ def lists(draw: st.DrawFn) -> list[NbestList]:
     for number in range(draw(st.integers(1, 4))):
         texts = draw(st.lists(WORDS, min_size=1, max_size=4))
         hypotheses = [Hypothesis(text, {"s2s": draw(SCORES)}) for text in texts]
-        found.append(NbestList(f"spk{number % 2}-{number}", hypotheses, (draw(WORDS.filter(bool)),)))
+        found.append(
+            NbestList(
+                f"spk{number % 2}-{number}", hypotheses, (draw(WORDS.filter(bool)),)
+            )
+        )
     return found
 
 
@@ -64,16 +92,27 @@ class Tool(RuleBasedStateMachine):
         return f"f{self.number}{ending}"
 
     def run(self, *arguments: str, status: tuple[int, ...] = (0,)) -> Done:
-        """A command twice: the same bytes on stdout, and an exit status that is promised."""
+        """A command twice: the same bytes on stdout, and an exit status that is
+        promised.
+        """
         done, again = run_main(*arguments), run_main(*arguments)
-        assert done.returncode in STATUSES and done.returncode in status, (arguments, done)
-        assert done.returncode == again.returncode and done.stdout == again.stdout, (arguments, done, again)
+        assert done.returncode in STATUSES and done.returncode in status, (
+            arguments,
+            done,
+        )
+        assert done.returncode == again.returncode and done.stdout == again.stdout, (
+            arguments,
+            done,
+            again,
+        )
         return done
 
     @invariant()
     def nothing_outside(self) -> None:
         assert [path.name for path in self.top.iterdir()] == ["work"]
-        assert not [path.name for path in self.folder.iterdir() if path.suffix == ".tmp"]
+        assert not [
+            path.name for path in self.folder.iterdir() if path.suffix == ".tmp"
+        ]
 
     @initialize(target=files, value=lists(), ending=st.sampled_from(LOSSLESS))
     def begin(self, value: list[NbestList], ending: str) -> str:
@@ -101,13 +140,20 @@ class Tool(RuleBasedStateMachine):
         assert first.returncode in (0, 2), first
         if first.returncode:
             return
-        done = run_main("convert", name, "--format", toolkit, "-o", name + ".back.jsonl")
+        done = run_main(
+            "convert", name, "--format", toolkit, "-o", name + ".back.jsonl"
+        )
         if first.stderr:  # something is lost, and said to be
             assert done.returncode in (0, 2), done
             return
         assert done.returncode == 0, (toolkit, done)
-        given, back = formats.read([Path(file)]), formats.read([Path(name + ".back.jsonl")])
-        assert [[h.text for h in one.hypotheses] for one in back] == [[h.text for h in one.hypotheses] for one in given]
+        given, back = (
+            formats.read([Path(file)]),
+            formats.read([Path(name + ".back.jsonl")]),
+        )
+        assert [[h.text for h in one.hypotheses] for one in back] == [
+            [h.text for h in one.hypotheses] for one in given
+        ]
 
     @rule(target=scored, file=files, cached=st.booleans(), swapped=st.booleans())
     def score(self, file: str, cached: bool, swapped: bool) -> str:
@@ -119,24 +165,47 @@ class Tool(RuleBasedStateMachine):
         if done.returncode:
             return self.fallback()
         self.run("score", file, *(turned if swapped else lms), "-o", other)
-        for one, two in zip(formats.read([Path(name)]), formats.read([Path(other)]), strict=True):
-            assert [h.scores for h in one.hypotheses] == [h.scores for h in two.hypotheses]
+        for one, two in zip(
+            formats.read([Path(name)]), formats.read([Path(other)]), strict=True
+        ):
+            assert [h.scores for h in one.hypotheses] == [
+                h.scores for h in two.hypotheses
+            ]
             assert one.provenance == two.provenance
         return name
 
     def fallback(self) -> str:
         name = self.name(".jsonl")
         formats.write(
-            [NbestList("u", [Hypothesis("a", {"s2s": -1.0, "ngram": -1.0, "ngram:lower": -1.0})], ("a",))], name
+            [
+                NbestList(
+                    "u",
+                    [
+                        Hypothesis(
+                            "a", {"s2s": -1.0, "ngram": -1.0, "ngram:lower": -1.0}
+                        )
+                    ],
+                    ("a",),
+                )
+            ],
+            name,
         )
         return name
 
-    @rule(file=scored, decide=st.sampled_from(["best", "mbr", "rover"]), negative=st.booleans())
+    @rule(
+        file=scored,
+        decide=st.sampled_from(["best", "mbr", "rover"]),
+        negative=st.booleans(),
+    )
     def tune_and_rerank(self, file: str, decide: str, negative: bool) -> None:
-        """The figure that tuning says is the one that reranking the same lists measures."""
+        """The figure that tuning says is the one that reranking the same lists
+        measures.
+        """
         more = ("--allow-negative", "ngram") if negative else ()
         weights = self.name(".json")
-        tuned = self.run("tune", file, "--decide", decide, *more, "-o", weights, status=(0, 2))
+        tuned = self.run(
+            "tune", file, "--decide", decide, *more, "-o", weights, status=(0, 2)
+        )
         if tuned.returncode:
             return
         report = self.name(".json")
@@ -149,7 +218,17 @@ class Tool(RuleBasedStateMachine):
     def roads(self, file: str, dev: str, decide: str) -> None:
         """Any split into stages gives the signature of `run`."""
         report, staged, weights = (self.name(".json") for _ in range(3))
-        done = self.run(file, *ONE, "--dev", dev, "--decide", decide, "--report", report, status=(0, 2))
+        done = self.run(
+            file,
+            *ONE,
+            "--dev",
+            dev,
+            "--decide",
+            decide,
+            "--report",
+            report,
+            status=(0, 2),
+        )
         if done.returncode:
             return
         names = {name: self.name(".jsonl") for name in (dev, file)}
@@ -157,7 +236,10 @@ class Tool(RuleBasedStateMachine):
             self.run("score", name, *ONE, "-o", out)
         self.run("tune", names[dev], "--decide", decide, "-o", weights)
         self.run("rerank", names[file], "--weights", weights, "--report", staged)
-        assert json.loads(Path(staged).read_text())["signature"] == json.loads(Path(report).read_text())["signature"]
+        assert (
+            json.loads(Path(staged).read_text())["signature"]
+            == json.loads(Path(report).read_text())["signature"]
+        )
 
     @rule(file=files | scored, metric=st.sampled_from(["wer", "cer", "bleu", "chrf"]))
     def measure(self, file: str, metric: str) -> None:

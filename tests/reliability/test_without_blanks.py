@@ -1,4 +1,6 @@
-"""Text without blanks against the same text with blanks between its characters: under MER both are the same words."""
+"""Text without blanks against the same text with blanks between its characters: under
+MER both are the same words.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def bare(text: str) -> str:
 
 
 def lists(number: int, seed: int, blanks: bool) -> Lists:
-    """Lists of Chinese text, in which the same letters are right, and the same hypotheses the best."""
+    """Lists of Chinese text, in which the same letters are right, and the same
+    hypotheses the best.
+    """
     draw, made = random.Random(seed), []
     for index in range(number):
         words = [draw.choice((*LETTERS, "北京", "大学", "下雨")) for _ in range(8)]
@@ -54,8 +58,13 @@ def lists(number: int, seed: int, blanks: bool) -> Lists:
             wrong = sum(one != other for one, other in zip(heard, words, strict=True))
             texts["".join(heard)] = -wrong / 2 + 2 * noise("".join(heard), seed)
         shown = " ".join if blanks else "".join
-        hypotheses = [Hypothesis(shown(text), {FIRST_PASS: score}) for text, score in texts.items()]
-        made.append(NbestList(f"talk-{index:03d}", hypotheses, (shown("".join(words)),)))
+        hypotheses = [
+            Hypothesis(shown(text), {FIRST_PASS: score})
+            for text, score in texts.items()
+        ]
+        made.append(
+            NbestList(f"talk-{index:03d}", hypotheses, (shown("".join(words)),))
+        )
     return made
 
 
@@ -70,7 +79,11 @@ ROADS: dict[str, dict[str, object]] = {
 
 
 def model() -> FunctionModel:
-    lm = FunctionModel(lambda texts: [5 * noise(bare(text), 7) - 3 * sum(map(text.count, RARE)) for text in texts])
+    lm = FunctionModel(
+        lambda texts: [
+            5 * noise(bare(text), 7) - 3 * sum(map(text.count, RARE)) for text in texts
+        ]
+    )
     lm.name = lm.model = "one"
     return lm
 
@@ -81,10 +94,25 @@ def outcome(road: str, decide: str, blanks: bool, folder: Path) -> pipeline.Outc
     if road in ("respelling", "terms"):
         path = folder / "lexicon.txt.xz"
         Lexicon(dict.fromkeys(LETTERS, 100), 10_000).save(path)
-        fields["expanding"] = OptionValues(**fields["expanding"].values, lexicon=str(path))  # type: ignore[attr-defined]
-    options = MetricOptions(words=WordList(TERMS, "words")) if road in ("boost", "terms") else MetricOptions()
-    config = RunConfig(decide=decide, metrics=("mer",), measuring=options, bagging=False, dev="dev", **fields)  # type: ignore[arg-type]
-    return pipeline.run(lists(12, 2, blanks), config, lists(36, 1, blanks), lambda: [model()])
+        fields["expanding"] = OptionValues(
+            **fields["expanding"].values, lexicon=str(path)
+        )  # type: ignore[attr-defined]
+    options = (
+        MetricOptions(words=WordList(TERMS, "words"))
+        if road in ("boost", "terms")
+        else MetricOptions()
+    )
+    config = RunConfig(
+        decide=decide,
+        metrics=("mer",),
+        measuring=options,
+        bagging=False,
+        dev="dev",
+        **fields,
+    )  # type: ignore[arg-type]
+    return pipeline.run(
+        lists(12, 2, blanks), config, lists(36, 1, blanks), lambda: [model()]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -94,91 +122,147 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("decide", ["best", "mbr", "rover"])
 @pytest.mark.parametrize("road", ROADS)
-def test_choices_weights_and_new_hypotheses_are_equal(road: str, decide: str, folder: Path) -> None:
-    apart, together = (outcome(road, decide, blanks, folder) for blanks in (True, False))
+def test_choices_weights_and_new_hypotheses_are_equal(
+    road: str, decide: str, folder: Path
+) -> None:
+    apart, together = (
+        outcome(road, decide, blanks, folder) for blanks in (True, False)
+    )
     assert [*map(bare, apart.texts)] == together.texts
     assert apart.weights.weights == pytest.approx(together.weights.weights)
     for one, other in zip(apart.lists, together.lists, strict=True):
-        assert [bare(h.text) for h in one.hypotheses] == [h.text for h in other.hypotheses]
-        assert [h.scores for h in one.hypotheses] == [pytest.approx(h.scores) for h in other.hypotheses]
+        assert [bare(h.text) for h in one.hypotheses] == [
+            h.text for h in other.hypotheses
+        ]
+        assert [h.scores for h in one.hypotheses] == [
+            pytest.approx(h.scores) for h in other.hypotheses
+        ]
     figures = [
-        [(m.metric, m.first_pass, m.reranked, m.oracle) for m in each.results.metrics] for each in (apart, together)
+        [(m.metric, m.first_pass, m.reranked, m.oracle) for m in each.results.metrics]
+        for each in (apart, together)
     ]
     assert figures[0] == figures[1]
 
 
 WORDS_OF = {
-    **{metric: {"normaliser": MIXED} for metric in ("wer", "bwer", "uwer", "recall", "precision", "f1")},
+    **{
+        metric: {"normaliser": MIXED}
+        for metric in ("wer", "bwer", "uwer", "recall", "precision", "f1")
+    },
     "bleu": {"tokenise": "zh"},
     "chrf": {},
 }
-"""Metrics that take both texts for the same, with these options; MER is one without options."""
-TUNING: dict[str, dict[str, object]] = {"averaged": {}, "plain": {"bagging": False}, "folds": {"folds": 3}}
+"""Metrics that take both texts for the same, with these options; MER is one without
+options.
+"""
+TUNING: dict[str, dict[str, object]] = {
+    "averaged": {},
+    "plain": {"bagging": False},
+    "folds": {"folds": 3},
+}
 
 
 @cache
-def measured(metric: str, decide: str, tuning: str, blanks: bool, change: str = "") -> pipeline.Outcome:
+def measured(
+    metric: str, decide: str, tuning: str, blanks: bool, change: str = ""
+) -> pipeline.Outcome:
     """An outcome; `change` is the order of lists or of terms."""
     terms, sets = TERMS, [lists(24, 1, blanks), lists(12, 2, blanks)]
     if change == "lists":
         sets = [one[::-1] for one in sets]
     if change == "terms":
         terms = TERMS[::-1]
-    options = MetricOptions(words=WordList(tuple(sorted(terms)), "words"), **WORDS_OF.get(metric, {}))
+    options = MetricOptions(
+        words=WordList(tuple(sorted(terms)), "words"), **WORDS_OF.get(metric, {})
+    )
     boost = True if metric in ("wer", "f1") else None
     further = ("comet",) if metric == "bleu" and change else ()
     if further:  # which reads source texts
         options = options.merged_with(MetricOptions(model="model"))
-        sets = [[replace(nbest, source="s" * (len(nbest.id) % 5)) for nbest in one] for one in sets]
-    config = RunConfig(decide=decide, metrics=(metric, *further), measuring=options, boost=boost, **TUNING[tuning])  # type: ignore[arg-type]
-    return pipeline.run(sets[1], config, None if config.folds else sets[0], lambda: [model()])
+        sets = [
+            [replace(nbest, source="s" * (len(nbest.id) % 5)) for nbest in one]
+            for one in sets
+        ]
+    config = RunConfig(
+        decide=decide,
+        metrics=(metric, *further),
+        measuring=options,
+        boost=boost,
+        **TUNING[tuning],
+    )  # type: ignore[arg-type]
+    return pipeline.run(
+        sets[1], config, None if config.folds else sets[0], lambda: [model()]
+    )
 
 
 def figures(found: pipeline.Outcome) -> list[object]:
-    return [(one.metric, one.first_pass, one.reranked, one.oracle) for one in found.results.metrics]
+    return [
+        (one.metric, one.first_pass, one.reranked, one.oracle)
+        for one in found.results.metrics
+    ]
 
 
 def cases(metrics: Sequence[str], *more: Sequence[str]) -> list[object]:
     """All metrics, decisions and ways of tuning; most are slow tests."""
     every = product(metrics, ("best", "mbr", "rover"), TUNING, *more)
-    return [pytest.param(*one, marks=[] if one[2] == "plain" else [pytest.mark.slow]) for one in every]
+    return [
+        pytest.param(*one, marks=[] if one[2] == "plain" else [pytest.mark.slow])
+        for one in every
+    ]
 
 
 OF_WORDS = ("mer", *(metric for metric in WORDS_OF if metric not in ("bleu", "chrf")))
 """`rover` votes on words between blanks where a metric has no words of its own."""
 
 
-@pytest.mark.parametrize(("metric", "decide"), [*product(("bleu", "chrf"), ("best", "mbr"))])
+@pytest.mark.parametrize(
+    ("metric", "decide"), [*product(("bleu", "chrf"), ("best", "mbr"))]
+)
 def test_metrics_without_words_are_equal(metric: str, decide: str) -> None:
     test_metrics_of_the_same_words_are_equal(metric, decide, "plain")
 
 
 @pytest.mark.parametrize(("metric", "decide", "tuning"), cases(OF_WORDS))
-def test_metrics_of_the_same_words_are_equal(metric: str, decide: str, tuning: str) -> None:
-    apart, together = (measured(metric, decide, tuning, blanks) for blanks in (True, False))
+def test_metrics_of_the_same_words_are_equal(
+    metric: str, decide: str, tuning: str
+) -> None:
+    apart, together = (
+        measured(metric, decide, tuning, blanks) for blanks in (True, False)
+    )
     assert [*map(bare, apart.texts)] == [*map(bare, together.texts)]
     assert figures(apart) == figures(together)
     assert apart.weights.weights == pytest.approx(together.weights.weights)
     assert apart.decision.scale == pytest.approx(together.decision.scale)
 
 
-@pytest.mark.parametrize(("metric", "decide", "tuning", "change"), cases(("cer", "mer", *WORDS_OF), ("lists", "terms")))
+@pytest.mark.parametrize(
+    ("metric", "decide", "tuning", "change"),
+    cases(("cer", "mer", *WORDS_OF), ("lists", "terms")),
+)
 def test_the_order_of_lists_and_of_terms_changes_nothing(
     metric: str, decide: str, tuning: str, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stand_ins.install(monkeypatch)
-    before, after = (measured(metric, decide, tuning, True, how) for how in ("none", change))
+    before, after = (
+        measured(metric, decide, tuning, True, how) for how in ("none", change)
+    )
     texts = [
-        {nbest.id: text for nbest, text in zip(found.lists, found.texts, strict=True)} for found in (before, after)
+        {nbest.id: text for nbest, text in zip(found.lists, found.texts, strict=True)}
+        for found in (before, after)
     ]
     assert texts[0] == texts[1]
-    rows = [[asdict(one) | {"signature": ""} for one in found.results.metrics] for found in (before, after)]
+    rows = [
+        [asdict(one) | {"signature": ""} for one in found.results.metrics]
+        for found in (before, after)
+    ]
     assert rows[0] == rows[1]  # signatures have the digest of the lists in their order
     assert before.weights.weights == pytest.approx(after.weights.weights)
     assert len(before.results.metrics) > 1 or metric != "bleu"
 
 
-def test_files_that_are_packed_or_renamed_or_have_carriage_returns_are_read_alike(tmp_path: Path) -> None:
+def test_files_that_are_packed_or_renamed_or_have_carriage_returns_are_read_alike(
+    tmp_path: Path,
+) -> None:
     """Equal lists and terms, on which every decision and metric is equal."""
     formats.write(lists(12, 2, False), str(tmp_path / "l.jsonl"))
     (tmp_path / "l.terms").write_text("\n".join(TERMS) + "\n", encoding="utf-8")
@@ -191,7 +275,11 @@ def test_files_that_are_packed_or_renamed_or_have_carriage_returns_are_read_alik
         expected = read(tmp_path / f"l.{kind}")
         for name in ("other.name", "crlf", "packed.gz", "packed.xz"):
             found = read(tmp_path / name)
-            assert found == (replace(expected, path=found.path) if isinstance(found, WordList) else expected)
+            assert found == (
+                replace(expected, path=found.path)
+                if isinstance(found, WordList)
+                else expected
+            )
 
 
 def _lists(path: Path) -> Lists:
@@ -202,9 +290,14 @@ def test_the_roads_do_something(folder: Path) -> None:
     """Without which they would be equal for another reason."""
     assert outcome("word bonus", "best", False, folder).weights.weighs("words")
     assert outcome("boost", "best", False, folder).weights.weighs("listed")
-    for road, origin in (("recombination", Origin.RECOMBINED), ("respelling", Origin.RESPELLED)):
+    for road, origin in (
+        ("recombination", Origin.RECOMBINED),
+        ("respelling", Origin.RESPELLED),
+    ):
         found = outcome(road, "best", False, folder)
-        assert any(h.origin is origin for nbest in found.lists for h in nbest.hypotheses)
+        assert any(
+            h.origin is origin for nbest in found.lists for h in nbest.hypotheses
+        )
 
 
 @pytest.mark.parametrize("road", ["plain", "word bonus", "boost"])
@@ -213,8 +306,12 @@ def test_confidences_are_equal(road: str, folder: Path) -> None:
     for blanks in (True, False):
         run = outcome(road, "mbr", blanks, folder)
         assert run.dev is not None
-        words = confidences(replace(run.plan, weights=run.weights), run.lists, run.dev).words
-        found.append([[(word.text, round(word.confidence, 9)) for word in one] for one in words])
+        words = confidences(
+            replace(run.plan, weights=run.weights), run.lists, run.dev
+        ).words
+        found.append(
+            [[(word.text, round(word.confidence, 9)) for word in one] for one in words]
+        )
     assert found[0] == found[1]
 
 
@@ -222,22 +319,47 @@ def test_merged_and_combined_systems_are_equal() -> None:
     merged = []
     for blanks in (True, False):
         systems = {"other": lists(12, 2, blanks)[::-1]}
-        systems["other"] = [replace(nbest, hypotheses=nbest.hypotheses[1:]) for nbest in systems["other"]]
-        systems["first"] = [replace(n, hypotheses=n.hypotheses[:3]) for n in lists(12, 2, blanks)]
+        systems["other"] = [
+            replace(nbest, hypotheses=nbest.hypotheses[1:])
+            for nbest in systems["other"]
+        ]
+        systems["first"] = [
+            replace(n, hypotheses=n.hypotheses[:3]) for n in lists(12, 2, blanks)
+        ]
         every = as_one({name: systems[name] for name in ("first", "other")}, MIXED)
-        merged.append([[(bare(h.text), h.scores) for h in nbest.hypotheses] for nbest in every])
+        merged.append(
+            [[(bare(h.text), h.scores) for h in nbest.hypotheses] for nbest in every]
+        )
     assert merged[0] == merged[1]
     combined = []
     for blanks in (True, False):
         tracks = {
-            name: {"talk": Recording(" ".join(n.hypotheses[rank].text for n in lists(30, 2, blanks)).split(), ())}
+            name: {
+                "talk": Recording(
+                    " ".join(
+                        n.hypotheses[rank].text for n in lists(30, 2, blanks)
+                    ).split(),
+                    (),
+                )
+            }
             for rank, name in enumerate("ab")
         }
-        combined.append([[bare(h.text) for h in nbest.hypotheses] for nbest in combine(tracks, MIXED)])
+        combined.append(
+            [
+                [bare(h.text) for h in nbest.hypotheses]
+                for nbest in combine(tracks, MIXED)
+            ]
+        )
     assert combined[0] == combined[1] and len(combined[0]) > 5
 
 
 def test_recombination_keeps_the_blanks_of_the_text() -> None:
     texts = ("我们去 ok 北京", "他们去 ok 北京", "我们去 ok 南京")
-    nbest = NbestList("u", [Hypothesis(text, {FIRST_PASS: -float(rank)}) for rank, text in enumerate(texts)])
+    nbest = NbestList(
+        "u",
+        [
+            Hypothesis(text, {FIRST_PASS: -float(rank)})
+            for rank, text in enumerate(texts)
+        ],
+    )
     assert [h.text for h in recombine(nbest).hypotheses[3:]] == ["他们去 ok 南京"]

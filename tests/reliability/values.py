@@ -1,10 +1,12 @@
-"""Hostile but valid: values within parsed structures are changed, and commands read what comes out.
+"""Hostile but valid: values within parsed structures are changed, and commands read
+what comes out.
 
     python -m tests.reliability.values --number 100000
 
-Numbers go to the ends of what they can be, names to paths, options and control characters, counts to nothing, lists to
-none. Each input goes through a whole command. Nothing but an exit status that is promised may come out, within
-5 seconds and 500 MB more than there was before, and nothing may be written outside the command's folder.
+Numbers go to the ends of what they can be, names to paths, options and control
+characters, counts to nothing, lists to none. Each input goes through a whole command.
+Nothing but an exit status that is promised may come out, within 5 seconds and 500 MB
+more than there was before, and nothing may be written outside the command's folder.
 """
 
 from __future__ import annotations
@@ -55,20 +57,72 @@ NUMBERS = [
 ]
 """As JSON writes them, so that those come out that no float holds."""
 NAMES = [
-    "", " ", "/etc/passwd", "/../../victim", "../victim", "..", "--help", "-o", "a b", "a\tb", "x" * 5000, "%s%n",
-    "\x00", "\x1b[31m", "\x1f", "\x1e", "\n", "\r", "\u2028", "\ufeff", "\U0001f600", "a-\u00b2", "$(touch victim)",
-    "`touch victim`", "s2s", "tta", "words", "tokens", "columns", "utts", "id", "[UNK]", "|||", "$", "((a+))+$",
-    "column:", "nan",
-]  # fmt: skip
+    "",
+    " ",
+    "/etc/passwd",
+    "/../../victim",
+    "../victim",
+    "..",
+    "--help",
+    "-o",
+    "a b",
+    "a\tb",
+    "x" * 5000,
+    "%s%n",
+    "\x00",
+    "\x1b[31m",
+    "\x1f",
+    "\x1e",
+    "\n",
+    "\r",
+    "\u2028",
+    "\ufeff",
+    "\U0001f600",
+    "a-\u00b2",
+    "$(touch victim)",
+    "`touch victim`",
+    "s2s",
+    "tta",
+    "words",
+    "tokens",
+    "columns",
+    "utts",
+    "id",
+    "[UNK]",
+    "|||",
+    "$",
+    "((a+))+$",
+    "column:",
+    "nan",
+]
 
-COLUMN = {"model": "tta", "fingerprint": "ab" * 32, "norm": "sum", "precision": "float32"}
+COLUMN = {
+    "model": "tta",
+    "fingerprint": "ab" * 32,
+    "norm": "sum",
+    "precision": "float32",
+}
 LISTS = [
-    {"id": "a-1", "ref": "a b", "src": "x y", "columns": {"tta": COLUMN}, "hyps": [
-        {"text": "a c", "score": -1.5, "scores": {"tta": -3.0}},
-        {"text": "a b", "score": -2, "scores": {"tta": -1.0}}]},
-    {"id": "a-2", "ref": "b", "columns": {"tta": COLUMN}, "hyps": [
-        {"text": "b", "score": -1, "scores": {"tta": -1.0}}, {"text": "c", "score": -1.5, "scores": {"tta": -2.5}}]},
-]  # fmt: skip
+    {
+        "id": "a-1",
+        "ref": "a b",
+        "src": "x y",
+        "columns": {"tta": COLUMN},
+        "hyps": [
+            {"text": "a c", "score": -1.5, "scores": {"tta": -3.0}},
+            {"text": "a b", "score": -2, "scores": {"tta": -1.0}},
+        ],
+    },
+    {
+        "id": "a-2",
+        "ref": "b",
+        "columns": {"tta": COLUMN},
+        "hyps": [
+            {"text": "b", "score": -1, "scores": {"tta": -1.0}},
+            {"text": "c", "score": -1.5, "scores": {"tta": -2.5}},
+        ],
+    },
+]
 
 
 class Raw(float):
@@ -91,7 +145,10 @@ def changed(value: Any, draw: random.Random) -> Any:
         if kind == 0:
             return {name: one for name, one in value.items() if name != key}
         if kind == 1:
-            return {(draw.choice(NAMES) if name == key else name): one for name, one in value.items()}
+            return {
+                (draw.choice(NAMES) if name == key else name): one
+                for name, one in value.items()
+            }
         if kind == 2:
             return {}
         return {**value, key: changed(value[key], draw)}
@@ -128,7 +185,9 @@ Case = tuple[str, Callable[[Path, random.Random], Done]]
 
 
 class Workshop:
-    """A folder with valid files of every kind, and the commands that read one of them changed."""
+    """A folder with valid files of every kind, and the commands that read one of them
+    changed.
+    """
 
     def __init__(self, top: Path) -> None:
         self.folder = top / "work"
@@ -136,16 +195,29 @@ class Workshop:
         (top / "victim").write_text("whole")
         self.top = top
         self.valid = {
-            "lists.jsonl": LISTS, "w.json": WEIGHTS, "r.json": RESULTS,
-        }  # fmt: skip
+            "lists.jsonl": LISTS,
+            "w.json": WEIGHTS,
+            "r.json": RESULTS,
+        }
         torch.manual_seed(0)
         tokenizer = train_wordpiece(SENTENCES[:40], 150)
-        config = NetworkConfig("tta", tokenizer.vocab_size, layers=1, d_model=16, heads=2, d_ff=16, max_positions=20)
+        config = NetworkConfig(
+            "tta",
+            tokenizer.vocab_size,
+            layers=1,
+            d_model=16,
+            heads=2,
+            d_ff=16,
+            max_positions=20,
+        )
         self.networks = {}
         for kind in ("tta", "unilm"):
-            checkpoint.save(top / kind, checkpoint.build(replace(config, kind=kind)), tokenizer)
+            checkpoint.save(
+                top / kind, checkpoint.build(replace(config, kind=kind)), tokenizer
+            )
             self.networks[kind] = {
-                name: json.loads((top / kind / name).read_text()) for name in ("config.json", "tokenizer.json")
+                name: json.loads((top / kind / name).read_text())
+                for name in ("config.json", "tokenizer.json")
             }
         (top / "lm.arpa").write_text(ARPA)
 
@@ -161,66 +233,178 @@ class Workshop:
         os.chdir(self.folder)
 
     def put(self, name: str, value: Any) -> None:
-        text = "\n".join(map(written, value)) + "\n" if name.endswith(".jsonl") else written(value)
+        text = (
+            "\n".join(map(written, value)) + "\n"
+            if name.endswith(".jsonl")
+            else written(value)
+        )
         (self.folder / name).write_text(text, encoding="utf-8", errors="surrogatepass")
 
     def change(self, name: str, draw: random.Random) -> None:
         value = self.valid[name]
         for _ in range(draw.randint(1, 3)):
             value = changed(value, draw)
-        self.put(name, value if isinstance(value, list) or not name.endswith(".jsonl") else [value])
+        self.put(
+            name,
+            (
+                value
+                if isinstance(value, list) or not name.endswith(".jsonl")
+                else [value]
+            ),
+        )
 
     def lists(self, draw: random.Random) -> Done:
         self.change("lists.jsonl", draw)
         name = "lists.jsonl"
-        return run_main(*draw.choice([
-            ["convert", name, "--to", draw.choice(FORMATS.names), "-o", draw.choice(["out", "out.jsonl"])],
-            ["rerank", name, "--weights", "w.json", "--best", draw.choice(["b", "b.trn", "b.txt"]), "-o", "o.json"],
-            ["rerank", name, "--decide", draw.choice(["mbr", "rover"]), "--scale", "1", "--report", "r"],
-            ["run", name, "--html", "x.html", "--lm", "ngram:lm.arpa", "--weight", "0.5"],
-            ["run", name, "--dev", name, "--lm", "ngram:lm.arpa", "--recombine", "3", "--table", "t.md"],
-            ["score", name, "--lm", "tta:tta", "--tokens", "t.jsonl", "-o", "s.jsonl"],
-            ["tune", name, *draw.choice([[], ["--allow-negative", "tta"], ["--decide", "mbr"]])],
-            ["eval", name, "--report", "-"],
-            ["analyse", name, "--weights", "w.json"],
-            ["compare", name, "--dev", name, "--lm", "ngram:lm.arpa"],
-        ]))  # fmt: skip
+        return run_main(
+            *draw.choice(
+                [
+                    [
+                        "convert",
+                        name,
+                        "--to",
+                        draw.choice(FORMATS.names),
+                        "-o",
+                        draw.choice(["out", "out.jsonl"]),
+                    ],
+                    [
+                        "rerank",
+                        name,
+                        "--weights",
+                        "w.json",
+                        "--best",
+                        draw.choice(["b", "b.trn", "b.txt"]),
+                        "-o",
+                        "o.json",
+                    ],
+                    [
+                        "rerank",
+                        name,
+                        "--decide",
+                        draw.choice(["mbr", "rover"]),
+                        "--scale",
+                        "1",
+                        "--report",
+                        "r",
+                    ],
+                    [
+                        "run",
+                        name,
+                        "--html",
+                        "x.html",
+                        "--lm",
+                        "ngram:lm.arpa",
+                        "--weight",
+                        "0.5",
+                    ],
+                    [
+                        "run",
+                        name,
+                        "--dev",
+                        name,
+                        "--lm",
+                        "ngram:lm.arpa",
+                        "--recombine",
+                        "3",
+                        "--table",
+                        "t.md",
+                    ],
+                    [
+                        "score",
+                        name,
+                        "--lm",
+                        "tta:tta",
+                        "--tokens",
+                        "t.jsonl",
+                        "-o",
+                        "s.jsonl",
+                    ],
+                    [
+                        "tune",
+                        name,
+                        *draw.choice(
+                            [[], ["--allow-negative", "tta"], ["--decide", "mbr"]]
+                        ),
+                    ],
+                    ["eval", name, "--report", "-"],
+                    ["analyse", name, "--weights", "w.json"],
+                    ["compare", name, "--dev", name, "--lm", "ngram:lm.arpa"],
+                ]
+            )
+        )
 
     def weights(self, draw: random.Random) -> Done:
         self.change("w.json", draw)
         command = draw.choice(["rerank", "rerank", "analyse"])
         return run_main(
-            command, "lists.jsonl", "--weights", "w.json", *([] if command == "analyse" else ["--report", "r"])
+            command,
+            "lists.jsonl",
+            "--weights",
+            "w.json",
+            *([] if command == "analyse" else ["--report", "r"]),
         )
 
     def results(self, draw: random.Random) -> Done:
         self.change("r.json", draw)
         style = draw.choice(["text", "markdown", "latex", "csv", "json"])
         return run_main(
-            *draw.choice([["report", "r.json", "--style", style], ["check", "r.json", "--golden", "r.json"]])
+            *draw.choice(
+                [
+                    ["report", "r.json", "--style", style],
+                    ["check", "r.json", "--golden", "r.json"],
+                ]
+            )
         )
 
     def network(self, draw: random.Random) -> Done:
-        kind, file = draw.choice(["tta", "unilm"]), draw.choice(["config.json", "tokenizer.json"])
+        kind, file = (
+            draw.choice(["tta", "unilm"]),
+            draw.choice(["config.json", "tokenizer.json"]),
+        )
         self.put(f"{kind}/{file}", changed(self.networks[kind][file], draw))
         return run_main("score", "lists.jsonl", "--lm", f"{kind}:{kind}")
 
     def card(self, draw: random.Random) -> Done:
         value = draw.choice([*NAMES, *NUMBERS])
-        text = f"---\nrecommended_weight: {value}\nlanguage: {draw.choice(NAMES)}\n---\n"
+        text = (
+            f"---\nrecommended_weight: {value}\nlanguage: {draw.choice(NAMES)}\n---\n"
+        )
         (self.folder / "tta" / "README.md").write_text(text, encoding="utf-8")
-        return run_main(*draw.choice([["run", "lists.jsonl", "--lm", "tta:tta"], ["models", "tta"]]))
+        return run_main(
+            *draw.choice([["run", "lists.jsonl", "--lm", "tta:tta"], ["models", "tta"]])
+        )
 
     def cache(self, draw: random.Random) -> Done:
         command = ["score", "lists.jsonl", "--lm", "ngram:lm.arpa", "--cache", "cache"]
         whole = run_main(*command)
         (file,) = (self.folder / "cache").glob("*.sqlite3")
         column = draw.choice(["question", "tokens", "log_probs", "unknown", "total"])
-        value = draw.choice([None, b"", b"x", "x", "[]", "{}", "7", "[7]", 0, -1, 1e308, -1e308, 2**62, b"\0" * 8])
+        value = draw.choice(
+            [
+                None,
+                b"",
+                b"x",
+                "x",
+                "[]",
+                "{}",
+                "7",
+                "[7]",
+                0,
+                -1,
+                1e308,
+                -1e308,
+                2**62,
+                b"\0" * 8,
+            ]
+        )
         value = b"" if column == "question" and value is None else value
         with closing(sqlite3.connect(file)) as database, database:
-            (key, *_) = draw.choice(database.execute("SELECT question FROM scores").fetchall())
-            database.execute(f"UPDATE scores SET {column} = ? WHERE question = ?", (value, key))
+            key, *_ = draw.choice(
+                database.execute("SELECT question FROM scores").fetchall()
+            )
+            database.execute(
+                f"UPDATE scores SET {column} = ? WHERE question = ?", (value, key)
+            )
         assert whole.returncode == 0, whole.stderr
         return run_main(*command)
 
@@ -246,7 +430,9 @@ def judged(done: Done, spent: Spent, top: Path) -> str:
         return f"exit status {done.returncode}"
     if "out of memory" in done.stderr:
         return "out of memory"
-    if done.returncode == 2 and not done.stderr.splitlines()[-1].startswith("rescore: error: "):
+    if done.returncode == 2 and not done.stderr.splitlines()[-1].startswith(
+        "rescore: error: "
+    ):
         return f"no error in one line: {done.stderr[-300:]}"
     if over := spent.too_much():
         return over
@@ -283,16 +469,24 @@ def explore(number: int, seed: int, top: Path) -> tuple[Counter[str], list[str]]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Hostile but valid values in every file that commands read.")
+    parser = argparse.ArgumentParser(
+        description="Hostile but valid values in every file that commands read."
+    )
     parser.add_argument("--number", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        explore(48, -1, Path(tempfile.mkdtemp(dir=folder)))  # whatever is to be imported then is
+        # whatever is to be imported then is
+        explore(48, -1, Path(tempfile.mkdtemp(dir=folder)))
         used = memory("VmSize")
-        resource.setrlimit(resource.RLIMIT_AS, (used + 8 * BYTES, resource.RLIM_INFINITY))  # the machine is not ours
-        outcomes, wrong = explore(arguments.number, arguments.seed, Path(tempfile.mkdtemp(dir=folder)))
+        # the machine is not ours
+        resource.setrlimit(
+            resource.RLIMIT_AS, (used + 8 * BYTES, resource.RLIM_INFINITY)
+        )
+        outcomes, wrong = explore(
+            arguments.number, arguments.seed, Path(tempfile.mkdtemp(dir=folder))
+        )
     print("\n".join(wrong[:40]))
     print(f"{dict(outcomes)}; wrong: {len(wrong)}; {time.monotonic() - began:.0f} s")
     return int(bool(wrong))

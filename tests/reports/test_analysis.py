@@ -1,4 +1,6 @@
-"""An analysis of lists small enough to count by hand, on curves that are known, and as a command."""
+"""An analysis of lists small enough to count by hand, on curves that are known, and as
+a command.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ from rescore.metrics import list_statistics, oracle, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, ranking
-from rescore.reports.analysis import Changes, Confusion, Depth, analyse, by_depth, outlook, render
+from rescore.reports.analysis import (
+    Changes,
+    Confusion,
+    Depth,
+    analyse,
+    by_depth,
+    outlook,
+    render,
+)
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.weights import FoldWeights, TunedFor
 from tests.conftest import Run, write_json
@@ -28,13 +38,19 @@ def hypothesis(text: str, s2s: float, lm: float) -> Hypothesis:
 
 LISTS = [
     # corrected: "b" for "x"
-    NbestList("one", [hypothesis("a x c", -1, -9), hypothesis("a b c", -2, -1)], ("a b c",)),
+    NbestList(
+        "one", [hypothesis("a x c", -1, -9), hypothesis("a b c", -2, -1)], ("a b c",)
+    ),
     # broken: "b" became nothing
     NbestList("two", [hypothesis("a", -3, -1), hypothesis("a b", -1, -9)], ("a b",)),
     # moved, but as wrong as before
     NbestList("three", [hypothesis("y", -1, -9), hypothesis("z", -2, -1)], ("a",)),
     # stays
-    NbestList("four", [hypothesis("a b c d e f", -1, -1), hypothesis("a", -2, -2)], ("a b c d e f",)),
+    NbestList(
+        "four",
+        [hypothesis("a b c d e f", -1, -1), hypothesis("a", -2, -2)],
+        ("a b c d e f",),
+    ),
 ]
 
 
@@ -44,21 +60,42 @@ HALF = Weights({"s2s": 0.5, "lm": 0.5}, "given")
 def test_counts_by_hand() -> None:
     found = analyse(ErrorRate(), LISTS, HALF)
     assert found.moves == Changes(moved=3, better=1, worse=1, same=1)
-    assert found.by_depth == [Depth(1, pytest.approx(100 * 2 / 12)), Depth(2, pytest.approx(100 * 1 / 12))]
-    assert found.corrected == [Confusion("b", "x", 1)] and found.broken == [Confusion("b", "", 1)]
+    assert found.by_depth == [
+        Depth(1, pytest.approx(100 * 2 / 12)),
+        Depth(2, pytest.approx(100 * 1 / 12)),
+    ]
+    assert found.corrected == [Confusion("b", "x", 1)] and found.broken == [
+        Confusion("b", "", 1)
+    ]
 
 
 def test_the_closest_reference_counts() -> None:
-    lists = [NbestList("u", [hypothesis("a b c", -1, -9), hypothesis("a b", -2, -1)], ("x y z w v u", "a b c"))]
+    lists = [
+        NbestList(
+            "u",
+            [hypothesis("a b c", -1, -9), hypothesis("a b", -2, -1)],
+            ("x y z w v u", "a b c"),
+        )
+    ]
     assert analyse(ErrorRate(), lists, HALF).broken == [Confusion("c", "", 1)]
 
 
 def test_the_texts_of_the_decision_count() -> None:
-    """Minimum Bayes risk: two hypotheses that agree, together, beat the one with the best score."""
+    """Minimum Bayes risk: two hypotheses that agree, together, beat the one with the
+    best score.
+    """
     texts = ("a b c d", "x y z", "x y")
-    lists = [NbestList("u", [hypothesis(text, -1 - rank / 9, 0) for rank, text in enumerate(texts)], ("x y z",))]
+    lists = [
+        NbestList(
+            "u",
+            [hypothesis(text, -1 - rank / 9, 0) for rank, text in enumerate(texts)],
+            ("x y z",),
+        )
+    ]
     mbr = replace(FIRST_PASS_ALONE, decision=Decision("mbr", 1.0))
-    assert analyse(ErrorRate(), lists, mbr).moves == Changes(moved=1, better=1, worse=0, same=0)
+    assert analyse(ErrorRate(), lists, mbr).moves == Changes(
+        moved=1, better=1, worse=0, same=0
+    )
     assert "|decide:mbr,1|" in analyse(ErrorRate(), lists, mbr).signature
     assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE).moves.moved == 0
 
@@ -73,44 +110,82 @@ def distance(first: list[str], second: list[str]) -> int:
     if not first or not second:
         return len(first) + len(second)
     changed = distance(first[:-1], second[:-1]) + (first[-1] != second[-1])
-    return min(changed, distance(first[:-1], second) + 1, distance(first, second[:-1]) + 1)
+    return min(
+        changed, distance(first[:-1], second) + 1, distance(first, second[:-1]) + 1
+    )
 
 
 def test_what_a_vote_corrects_and_breaks_of_each_system() -> None:
     """Words of a reference differ, so a word is right where a text has it."""
     draw = random.Random(5)
-    references = [[f"w{n}{place}" for place in range(draw.randrange(1, 6))] for n in range(30)]
+    references = [
+        [f"w{n}{place}" for place in range(draw.randrange(1, 6))] for n in range(30)
+    ]
     spoken = {
-        name: [[word if draw.random() < 0.8 else f"{name}{word}" for word in text if draw.random() < 0.9]
-               for text in references]
+        name: [
+            [
+                word if draw.random() < 0.8 else f"{name}{word}"
+                for word in text
+                if draw.random() < 0.9
+            ]
+            for text in references
+        ]
         for name in "abc"
-    }  # fmt: skip
+    }
     lists = {
-        name: [NbestList(f"u{n}", [hypothesis(" ".join(text), 0, 0)], (" ".join(reference),))
-               for n, (text, reference) in enumerate(zip(texts, references, strict=True))]
+        name: [
+            NbestList(
+                f"u{n}", [hypothesis(" ".join(text), 0, 0)], (" ".join(reference),)
+            )
+            for n, (text, reference) in enumerate(zip(texts, references, strict=True))
+        ]
         for name, texts in spoken.items()
-    }  # fmt: skip
+    }
     for some in lists.values():
         for nbest in some:
             nbest.hypotheses[0].scores.pop("lm")
     voted = list(combined(lists))
     weights = replace(FIRST_PASS_ALONE, decision=Decision("rover", 1.0))
-    chosen = [text.split() for text in weights.decision.texts(ErrorRate(), voted, weights.of)]
+    chosen = [
+        text.split() for text in weights.decision.texts(ErrorRate(), voted, weights.of)
+    ]
     found = analyse(ErrorRate(), voted, weights)
     assert [system.name for system in found.systems] == list("abc")
     for system in found.systems:
         own = spoken[system.name]
-        words = [(word, mine, theirs) for reference, mine, theirs in zip(references, own, chosen, strict=True)
-                 for word in reference]  # fmt: skip
-        assert system.corrected == sum(word not in mine and word in theirs for word, mine, theirs in words) > 0
-        assert system.broken == sum(word in mine and word not in theirs for word, mine, theirs in words) > 0
-        errors = [distance(reference, mine) for reference, mine in zip(references, own, strict=True)]
-        assert system.value == pytest.approx(100 * sum(errors) / sum(map(len, references)))
+        words = [
+            (word, mine, theirs)
+            for reference, mine, theirs in zip(references, own, chosen, strict=True)
+            for word in reference
+        ]
+        assert (
+            system.corrected
+            == sum(word not in mine and word in theirs for word, mine, theirs in words)
+            > 0
+        )
+        assert (
+            system.broken
+            == sum(word in mine and word not in theirs for word, mine, theirs in words)
+            > 0
+        )
+        errors = [
+            distance(reference, mine)
+            for reference, mine in zip(references, own, strict=True)
+        ]
+        assert system.value == pytest.approx(
+            100 * sum(errors) / sum(map(len, references))
+        )
         for other, share in zip("abc", system.agreement, strict=True):
             pairs = list(zip(own, spoken[other], strict=True))
             errors = [distance(*pair) for pair in pairs]
-            assert share == pytest.approx(100 - 100 * sum(errors) / sum(max(map(len, pair)) for pair in pairs))
-    rows = [line.split() for line in render(found).splitlines() if line.startswith(("1 a ", "reranked"))]
+            assert share == pytest.approx(
+                100 - 100 * sum(errors) / sum(max(map(len, pair)) for pair in pairs)
+            )
+    rows = [
+        line.split()
+        for line in render(found).splitlines()
+        if line.startswith(("1 a ", "reranked"))
+    ]
     assert rows[0][:5] == [
         "1",
         "a",
@@ -126,22 +201,33 @@ def test_command(rescore: Run, tmp_path: Path) -> None:
         one.id: {
             "ref": one.references[0],
             **{
-                f"hyp_{rank}": {"text": each.text, "score": each.scores["s2s"], "scores": {"lm": each.scores["lm"]}}
+                f"hyp_{rank}": {
+                    "text": each.text,
+                    "score": each.scores["s2s"],
+                    "scores": {"lm": each.scores["lm"]},
+                }
                 for rank, each in enumerate(one.hypotheses, 1)
             },
         }
         for one in LISTS
     }
     write_json(tmp_path / "lists.json", table)
-    write_json(tmp_path / "w.json", {"weights": {"s2s": 0.5, "lm": 0.5}, "origin": "given"})
+    write_json(
+        tmp_path / "w.json", {"weights": {"s2s": 0.5, "lm": 0.5}, "origin": "given"}
+    )
     done = rescore("analyse", "lists.json", "--weights", "w.json", "-o", "a.json")
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / "a.json").read_text())
     assert written == json.loads(json.dumps(asdict(analyse(ErrorRate(), LISTS, HALF))))
-    assert "better 1, worse 1, as many errors 1" in done.stdout and "corrected: x -> b 1" in done.stdout
+    assert (
+        "better 1, worse 1, as many errors 1" in done.stdout
+        and "corrected: x -> b 1" in done.stdout
+    )
 
 
-def nbest(name: str, reference: str, *texts: str, lm: tuple[float, ...] = ()) -> NbestList:
+def nbest(
+    name: str, reference: str, *texts: str, lm: tuple[float, ...] = ()
+) -> NbestList:
     scores = lm or (0.0,) * len(texts)
     return NbestList(
         name,
@@ -162,55 +248,108 @@ def test_gains_by_hand() -> None:
         nbest("deleted", "l m", "l", "q"),
     ]
     found = outlook(ErrorRate(), lists, HALF)
-    assert found.first_pass == pytest.approx(100 * 4 / 12) and found.oracle == pytest.approx(100 * 3 / 12)
-    assert found.gain == found.possible == pytest.approx(100 / 12) and found.share == pytest.approx(1.0)
-    assert found.certain == "no" and found.interval[0] == 0.0 and found.next.startswith("more lists to tune on")
-    assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next.startswith("give --weights FILE of `rescore tune`: ")
+    assert found.first_pass == pytest.approx(
+        100 * 4 / 12
+    ) and found.oracle == pytest.approx(100 * 3 / 12)
+    assert found.gain == found.possible == pytest.approx(
+        100 / 12
+    ) and found.share == pytest.approx(1.0)
+    assert (
+        found.certain == "no"
+        and found.interval[0] == 0.0
+        and found.next.startswith("more lists to tune on")
+    )
+    assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next.startswith(
+        "give --weights FILE of `rescore tune`: "
+    )
 
 
 def test_what_is_certain_is_called_so() -> None:
-    lists = [nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0)) for index in range(40)]
+    lists = [
+        nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0))
+        for index in range(40)
+    ]
     found = outlook(ErrorRate(), lists, HALF)
-    assert found.certain == "yes" and found.interval == (pytest.approx(100 / 3), pytest.approx(100 / 3))
-    assert found.next == "more hypotheses, such as by --recombine 20: this LM does its part"
-    worse = [nbest(str(index), "a b c", "a b c", "a x c", lm=(0.0, 9.0)) for index in range(40)]
+    assert found.certain == "yes" and found.interval == (
+        pytest.approx(100 / 3),
+        pytest.approx(100 / 3),
+    )
+    assert (
+        found.next
+        == "more hypotheses, such as by --recombine 20: this LM does its part"
+    )
+    worse = [
+        nbest(str(index), "a b c", "a b c", "a x c", lm=(0.0, 9.0))
+        for index in range(40)
+    ]
     found = outlook(ErrorRate(), worse, HALF)
     assert found.certain == "no" and found.gain < 0 and found.interval[1] < 0
 
 
 def test_a_p_value_and_an_interval_that_disagree_are_unclear() -> None:
-    lists = [nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0)) for index in range(40)]
+    lists = [
+        nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0))
+        for index in range(40)
+    ]
     unclear = replace(outlook(ErrorRate(), lists, HALF), p_value=0.2)
-    assert unclear.certain == "unclear" == replace(unclear, p_value=0.01, interval=(-0.1, 3.0)).certain
+    assert (
+        unclear.certain
+        == "unclear"
+        == replace(unclear, p_value=0.01, interval=(-0.1, 3.0)).certain
+    )
 
 
 def test_depth_is_by_score_not_by_place() -> None:
-    lists = [NbestList("u", [Hypothesis("a", {"s2s": -2.0}), Hypothesis("b", {"s2s": -1.0})], ("a",))]
+    lists = [
+        NbestList(
+            "u",
+            [Hypothesis("a", {"s2s": -2.0}), Hypothesis("b", {"s2s": -1.0})],
+            ("a",),
+        )
+    ]
     statistics = [ErrorRate().statistics(["a", "b"], [("a",), ("a",)])]
     assert by_depth(ErrorRate(), statistics, lists) == [Depth(1, 100.0), Depth(2, 0.0)]
 
 
 def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     table = {
-        f"u{index}": {"ref": "a b c", **{f"hyp_{rank}": {"score": -rank, "text": text} for rank, text in enumerate(
-            ["a x c", "a b", "b c", "a b c"], 1)}} for index in range(12)
-    }  # fmt: skip
+        f"u{index}": {
+            "ref": "a b c",
+            **{
+                f"hyp_{rank}": {"score": -rank, "text": text}
+                for rank, text in enumerate(["a x c", "a b", "b c", "a b c"], 1)
+            },
+        }
+        for index in range(12)
+    }
     write_json(tmp_path / "l.json", table)
     done = rescore("analyse", "l.json", "-o", "a.json")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     start = lines.index("Is it worth it?")
-    assert lines[start + 1] == "perfect LM    WER 33.33 -> 0.00, 33.33 points"  # there is none yet
+    # there is none yet
+    assert lines[start + 1] == "perfect LM    WER 33.33 -> 0.00, 33.33 points"
     found = json.loads((tmp_path / "a.json").read_text())["outlook"]
     assert found["next"].startswith("score the lists")
 
 
 def test_weights_of_folds_flatter_reranked_lists() -> None:
     """`run --folds -o` writes reranked lists, whose order and hash are others."""
-    lists = [nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0)) for index in range(4)]
+    lists = [
+        nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0))
+        for index in range(4)
+    ]
     about, fold = TunedFor("wer", 0.0, 1.0, 4), FoldWeights({"s2s": 1.0})
-    weights = replace(HALF, tuned="2folds,by=utterance,4@other", tuned_for=about, fold_weights=(fold, fold))
-    assert outlook(ErrorRate(), lists, weights).flatters and not outlook(ErrorRate(), lists[1:], weights).flatters
+    weights = replace(
+        HALF,
+        tuned="2folds,by=utterance,4@other",
+        tuned_for=about,
+        fold_weights=(fold, fold),
+    )
+    assert (
+        outlook(ErrorRate(), lists, weights).flatters
+        and not outlook(ErrorRate(), lists[1:], weights).flatters
+    )
 
 
 def test_depth_by_depth_as_by_the_oracle_of_each() -> None:
@@ -230,7 +369,13 @@ def test_depth_by_depth_as_by_the_oracle_of_each() -> None:
         del nbest.hypotheses[5:]
     for metric in (ErrorRate(), Bleu()):
         statistics = list_statistics(metric, lists)
-        ranked = [rows[ranking(nbest, nbest.column("s2s"))] for rows, nbest in zip(statistics, lists, strict=True)]
+        ranked = [
+            rows[ranking(nbest, nbest.column("s2s"))]
+            for rows, nbest in zip(statistics, lists, strict=True)
+        ]
         cuts = [[rows[:n] for rows in ranked] for n in range(1, 10)]
-        expected = [Depth(n, value(metric, total(cut, oracle(metric, cut)))) for n, cut in enumerate(cuts, 1)]
+        expected = [
+            Depth(n, value(metric, total(cut, oracle(metric, cut))))
+            for n, cut in enumerate(cuts, 1)
+        ]
         assert by_depth(metric, statistics, lists) == expected

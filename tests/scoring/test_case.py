@@ -21,14 +21,21 @@ class LowerCase:
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         texts = [question.text for question in questions]
         return [
-            TokenScores(text.split(), np.full(len(text.split()), -5.0 if text.islower() else -30.0)) for text in texts
+            TokenScores(
+                text.split(),
+                np.full(len(text.split()), -5.0 if text.islower() else -30.0),
+            )
+            for text in texts
         ]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("THE OLD CLOCK", True), ("the old clock", False), ("The OLD clock", False)]
+    ("text", "told"),
+    [("THE OLD CLOCK", True), ("the old clock", False), ("The OLD clock", False)],
 )
-def test_a_model_of_another_case(text: str, told: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_model_of_another_case(
+    text: str, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     score([NbestList("u", [Hypothesis(text, {"s2s": -1.0})])], LowerCase())
     assert ("the lists are in upper case" in caplog.text) == told
     if told:

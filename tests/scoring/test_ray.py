@@ -1,4 +1,6 @@
-"""The Ray engine: the same bytes as the local one, also where workers or nodes are killed."""
+"""The Ray engine: the same bytes as the local one, also where workers or nodes are
+killed.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.lms.base import DEFAULT, Capabilities, Question, TokenScores, WithNeighbours, without_context
+from rescore.lms.base import (
+    DEFAULT,
+    Capabilities,
+    Question,
+    TokenScores,
+    WithNeighbours,
+    without_context,
+)
 from rescore.lms.context import in_place
 from rescore.mt.lexical.estimation import train
 from rescore.nbest import Column
@@ -33,19 +42,27 @@ from tests.conftest import ROOT, Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA
 from tests.mt.test_lexical_training import pairs
 
-installed = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs Ray: pip install 'rescore[ray]'")
+installed = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None,
+    reason="needs Ray: pip install 'rescore[ray]'",
+)
 LISTS = ROOT / "data" / "test.json"
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    """A cluster of three nodes on this machine: one without cores for this process, and two of one core each."""
+    """A cluster of three nodes on this machine: one without cores for this process, and
+    two of one core each.
+    """
     import ray
     from ray.cluster_utils import Cluster as Nodes
 
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (at its usual 15 workers starve beside other tests)
-    found = Nodes(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": 100 << 20})
+    found = Nodes(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "object_store_memory": 100 << 20},
+    )
     for _ in range(2):
         found.add_node(num_cpus=1, object_store_memory=100 << 20)
     ray.init(address=found.address, log_to_driver=False, logging_level="error")
@@ -60,19 +77,37 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @installed
-def test_equal_bytes(rescore: Run, nodes: Any, small_windows: None, tmp_path: Path) -> None:
+def test_equal_bytes(
+    rescore: Run, nodes: Any, small_windows: None, tmp_path: Path
+) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     demo = json.loads(LISTS.read_text(encoding="utf-8"))
     write_json(tmp_path / "l.json", dict(islice(demo.items(), 30)))  # four windows
     lms = ("--lm", "tta:context=1", "--lm", "ngram:lm.arpa", "--count-tokens")
     assert rescore("score", "l.json", *lms, "-o", "local.jsonl").returncode == 0
-    done = rescore("score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
+    done = rescore(
+        "score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2"
+    )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
+    assert (tmp_path / "local.jsonl").read_bytes() == (
+        tmp_path / "ray.jsonl"
+    ).read_bytes()
     assert not list(tmp_path.glob("*.shards"))
-    ours = rescore("l.json", "--lm", "tta-small", "--weight", "0.2", "--report", "a", "--best", "x")
+    ours = rescore(
+        "l.json", "--lm", "tta-small", "--weight", "0.2", "--report", "a", "--best", "x"
+    )
     theirs = rescore(
-        "l.json", "--lm", "tta-small", "--weight", "0.2", "--report", "b", "--best", "y", "--engine", "ray"
+        "l.json",
+        "--lm",
+        "tta-small",
+        "--weight",
+        "0.2",
+        "--report",
+        "b",
+        "--best",
+        "y",
+        "--engine",
+        "ray",
     )
     assert theirs.returncode == 0, theirs.stderr
     assert (tmp_path / "x").read_bytes() == (tmp_path / "y").read_bytes()
@@ -82,15 +117,23 @@ def test_equal_bytes(rescore: Run, nodes: Any, small_windows: None, tmp_path: Pa
 
 
 @installed
-def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: None, tmp_path: Path) -> None:
+def test_equal_bytes_of_lexical_models(
+    rescore: Run, nodes: Any, small_windows: None, tmp_path: Path
+) -> None:
     """Sources travel with the lists: unknown words, emoji and 500 words among them."""
     known = pairs(80)
     for side, name in enumerate(("a.txt", "b.txt")):
-        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in known), encoding="utf-8")
+        (tmp_path / name).write_text(
+            "".join(f"{pair[side]}\n" for pair in known), encoding="utf-8"
+        )
     train((tmp_path / "a.txt", tmp_path / "b.txt"), tmp_path / "lm", pieces=0)
     lists = {
         f"u{number}": {
-            "src": source if number % 9 else ["?", "obama 🙂", "haus " * 500][number // 9 % 3],
+            "src": (
+                source
+                if number % 9
+                else ["?", "obama 🙂", "haus " * 500][number // 9 % 3]
+            ),
             "ref": target,
             "hyp_1": {"score": -1, "text": target},
             "hyp_2": {"score": -2, "text": "🙂 " + source},
@@ -101,9 +144,13 @@ def test_equal_bytes_of_lexical_models(rescore: Run, nodes: Any, small_windows: 
     readings = ("", ":channel", ":coverage", ":channel:coverage", ":length")
     lms = [part for reading in readings for part in ("--lm", f"lexical{reading}:lm")]
     assert rescore("score", "l.json", *lms, "-o", "local.jsonl").returncode == 0
-    done = rescore("score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
+    done = rescore(
+        "score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2"
+    )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
+    assert (tmp_path / "local.jsonl").read_bytes() == (
+        tmp_path / "ray.jsonl"
+    ).read_bytes()
 
 
 @installed
@@ -120,23 +167,43 @@ def test_equal_bytes_of_models_that_listen(
     for number in range(5):
         path = sound(tmp_path / f"u{number}.wav", seed=number)
         content = {"base64": base64.b64encode(path.read_bytes()).decode()}
-        hyps = [{"text": text, "score": -rank} for rank, text in enumerate(["the cat", "the cab", "a cat"])]
-        lines.append({"id": f"u{number}", "hyps": hyps, "audio": content if number % 2 else str(path)})
-    (tmp_path / "l.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        hyps = [
+            {"text": text, "score": -rank}
+            for rank, text in enumerate(["the cat", "the cab", "a cat"])
+        ]
+        lines.append(
+            {
+                "id": f"u{number}",
+                "hyps": hyps,
+                "audio": content if number % 2 else str(path),
+            }
+        )
+    (tmp_path / "l.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines)
+    )
     lm = ("--lm", f"hf-speech:{tmp_path}")
     assert rescore("score", "l.jsonl", *lm, "-o", "local.jsonl").returncode == 0
-    done = rescore("score", "l.jsonl", *lm, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2")
+    done = rescore(
+        "score", "l.jsonl", *lm, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2"
+    )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "local.jsonl").read_bytes() == (tmp_path / "ray.jsonl").read_bytes()
+    assert (tmp_path / "local.jsonl").read_bytes() == (
+        tmp_path / "ray.jsonl"
+    ).read_bytes()
     (tmp_path / "u2.wav").write_text("this is not a sound")
-    broken = rescore("score", "l.jsonl", *lm, "-o", "bad.jsonl", "--engine", "ray", "--workers", "2")
+    broken = rescore(
+        "score", "l.jsonl", *lm, "-o", "bad.jsonl", "--engine", "ray", "--workers", "2"
+    )
     assert_one_line_error(broken, "utterance u2", "u2.wav: cannot be read as audio")
 
 
 def questions() -> list[list[Question]]:
     parts = local.windows(in_place([], formats.read([LISTS])))
     return [
-        without_context(hypothesis.text for placed in part for hypothesis in placed.nbest.hypotheses) for part in parts
+        without_context(
+            hypothesis.text for placed in part for hypothesis in placed.nbest.hypotheses
+        )
+        for part in parts
     ]
 
 
@@ -147,7 +214,9 @@ def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
     cluster = Cluster(["tta"], DEFAULT, None, workers=2)
     stream = cluster.models[0].stream(batches)
     found = [next(stream)]
-    victims = subprocess.run(["pgrep", "-f", "^ray::_Holder"], capture_output=True, text=True).stdout.split()
+    victims = subprocess.run(
+        ["pgrep", "-f", "^ray::_Holder"], capture_output=True, text=True
+    ).stdout.split()
     os.kill(int(victims[-1]), signal.SIGKILL)
     found += list(stream)
     cluster.close()
@@ -168,7 +237,9 @@ def test_a_lost_node(nodes: Any, small_windows: None) -> None:
     check_against_local(batches, found)
 
 
-def check_against_local(batches: list[list[Question]], found: list[list[TokenScores]]) -> None:
+def check_against_local(
+    batches: list[list[Question]], found: list[list[TokenScores]]
+) -> None:
     from rescore.lms import load
 
     lm = load("tta")
@@ -196,27 +267,40 @@ class Fragile:
 
 @pytest.mark.slow
 @installed
-@pytest.mark.parametrize(("poison", "told"), [("kill", "killed its worker 3 times"), ("fail", "does not fit")])
-def test_poisoned_input(nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("poison", "told"),
+    [("kill", "killed its worker 3 times"), ("fail", "does not fit")],
+)
+def test_poisoned_input(
+    nodes: Any, monkeypatch: pytest.MonkeyPatch, poison: str, told: str
+) -> None:
     from ray import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(engine, "_Holder", Fragile)
-    batches = [without_context(texts) for texts in (["a", "bb"], ["ccc", poison], ["d"])]
+    batches = [
+        without_context(texts) for texts in (["a", "bb"], ["ccc", poison], ["d"])
+    ]
     cluster = Cluster(["tta"], DEFAULT, None, workers=1)
-    with pytest.raises(UserError, match=rf"cannot score 2 texts, the first is 'ccc': {told}"):
+    with pytest.raises(
+        UserError, match=rf"cannot score 2 texts, the first is 'ccc': {told}"
+    ):
         list(cluster.models[0].stream(batches))
     cluster.close()
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 class LosingRay:
-    """Workers that do what they have when they are asked for a result, and that lose all of it where they die."""
+    """Workers that do what they have when they are asked for a result, and that lose
+    all of it where they die.
+    """
 
     class LostError(Exception):
         pass
 
-    exceptions = SimpleNamespace(RayActorError=LostError, RayTaskError=ZeroDivisionError)
+    exceptions = SimpleNamespace(
+        RayActorError=LostError, RayTaskError=ZeroDivisionError
+    )
 
     def is_initialized(self) -> bool:
         return True
@@ -245,9 +329,14 @@ class LosingRay:
             return result
 
         loaded = Fragile().load()
-        return SimpleNamespace(load=SimpleNamespace(remote=lambda: lambda: loaded), score=SimpleNamespace(remote=score))
+        return SimpleNamespace(
+            load=SimpleNamespace(remote=lambda: lambda: loaded),
+            score=SimpleNamespace(remote=score),
+        )
 
-    def wait(self, references: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+    def wait(
+        self, references: list[Any], timeout: float
+    ) -> tuple[list[Any], list[Any]]:
         return references[:1], references[1:]
 
     def get(self, reference: Any) -> Any:
@@ -258,29 +347,46 @@ class LosingRay:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_was_done_before_is_not_blamed(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_done_before_is_not_blamed(
+    workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where a worker dies before the result of its last task arrived, too."""
     monkeypatch.setattr(engine, "_import_ray", LosingRay)
-    batches = [without_context(texts) for texts in (["a", "bb"], ["e"], ["ccc", "kill"], ["d"], ["ff"])]
+    batches = [
+        without_context(texts)
+        for texts in (["a", "bb"], ["e"], ["ccc", "kill"], ["d"], ["ff"])
+    ]
     cluster = Cluster(["tta"], DEFAULT, None, workers=workers)
     stream = cluster.models[0].stream(batches)
     assert [next(stream), next(stream)] == [[1, 2], [1]]
-    with pytest.raises(UserError, match="cannot score 2 texts, the first is 'ccc': killed its worker 3 times"):
+    with pytest.raises(
+        UserError,
+        match="cannot score 2 texts, the first is 'ccc': killed its worker 3 times",
+    ):
         next(stream)
 
 
 @installed
 def test_an_error_of_the_user_in_a_worker(rescore: Run, nodes: Any) -> None:
-    assert_one_line_error(rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray"), "nowhere")
+    assert_one_line_error(
+        rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray"), "nowhere"
+    )
 
 
 def test_an_address_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line, soon; Ray itself would wait for minutes, deaf to signals."""
-    monkeypatch.setattr(engine, "_import_ray", lambda: SimpleNamespace(is_initialized=lambda: False))
+    monkeypatch.setattr(
+        engine, "_import_ray", lambda: SimpleNamespace(is_initialized=lambda: False)
+    )
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(UserError, match=f"^--engine ray:{address}: no cluster answers .*; is its head running"):
+        with pytest.raises(
+            UserError,
+            match=(
+                f"^--engine ray:{address}: no cluster answers .*; is its head running"
+            ),
+        ):
             Cluster(["tta"], DEFAULT, None, address)
 
 
@@ -313,8 +419,13 @@ def test_shards_that_are_there_are_not_made_again(tmp_path: Path) -> None:
     for window, path in zip(windows, paths, strict=True):
         formats.write([placed.nbest for placed in window], str(path))
     other.join()
-    formats.write([placed.nbest for window in windows for placed in window], str(tmp_path / "whole.jsonl"))
-    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
+    formats.write(
+        [placed.nbest for window in windows for placed in window],
+        str(tmp_path / "whole.jsonl"),
+    )
+    assert (tmp_path / "out.jsonl").read_bytes() == (
+        tmp_path / "whole.jsonl"
+    ).read_bytes()
     assert not Path(f"{output}.shards").exists()
 
 
@@ -326,18 +437,24 @@ def test_shards_of_other_questions_are_made_again(tmp_path: Path) -> None:
         WithNeighbours(nbest, ("other",), ("after",)),
         WithNeighbours(nbest, ("before",), ()),
         WithNeighbours(nbest, ("before", "after"), ()),
-        WithNeighbours(replace(nbest, provenance={"x": origin}), ("before",), ("after",)),
+        WithNeighbours(
+            replace(nbest, provenance={"x": origin}), ("before",), ("after",)
+        ),
     ]
     shards = Shards(str(tmp_path / "out.jsonl"), ["model"])
     first = shards.add(asked[:1])
     assert first is not None
     formats.write([nbest], str(first))
-    again = [Shards(str(tmp_path / "out.jsonl"), ["model"]).add([placed]) for placed in asked]
+    again = [
+        Shards(str(tmp_path / "out.jsonl"), ["model"]).add([placed]) for placed in asked
+    ]
     assert again[0] is None
     assert len({first, *again[1:]} - {None}) == len(asked)
 
 
-def test_other_files_beside_shards_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_files_beside_shards_stay(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     folder = tmp_path / "out.jsonl.shards"
     (folder / "folder").mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
@@ -350,7 +467,9 @@ def test_other_files_beside_shards_stay(tmp_path: Path, caplog: pytest.LogCaptur
     shards.join()
     assert (tmp_path / "out.jsonl").is_file()
     assert sorted(one.name for one in folder.iterdir()) == ["folder", "notes.txt"]
-    assert "the folder is kept, because it contains files other than shards" in caplog.text
+    assert (
+        "the folder is kept, because it contains files other than shards" in caplog.text
+    )
 
 
 def test_without_the_extra(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -358,21 +477,36 @@ def test_without_the_extra(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     done = rescore("score", LISTS, "--lm", "tta", "--engine", "ray")
     assert_one_line_error(done, "--engine ray needs Ray", "pip install 'rescore[ray]'")
     assert_one_line_error(
-        rescore("score", LISTS, "--lm", "tta", "--engine", "spark"), "neither local nor ray[:ADDRESS]"
+        rescore("score", LISTS, "--lm", "tta", "--engine", "spark"),
+        "neither local nor ray[:ADDRESS]",
     )
-    assert_one_line_error(rescore("score", LISTS, "--lm", "tta", "--workers", "2"), "--workers needs --engine ray")
+    assert_one_line_error(
+        rescore("score", LISTS, "--lm", "tta", "--workers", "2"),
+        "--workers needs --engine ray",
+    )
 
 
 def test_help_imports_no_ray() -> None:
-    code = "import sys; sys.argv = ['rescore', 'score', '--help']\nfrom rescore.cli.main import main\n"
-    code += "try:\n    main()\nexcept SystemExit:\n    assert 'ray' not in sys.modules and 'torch' not in sys.modules\n"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+    code = (
+        "import sys; sys.argv = ['rescore', 'score', '--help']\nfrom rescore.cli.main"
+        " import main\n"
+    )
+    code += (
+        "try:\n    main()\nexcept SystemExit:\n    assert 'ray' not in sys.modules and"
+        " 'torch' not in sys.modules\n"
+    )
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True).returncode
+        == 0
+    )
 
 
 def test_lines_that_cannot_be_read(rescore: Run, tmp_path: Path) -> None:
     good = '{"id": "u%d", "hyps": [{"text": "a", "score": -1}]}\n'
     (tmp_path / "l.jsonl").write_text(good % 1 + '{"id": "u2", "hyps": [\n' + good % 3)
-    assert_one_line_error(rescore("score", "l.jsonl", "--lm", "tta"), "l.jsonl: line 2, column")
+    assert_one_line_error(
+        rescore("score", "l.jsonl", "--lm", "tta"), "l.jsonl: line 2, column"
+    )
 
 
 def test_many_files(rescore: Run, tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""`rescore serve` with a real server on a loopback port: each answer is compared with what `rescore rerank` gives."""
+"""`rescore serve` with a real server on a loopback port: each answer is compared with
+what `rescore rerank` gives.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,15 @@ from urllib.parse import quote
 import pytest
 
 import rescore
-from rescore import Hypothesis, NbestList, Rescorer, UserError, Weights, formats, pipeline
+from rescore import (
+    Hypothesis,
+    NbestList,
+    Rescorer,
+    UserError,
+    Weights,
+    formats,
+    pipeline,
+)
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.formats.writing import as_json
@@ -58,10 +68,16 @@ class Client:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, str, http.client.HTTPMessage]:
+    def ask(
+        self, method: str, path: str, body: Any = None
+    ) -> tuple[int, str, http.client.HTTPMessage]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
-            data = body if body is None or isinstance(body, (bytes, str)) else json.dumps(body)
+            data = (
+                body
+                if body is None or isinstance(body, (bytes, str))
+                else json.dumps(body)
+            )
             connection.request(method, path, data)
             response = connection.getresponse()
             return response.status, response.read().decode(), response.headers
@@ -110,13 +126,24 @@ def test_times_and_paths_that_cannot_be(rescorer: Rescorer, tmp_path: Path) -> N
     """Each is answered with 400 and the reason."""
     hyp = '{"text": "a b", "score": -1, "times": [[0, 1], [1, %s]]}'
     hyps = '[{"text": "a", "score": -1}]'
-    bodies = [f'{{"hyps": [{hyp % time}]}}' for time in ("1e400", "NaN", "1e308", "0", "1" + "0" * 400)]
-    bodies += [f'{{"hyps": {hyps}, "audio": {{"path": "a", "start": {time}}}}}' for time in ("1e400", "1e308", "-1")]
-    bodies += [f'{{"hyps": {hyps}, "audio": {json.dumps(path)}}}' for path in ("a\0b", "\0", "../x", "/x")]
+    bodies = [
+        f'{{"hyps": [{hyp % time}]}}'
+        for time in ("1e400", "NaN", "1e308", "0", "1" + "0" * 400)
+    ]
+    bodies += [
+        f'{{"hyps": {hyps}, "audio": {{"path": "a", "start": {time}}}}}'
+        for time in ("1e400", "1e308", "-1")
+    ]
+    bodies += [
+        f'{{"hyps": {hyps}, "audio": {json.dumps(path)}}}'
+        for path in ("a\0b", "\0", "../x", "/x")
+    ]
     with serving(rescorer, audio=tmp_path) as client:
         for body in bodies:
             status, answer = client.rescore(body)
-            assert status == 400 and answer["error"].startswith(("request", "utterance 1")), (body, answer)
+            assert status == 400 and answer["error"].startswith(
+                ("request", "utterance 1")
+            ), (body, answer)
 
 
 class Gate:
@@ -154,24 +181,66 @@ def body_of(nbest: NbestList) -> dict[str, Any]:
 
 def without_more(answer: dict[str, Any]) -> dict[str, Any]:
     """The part of an answer that a file of lists has, too."""
-    hyps = [{key: value for key, value in one.items() if key != "total"} for one in answer["hyps"]]
-    return {**{key: value for key, value in answer.items() if key not in ("text", "words")}, "hyps": hyps}
+    hyps = [
+        {key: value for key, value in one.items() if key != "total"}
+        for one in answer["hyps"]
+    ]
+    return {
+        **{key: value for key, value in answer.items() if key not in ("text", "words")},
+        "hyps": hyps,
+    }
 
 
-@pytest.mark.parametrize("decide", [[], ["--decide", "mbr", "--scale", "0.5"], ["--decide", "rover", "--scale", "0.5"]])
-def test_answers_are_those_of_rerank(rescore: Run, models: dict[str, Path], tmp_path: Path, decide: list[str]) -> None:
+@pytest.mark.parametrize(
+    "decide",
+    [
+        [],
+        ["--decide", "mbr", "--scale", "0.5"],
+        ["--decide", "rover", "--scale", "0.5"],
+    ],
+)
+def test_answers_are_those_of_rerank(
+    rescore: Run, models: dict[str, Path], tmp_path: Path, decide: list[str]
+) -> None:
     lists = demo(8)
     formats.write(lists, "lists.jsonl")
     weights = Weights(WEIGHTS, "given")
     weights.save(tmp_path / "w.json")
     lm = f"tta:{models['tta']}"
-    assert rescore("score", "lists.jsonl", "--lm", lm, "-o", "scored.jsonl").returncode == 0
-    done = rescore("rerank", "scored.jsonl", "--weights", "w.json", "-o", "r.jsonl", "--best", "best", *decide)
+    assert (
+        rescore("score", "lists.jsonl", "--lm", lm, "-o", "scored.jsonl").returncode
+        == 0
+    )
+    done = rescore(
+        "rerank",
+        "scored.jsonl",
+        "--weights",
+        "w.json",
+        "-o",
+        "r.jsonl",
+        "--best",
+        "best",
+        *decide,
+    )
     assert done.returncode == 0, done.stderr
-    assert rescore("confidence", "scored.jsonl", "--weights", "w.json", "-o", "c.jsonl", *decide).returncode == 0
-    best = dict(line.split(" ", 1) for line in (tmp_path / "best").read_text().splitlines())
+    assert (
+        rescore(
+            "confidence",
+            "scored.jsonl",
+            "--weights",
+            "w.json",
+            "-o",
+            "c.jsonl",
+            *decide,
+        ).returncode
+        == 0
+    )
+    best = dict(
+        line.split(" ", 1) for line in (tmp_path / "best").read_text().splitlines()
+    )
     ranked = near((tmp_path / "r.jsonl").read_text())
-    assert all(one.pop("columns") for one in ranked)  # their origins are in the weights of the service
+    # their origins are in the weights of the service
+    assert all(one.pop("columns") for one in ranked)
     words = near((tmp_path / "c.jsonl").read_text())
     config = RunConfig(decide=decide[1], scale=0.5) if decide else None
     with serving(Rescorer(lm, tmp_path / "w.json", config)) as client:
@@ -180,17 +249,24 @@ def test_answers_are_those_of_rerank(rescore: Run, models: dict[str, Path], tmp_
         single = [client.rescore(body_of(nbest)) for nbest in lists]
     assert {one["id"]: one["text"] for one in answers} == best
     assert [without_more(one) for one in answers] == ranked
-    assert [(200, one["text"]) for one in answers] == [(status, one["text"]) for status, one in single]
+    assert [(200, one["text"]) for one in answers] == [
+        (status, one["text"]) for status, one in single
+    ]
     for answer, expected in zip(answers, words, strict=True):
-        found = [(one["word"], one["uncalibrated_confidence"]) for one in answer["words"]]
+        found = [
+            (one["word"], one["uncalibrated_confidence"]) for one in answer["words"]
+        ]
         assert found == [
-            (one["word"], pytest.approx(one["confidence"].expected, abs=2e-4)) for one in expected["words"]
+            (one["word"], pytest.approx(one["confidence"].expected, abs=2e-4))
+            for one in expected["words"]
         ]
         totals = [one["total"] for one in answer["hyps"]]
         assert totals == sorted(totals, reverse=True)
 
 
-def test_confidences_are_calibrated_on_dev_lists(rescorer: Rescorer, models: dict[str, Path]) -> None:
+def test_confidences_are_calibrated_on_dev_lists(
+    rescorer: Rescorer, models: dict[str, Path]
+) -> None:
     dev = rescorer.score([demo(12)])[0]
     with serving(Rescorer(f"tta:{models['tta']}", WEIGHTS, dev=dev)) as client:
         _, answer = client.rescore(body_of(demo(1)[0]))
@@ -203,14 +279,18 @@ def test_lists_need_neither_ids_nor_scores(client: Client, rescorer: Rescorer) -
     status, answer = client.rescore({"hyps": [{"text": text} for text in texts]})
     assert status == 200 and answer["id"] == "1"
     assert answer["text"] == rescorer.choose(texts).text
-    assert sorted(one["score"] for one in answer["hyps"]) == pytest.approx([-0.6931, 0], abs=1e-4)
+    assert sorted(one["score"] for one in answer["hyps"]) == pytest.approx(
+        [-0.6931, 0], abs=1e-4
+    )
     assert client.rescore([]) == (200, [])
 
 
 def test_an_impossible_hypothesis_has_no_number(client: Client) -> None:
     body = '{"hyps": [{"text": "a", "score": -Infinity}, {"text": "b", "score": -1}]}'
     status, text, _ = client.ask("POST", "/rescore", body)
-    answer = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    answer = json.loads(
+        text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON")
+    )
     assert status == 200 and answer["text"] == "b"
     assert answer["hyps"][1]["score"] is None and answer["hyps"][1]["total"] is None
 
@@ -228,7 +308,13 @@ def test_an_impossible_hypothesis_has_no_number(client: Client) -> None:
         (b'{"hyps": [{"score": 1}]}', "text"),
         (b'{"hyps": [{"text": "a", "score": "x"}]}', "expected float"),
         (b'{"hyps": [{"text": "a", "score": NaN}]}', "nan"),
-        (b'[{"hyps": [{"text": "a", "score": 1}]}, {"hyps": [{"text": "a", "score": 1}, {"text": "b"}]}]', "list 2"),
+        (
+            (
+                b'[{"hyps": [{"text": "a", "score": 1}]}, {"hyps": [{"text": "a",'
+                b' "score": 1}, {"text": "b"}]}]'
+            ),
+            "list 2",
+        ),
         (b"[" * 100_000, "nested"),
         (b'{"hyps": [{"text": "\\ud800"}]}', "surrogate"),
         (b'{"\\ud800": 1, "\\ud800": 2}', "is duplicated"),
@@ -240,20 +326,34 @@ def test_bad_input_is_one_line(client: Client, body: bytes, message: str) -> Non
     assert message in answer["error"] and "\n" not in answer["error"]
 
 
-def test_tuned_weights_of_a_column_without_a_record_are_refused_at_the_start(gate: Gate) -> None:
+def test_tuned_weights_of_a_column_without_a_record_are_refused_at_the_start(
+    gate: Gate,
+) -> None:
     """No model gives the column, and a request cannot know that it has to bring it."""
     given = Weights({"s2s": 0.5, "gate": 0.4, "tokens": 0.1, "more": 0.1}, "given")
     assert Rescorer(gate, given).weights is given
-    for name, message in (("tokens", "no model counts tokens"), ("more", "models give gate; give --lm NAME as well")):
-        tuned = replace(given, weights={"s2s": 1.0, name: 0.1}, tuned_for=TunedFor("wer"))
-        with pytest.raises(UserError, match=f"the weights need the column {name}; {message}"):
+    for name, message in (
+        ("tokens", "no model counts tokens"),
+        ("more", "models give gate; give --lm NAME as well"),
+    ):
+        tuned = replace(
+            given, weights={"s2s": 1.0, name: 0.1}, tuned_for=TunedFor("wer")
+        )
+        with pytest.raises(
+            UserError, match=f"the weights need the column {name}; {message}"
+        ):
             Rescorer(gate, tuned)
 
 
 def test_a_bad_request_harms_no_other_one_of_its_batch(gate: Gate) -> None:
     rescorer = Rescorer(gate, {"s2s": 0.5, "gate": 0.5, "more": 0.1})
     good = {"hyps": [{"text": "a", "score": -1, "scores": {"more": 1}}]}
-    bodies = [good, {"hyps": [{"text": "a", "score": -1}]}, {"hyps": [{"text": "defect", "scores": {"s2s": 1}}]}, good]
+    bodies = [
+        good,
+        {"hyps": [{"text": "a", "score": -1}]},
+        {"hyps": [{"text": "defect", "scores": {"s2s": 1}}]},
+        good,
+    ]
     with serving(rescorer) as client, ThreadPoolExecutor(8) as threads:
         gate.shut()
         first = threads.submit(client.rescore, good)
@@ -263,20 +363,30 @@ def test_a_bad_request_harms_no_other_one_of_its_batch(gate: Gate) -> None:
         gate.open.set()
         answers = [one.result() for one in (first, *rest)]
     assert [status for status, _ in answers] == [200, 200, 400, 500, 200]
-    assert "no score 'more'" in answers[2][1]["error"] and "defect" in answers[3][1]["error"]
+    assert (
+        "no score 'more'" in answers[2][1]["error"]
+        and "defect" in answers[3][1]["error"]
+    )
 
 
 def test_requests_that_wait_are_scored_together(gate: Gate) -> None:
     lists = demo(6)
-    with serving(Rescorer(gate, {"s2s": 0.5, "gate": 0.5})) as client, ThreadPoolExecutor(8) as threads:
+    with (
+        serving(Rescorer(gate, {"s2s": 0.5, "gate": 0.5})) as client,
+        ThreadPoolExecutor(8) as threads,
+    ):
         gate.shut()
         answers = [threads.submit(client.rescore, body_of(lists[0]))]
         assert gate.entered.wait(60)  # it is scored alone
-        answers += [threads.submit(client.rescore, body_of(nbest)) for nbest in lists[1:]]
+        answers += [
+            threads.submit(client.rescore, body_of(nbest)) for nbest in lists[1:]
+        ]
         client.until_waiting(5)
         gate.sizes.clear()
         gate.open.set()
-        assert [one.result()[1]["id"] for one in answers] == [nbest.id for nbest in lists]
+        assert [one.result()[1]["id"] for one in answers] == [
+            nbest.id for nbest in lists
+        ]
         assert len(gate.sizes) == 2
 
 
@@ -288,7 +398,11 @@ def test_many_clients_get_their_own_answers(client: Client, rescorer: Rescorer) 
         for place in range(number, number + 10):
             nbest = lists[place % len(lists)]
             status, answer = client.rescore(body_of(nbest))
-            assert (status, answer["id"], answer["text"]) == (200, nbest.id, expected[nbest.id])
+            assert (status, answer["id"], answer["text"]) == (
+                200,
+                nbest.id,
+                expected[nbest.id],
+            )
 
     with ThreadPoolExecutor(10) as threads:
         list(threads.map(ask, range(10)))
@@ -296,7 +410,10 @@ def test_many_clients_get_their_own_answers(client: Client, rescorer: Rescorer) 
 
 def test_too_many_requests_are_told_to_wait(gate: Gate) -> None:
     body = body_of(demo(1)[0])
-    with serving(Rescorer(gate, {"s2s": 0.5, "gate": 0.5}), waiting=2) as client, ThreadPoolExecutor(8) as threads:
+    with (
+        serving(Rescorer(gate, {"s2s": 0.5, "gate": 0.5}), waiting=2) as client,
+        ThreadPoolExecutor(8) as threads,
+    ):
         gate.shut()
         answers = [threads.submit(client.rescore, body)]
         assert gate.entered.wait(60)  # it is scored alone
@@ -313,20 +430,34 @@ def test_a_large_body_is_refused(rescorer: Rescorer, chunked: bool) -> None:
     data = b" " * 300_000
     with serving(rescorer, body=10_000) as client:
         connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
-        connection.request("POST", "/rescore", iter([data]) if chunked else data, encode_chunked=chunked,
-                           headers={"Transfer-Encoding": "chunked"} if chunked else {})  # fmt: skip
+        connection.request(
+            "POST",
+            "/rescore",
+            iter([data]) if chunked else data,
+            encode_chunked=chunked,
+            headers={"Transfer-Encoding": "chunked"} if chunked else {},
+        )
         response = connection.getresponse()
-        assert response.status == 413 and "10,000 bytes" in json.loads(response.read())["error"]
+        assert (
+            response.status == 413
+            and "10,000 bytes" in json.loads(response.read())["error"]
+        )
         connection.close()
         assert client.rescore(body_of(demo(1)[0]))[0] == 200
 
 
 def test_clients_that_go_away_harm_nobody(gate: Gate) -> None:
     data = json.dumps(body_of(demo(1)[0])).encode()
-    head = f"POST /rescore HTTP/1.1\r\nHost: a\r\nContent-Length: {len(data)}\r\n\r\n".encode()
+    head = "POST /rescore HTTP/1.1\r\nHost: a\r\n"
+    head += f"Content-Length: {len(data)}\r\n\r\n"
     with serving(Rescorer(gate, {"s2s": 0.5, "gate": 0.5})) as client:
         gate.open.clear()
-        for sent in (head + data, head + data[:20], head[:30], head + data):
+        for sent in (
+            head.encode() + data,
+            head.encode() + data[:20],
+            head[:30].encode(),
+            head.encode() + data,
+        ):
             with socket.create_connection(("127.0.0.1", client.port)) as connection:
                 connection.sendall(sent)
                 time.sleep(0.1)
@@ -336,12 +467,26 @@ def test_clients_that_go_away_harm_nobody(gate: Gate) -> None:
 
 
 @contextmanager
-def process(lm: str, folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+def process(
+    lm: str, folder: Path, *options: str
+) -> Iterator[tuple[subprocess.Popen[str], Client]]:
     """The command as a process of its own."""
-    command = [sys.executable, "-m", "rescore", "serve", "--weights", "w.json", "--port", "0", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "rescore",
+        "serve",
+        "--weights",
+        "w.json",
+        "--port",
+        "0",
+        *options,
+    ]
     command += ["--lm", lm] * bool(lm)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
+    ) as running:
         try:
             assert running.stderr is not None
             lines: list[str] = []
@@ -353,13 +498,28 @@ def process(lm: str, folder: Path, *options: str) -> Iterator[tuple[subprocess.P
             running.kill()
 
 
-def test_nothing_is_lost_when_it_is_stopped(models: dict[str, Path], rescorer: Rescorer, tmp_path: Path) -> None:
-    """SIGTERM under load: accepted requests get their answers, new connections are refused, exit status 0."""
+def test_nothing_is_lost_when_it_is_stopped(
+    models: dict[str, Path], rescorer: Rescorer, tmp_path: Path
+) -> None:
+    """SIGTERM under load: accepted requests get their answers, new connections are
+    refused, exit status 0.
+    """
     Weights(WEIGHTS, "given").save(tmp_path / "w.json")
     lists = demo(40, 20)
-    long = [NbestList("long", [Hypothesis(f"{one.text} " * 3, one.scores) for one in demo(1, 20)[0].hypotheses])] * 20
+    long = [
+        NbestList(
+            "long",
+            [
+                Hypothesis(f"{one.text} " * 3, one.scores)
+                for one in demo(1, 20)[0].hypotheses
+            ],
+        )
+    ] * 20
     expected = [rescorer.choose(nbest).text for nbest in lists]
-    with process(f"tta:{models['tta']}", tmp_path) as (running, client), ThreadPoolExecutor(41) as threads:
+    with (
+        process(f"tta:{models['tta']}", tmp_path) as (running, client),
+        ThreadPoolExecutor(41) as threads,
+    ):
         blocking = threads.submit(client.rescore, [body_of(nbest) for nbest in long])
         answers = [threads.submit(client.rescore, body_of(nbest)) for nbest in lists]
         client.until_waiting(30)
@@ -381,7 +541,9 @@ def test_nothing_is_lost_when_it_is_stopped(models: dict[str, Path], rescorer: R
 
 def test_without_a_model(tmp_path: Path) -> None:
     """Minimum Bayes risk of first-pass scores."""
-    Weights({"s2s": 1.0}, "given", decision=Decision("mbr", 1.0)).save(tmp_path / "w.json")
+    Weights({"s2s": 1.0}, "given", decision=Decision("mbr", 1.0)).save(
+        tmp_path / "w.json"
+    )
     texts = ("a b c d", "x y z", "x y")
     hyps = [{"text": text, "score": -1 - rank / 9} for rank, text in enumerate(texts)]
     with process("", tmp_path) as (_, client):
@@ -397,8 +559,13 @@ def test_the_configuration_of_nginx_in_the_docs(client: Client, tmp_path: Path) 
     (site,) = re.findall(r"```nginx\n(.*?)```", page, re.DOTALL)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    site = site.replace("listen 80;", f"listen 127.0.0.1:{port};").replace("127.0.0.1:8000", f"127.0.0.1:{client.port}")
-    paths = [f"{way}_temp_path {tmp_path};" for way in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")]
+    site = site.replace("listen 80;", f"listen 127.0.0.1:{port};").replace(
+        "127.0.0.1:8000", f"127.0.0.1:{client.port}"
+    )
+    paths = [
+        f"{way}_temp_path {tmp_path};"
+        for way in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    ]
     (tmp_path / "nginx.conf").write_text(
         f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n"
         f"http {{ access_log off; {' '.join(paths)}\n{site} }}\n"
@@ -423,27 +590,50 @@ def ngram(tmp_path: Path) -> str:
 
 
 def test_a_host_that_is_no_name(rescore: Run) -> None:
-    assert_one_line_error(rescore("serve", "--lm", "tta", "--host", "a..b"), "--host a..b", "cannot listen there")
+    assert_one_line_error(
+        rescore("serve", "--lm", "tta", "--host", "a..b"),
+        "--host a..b",
+        "cannot listen there",
+    )
 
 
-def test_a_port_that_is_taken(rescore: Run, models: dict[str, Path], client: Client) -> None:
+def test_a_port_that_is_taken(
+    rescore: Run, models: dict[str, Path], client: Client
+) -> None:
     done = rescore("serve", "--lm", f"tta:{models['tta']}", "--port", str(client.port))
-    last = done.stderr.splitlines()[-1]  # the service in this process may say that it listens, too
-    assert done.returncode == 2 and f"--port {client.port}" in last and "cannot listen" in last
+    # the service in this process may say that it listens, too
+    last = done.stderr.splitlines()[-1]
+    assert (
+        done.returncode == 2
+        and f"--port {client.port}" in last
+        and "cannot listen" in last
+    )
 
 
 def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) -> None:
     lm = f"tta:{models['tta']}"
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
-    weights = Weights({"s2s": 0.5, "bilm": 0.5}, "given", columns={"bilm": scored[0].provenance["tta"]})
-    assert Rescorer(lm, weights).lms[0].name == "bilm"  # the same model under another name
-    other = replace(weights, columns={"bilm": replace(scored[0].provenance["tta"], fingerprint="0")})
-    with pytest.raises(UserError, match="need the column bilm; models give tta; give --lm tta:PATH as well"):
+    weights = Weights(
+        {"s2s": 0.5, "bilm": 0.5},
+        "given",
+        columns={"bilm": scored[0].provenance["tta"]},
+    )
+    # the same model under another name
+    assert Rescorer(lm, weights).lms[0].name == "bilm"
+    other = replace(
+        weights, columns={"bilm": replace(scored[0].provenance["tta"], fingerprint="0")}
+    )
+    with pytest.raises(
+        UserError,
+        match="need the column bilm; models give tta; give --lm tta:PATH as well",
+    ):
         Rescorer(lm, other)
     with pytest.raises(UserError, match="--respell"):
         Rescorer(lm, {"s2s": 1, "edits": -1})
     with pytest.raises(UserError, match="no dev lists"):
-        Rescorer(lm, WEIGHTS, RunConfig(expanding=OptionValues(respell=5, channel="dev")))
+        Rescorer(
+            lm, WEIGHTS, RunConfig(expanding=OptionValues(respell=5, channel="dev"))
+        )
     assert Rescorer(lm, 0.4).weights.weights == pytest.approx(WEIGHTS)
     mean = Rescorer(lm, {"s2s": 0.5, "tta": 0.5}, RunConfig(lm_norm="mean"))
     assert mean.choose(["a b", "a"]).nbest.provenance["tta"].norm == "mean"
@@ -455,31 +645,48 @@ def test_tokens_that_the_weights_were_tuned_with_are_counted(ngram: str) -> None
     outcome = pipeline.run(demo(3), plan)
     weights = replace(outcome.weights, columns=dict(outcome.lists[0].provenance))
     assert weights.weights["tokens"] == 0.1
-    assert [choice.text for choice in Rescorer(ngram, weights).choose_all(demo(3))] == outcome.texts
-    other = {**weights.columns, "tokens": replace(weights.columns["tokens"], fingerprint="0" * 64)}
+    assert [
+        choice.text for choice in Rescorer(ngram, weights).choose_all(demo(3))
+    ] == outcome.texts
+    other = {
+        **weights.columns,
+        "tokens": replace(weights.columns["tokens"], fingerprint="0" * 64),
+    }
     with pytest.raises(UserError, match="no model counts tokens"):
         Rescorer(ngram, replace(weights, columns=other))
 
 
-def test_metrics_are_built_once(monkeypatch: pytest.MonkeyPatch, client: Client, rescorer: Rescorer) -> None:
+def test_metrics_are_built_once(
+    monkeypatch: pytest.MonkeyPatch, client: Client, rescorer: Rescorer
+) -> None:
     rescorer.choose(demo(1)[0])
     calls: list[object] = []
-    monkeypatch.setattr("rescore.plan.choose_metric", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr(
+        "rescore.plan.choose_metric", lambda *arguments: calls.append(arguments)
+    )
     assert client.rescore(body_of(demo(1)[0]))[0] == 200 and not calls
 
 
 def test_several_models_of_one_kind(models: dict[str, Path], tmp_path: Path) -> None:
-    places = [shutil.copytree(models["tta"], tmp_path / name) for name in ("one", "two")]
+    places = [
+        shutil.copytree(models["tta"], tmp_path / name) for name in ("one", "two")
+    ]
     specs = [f"tta:{place}" for place in places]
     lists = demo(2)
     for norm in ("sum", "mean"):
-        outcome = pipeline.run(lists, RunConfig(lms=tuple(specs), weights=(0.2, 0.2), lm_norm=norm))
+        outcome = pipeline.run(
+            lists, RunConfig(lms=tuple(specs), weights=(0.2, 0.2), lm_norm=norm)
+        )
         assert list(outcome.weights.weights) == ["s2s", "tta", "tta.two"]
         for lms in (specs, outcome.lms):  # by name, or as `serve` has loaded them
-            assert [one.text for one in Rescorer(lms, outcome.weights).choose_all(lists)] == outcome.texts
+            assert [
+                one.text for one in Rescorer(lms, outcome.weights).choose_all(lists)
+            ] == outcome.texts
 
 
-def test_weights_of_another_model_are_refused_at_the_start(models: dict[str, Path]) -> None:
+def test_weights_of_another_model_are_refused_at_the_start(
+    models: dict[str, Path],
+) -> None:
     lm = f"tta:{models['tta']}"
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
     other = replace(scored[0].provenance["tta"], fingerprint="0" * 64)
@@ -487,14 +694,26 @@ def test_weights_of_another_model_are_refused_at_the_start(models: dict[str, Pat
     with pytest.raises(UserError, match="column tta comes from"):
         Rescorer(lm, weights)
     forced = Rescorer(lm, weights, RunConfig(force_weights=True))
-    assert forced.choose(demo(1)[0]).text == Rescorer(lm, WEIGHTS).choose(demo(1)[0]).text
+    assert (
+        forced.choose(demo(1)[0]).text == Rescorer(lm, WEIGHTS).choose(demo(1)[0]).text
+    )
     dev = [replace(nbest, provenance={"tta": other}) for nbest in scored]
     with pytest.raises(UserError, match="column tta comes from"):
-        Rescorer(lm, Weights(WEIGHTS, "given", columns=dict(scored[0].provenance)), dev=dev)
+        Rescorer(
+            lm, Weights(WEIGHTS, "given", columns=dict(scored[0].provenance)), dev=dev
+        )
 
 
 def test_words_are_the_same_where_the_metric_says_so() -> None:
-    lists = [NbestList("u", [Hypothesis(text, {"s2s": -1.0}) for text in ("The cat", "the cat", "a cat")])]
+    lists = [
+        NbestList(
+            "u",
+            [
+                Hypothesis(text, {"s2s": -1.0})
+                for text in ("The cat", "the cat", "a cat")
+            ],
+        )
+    ]
     rescorer = Rescorer((), {"s2s": 1.0})
     found = rescorer.confidences(rescorer.choose(lists[0]))
     assert found == rescore.confidence(lists, {"s2s": 1.0})[0]
@@ -506,19 +725,45 @@ Look = Callable[[str, int], str]
 
 @pytest.fixture
 def look(client: Client, tmp_path: Path) -> Look:
-    """What a browser makes of the page, opened with a list, in a window so many pixels wide."""
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    """What a browser makes of the page, opened with a list, in a window so many pixels
+    wide.
+    """
+    browser = next(
+        filter(
+            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+        ),
+        None,
+    )
     if browser is None:
         pytest.skip("needs chromium")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom"]
-    options += ["--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update"]
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--virtual-time-budget=10000",
+        "--dump-dom",
+    ]
+    options += [
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+    ]
 
     def shown(text: str, width: int) -> str:
         done = subprocess.run(
-            [browser, *options, f"--window-size={width},900", f"--user-data-dir={tmp_path / 'profile'}",
-             f"http://127.0.0.1:{client.port}/#list={quote(text)}"],
-            capture_output=True, text=True, timeout=300, check=True,
-        )  # fmt: skip
+            [
+                browser,
+                *options,
+                f"--window-size={width},900",
+                f"--user-data-dir={tmp_path / 'profile'}",
+                f"http://127.0.0.1:{client.port}/#list={quote(text)}",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
         return re.sub(r"<script.*?</script>", "", done.stdout, flags=re.DOTALL)
 
     return shown
@@ -526,14 +771,32 @@ def look(client: Client, tmp_path: Path) -> Look:
 
 def test_page_in_a_browser(look: Look, rescorer: Rescorer) -> None:
     shown = look("-4\tthe old clock sticked\n-4.5\tthe old clock <b>ticked</b>\n", 390)
-    assert "<td>the old clock sticked</td>" in shown and "<td>the old clock &lt;b&gt;ticked&lt;/b&gt;</td>" in shown
+    assert (
+        "<td>the old clock sticked</td>" in shown
+        and "<td>the old clock &lt;b&gt;ticked&lt;/b&gt;</td>" in shown
+    )
     scores = [{"s2s": -4.0}, {"s2s": -4.5}]
     texts = ["the old clock sticked", "the old clock <b>ticked</b>"]
-    choice = rescorer.choose(NbestList("list", [Hypothesis(*pair) for pair in zip(texts, scores, strict=True)]))
-    assert re.findall(r'class="number">(-[\d.]+)</td>', shown)[0] == f"{choice.totals[0]:.2f}"
-    assert shown.count('class="word"') == 4 and 'title="uncalibrated confidence ' in shown
-    assert '<p class="error">request: no hypotheses; give each list one or more</p>' in look('{"hyps": []}', 390)
-    assert re.search(r'class="number">0.00</td><td class="number">-[\d.]+</td>', look("the clock\nthe cluck", 390))
+    choice = rescorer.choose(
+        NbestList(
+            "list", [Hypothesis(*pair) for pair in zip(texts, scores, strict=True)]
+        )
+    )
+    assert (
+        re.findall(r'class="number">(-[\d.]+)</td>', shown)[0]
+        == f"{choice.totals[0]:.2f}"
+    )
+    assert (
+        shown.count('class="word"') == 4 and 'title="uncalibrated confidence ' in shown
+    )
+    assert (
+        '<p class="error">request: no hypotheses; give each list one or more</p>'
+        in look('{"hyps": []}', 390)
+    )
+    assert re.search(
+        r'class="number">0.00</td><td class="number">-[\d.]+</td>',
+        look("the clock\nthe cluck", 390),
+    )
 
 
 def test_page_needs_nothing_else(client: Client) -> None:
@@ -542,15 +805,21 @@ def test_page_needs_nothing_else(client: Client) -> None:
     assert not re.search(r"(src|href)\s*=|@import|url\(|https?://", text)
 
 
-def test_the_extra_is_named_where_it_is_missing(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_is_named_where_it_is_missing(
+    rescore: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "rescore.service.app")
     monkeypatch.delattr("rescore.service.app")
-    assert_one_line_error(rescore("serve", "--lm", "tta"), "needs uvicorn", "pip install 'rescore[serve]'")
+    assert_one_line_error(
+        rescore("serve", "--lm", "tta"), "needs uvicorn", "pip install 'rescore[serve]'"
+    )
 
 
 def test_answers_are_sent_without_delay() -> None:
-    """asyncio sets TCP_NODELAY on the connections of a listening socket only if this names its protocol."""
+    """asyncio sets TCP_NODELAY on the connections of a listening socket only if this
+    names its protocol.
+    """
     from rescore.service.command import _bound
 
     with _bound("127.0.0.1", 0) as listening:
@@ -558,7 +827,9 @@ def test_answers_are_sent_without_delay() -> None:
 
 
 def test_recordings(tmp_path: Path) -> None:
-    """As base64 or as a path in the allowed folder; a bad recording is the fault of its own request."""
+    """As base64 or as a path in the allowed folder; a bad recording is the fault of its
+    own request.
+    """
     pytest.importorskip("transformers")
     from tests.large.speech_models import build_speech, sound
 
@@ -569,7 +840,9 @@ def test_recordings(tmp_path: Path) -> None:
     (wav / "text.wav").write_text("this is not a sound")
     texts = {"the cat": -1.0, "a cab": -1.5}
     hypotheses = [Hypothesis(text, {"s2s": score}) for text, score in texts.items()]
-    (expected,) = rescore.score([NbestList("u", hypotheses, audio=Audio(str(path)))], f"hf-speech:{model}")
+    (expected,) = rescore.score(
+        [NbestList("u", hypotheses, audio=Audio(str(path)))], f"hf-speech:{model}"
+    )
     hyps = [{"text": text, "score": score} for text, score in texts.items()]
     content = {"base64": base64.b64encode(path.read_bytes()).decode()}
     listening = Rescorer(f"hf-speech:{model}", {"s2s": 0.5, "hf-speech": 0.5})
@@ -582,7 +855,9 @@ def test_recordings(tmp_path: Path) -> None:
             status, answer = client.rescore(entry(audio))
             assert status == 200 and "audio" not in answer
             scores = [hyp["scores"]["hf-speech"] for hyp in answer["hyps"]]
-            assert sorted(scores) == pytest.approx(sorted(expected.column("hf-speech")), abs=1e-4)
+            assert sorted(scores) == pytest.approx(
+                sorted(expected.column("hf-speech")), abs=1e-4
+            )
         refused = {
             "../secret.wav": "is outside the folder",
             str(tmp_path / "secret.wav"): "is outside the folder",
@@ -592,32 +867,58 @@ def test_recordings(tmp_path: Path) -> None:
         asked = [*refused, "a.wav", {"base64": "AAAA"}, {"base64": "?"}]
         with ThreadPoolExecutor(len(asked)) as pool:
             answers = dict(
-                zip(map(str, asked), pool.map(lambda audio: client.rescore(entry(audio)), asked), strict=True)
+                zip(
+                    map(str, asked),
+                    pool.map(lambda audio: client.rescore(entry(audio)), asked),
+                    strict=True,
+                )
             )
         assert answers.pop("a.wav")[0] == 200
         assert {status for status, _ in answers.values()} == {400}
         for audio, message in refused.items():
-            assert message in answers[audio][1]["error"] and "utterance u" in answers[audio][1]["error"]
+            assert (
+                message in answers[audio][1]["error"]
+                and "utterance u" in answers[audio][1]["error"]
+            )
         assert "no recording" in client.rescore({"id": "u", "hyps": hyps})[1]["error"]
-        long = {"base64": base64.b64encode(sound(tmp_path / "long.wav", 3.0).read_bytes()).decode()}
+        long = {
+            "base64": (
+                base64.b64encode(
+                    sound(tmp_path / "long.wav", 3.0).read_bytes()
+                ).decode()
+            )
+        }
         status, answer = client.rescore(entry(long))
         assert status == 413 and "more than 100,000 bytes" in answer["error"]
     with serving(listening) as client:
         assert client.rescore(entry(content))[0] == 200
-        assert "paths of recordings are not allowed" in client.rescore(entry("a.wav"))[1]["error"]
+        assert (
+            "paths of recordings are not allowed"
+            in client.rescore(entry("a.wav"))[1]["error"]
+        )
 
 
 def test_a_wrong_path_gets_the_paths(client: Client) -> None:
     for method, path, code in (("GET", "/rescore", 405), ("POST", "/v1/rerank", 404)):
         status, text, _ = client.ask(method, path)
-        wanted = f"{method} {path}: the service answers POST /rescore, GET /health and GET /"
+        wanted = (
+            f"{method} {path}: the service answers POST /rescore, GET /health and GET /"
+        )
         assert status == code and json.loads(text) == {"error": wanted}
 
 
 def test_the_shipped_model_of_a_column_is_named(gate: Gate) -> None:
     small = load("tta-small")
     column = replace(rescore.score(demo(1), small)[0].provenance["tta-small"])
-    tuned = Weights({"s2s": 0.5, "tta": 0.5}, "given", columns={"tta": column}, tuned_for=TunedFor("wer"))
-    with pytest.raises(UserError, match="need the column tta; models give gate; give --lm tta-small as well"):
+    tuned = Weights(
+        {"s2s": 0.5, "tta": 0.5},
+        "given",
+        columns={"tta": column},
+        tuned_for=TunedFor("wer"),
+    )
+    with pytest.raises(
+        UserError,
+        match="need the column tta; models give gate; give --lm tta-small as well",
+    ):
         Rescorer(gate, tuned)
     assert Rescorer(small, tuned).lms[0].name == "tta"

@@ -11,7 +11,9 @@ from rescore.tuning import TuningOptions, tune
 
 
 class Best(NamedTuple):
-    """The weights of language models and of bonuses, and the metric with them and without."""
+    """The weights of language models and of bonuses, and the metric with them and
+    without.
+    """
 
     lm: dict[str, float]
     bonuses: dict[str, float]
@@ -25,10 +27,21 @@ class Best(NamedTuple):
         return any(self.lm.values()) or any(self.bonuses.values())
 
 
-def best_weights(metric: Metric, lists: list[NbestList], columns: list[str], bonuses: Sequence[str] = ()) -> Best:
-    weights = tune(metric, lists, columns, options=TuningOptions(tuple(bonuses), bagging=False))
+def best_weights(
+    metric: Metric,
+    lists: list[NbestList],
+    columns: list[str],
+    bonuses: Sequence[str] = (),
+) -> Best:
+    weights = tune(
+        metric, lists, columns, options=TuningOptions(tuple(bonuses), bagging=False)
+    )
     about = weights.tuned_for
-    assert about is not None and about.value is not None and about.first_pass is not None
-    lm = {name: weights.weights.get(name, 0.0) for name in columns if name != FIRST_PASS}
+    assert (
+        about is not None and about.value is not None and about.first_pass is not None
+    )
+    lm = {
+        name: weights.weights.get(name, 0.0) for name in columns if name != FIRST_PASS
+    }
     counts = {name: weights.weights.get(name, 0.0) for name in bonuses}
     return Best(lm, counts, about.value, about.first_pass, about.low, about.high)

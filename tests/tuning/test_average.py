@@ -15,7 +15,9 @@ from tests.conftest import ROOT, Run, some_lists
 
 
 def lists(number: int, seed: int, help_: float) -> list[NbestList]:
-    """Two hypotheses each, of which one is right; the LM prefers the right one by `help_` standard deviations."""
+    """Two hypotheses each, of which one is right; the LM prefers the right one by
+    `help_` standard deviations.
+    """
     random = np.random.default_rng(seed)
     found = []
     for index in range(number):
@@ -26,8 +28,12 @@ def lists(number: int, seed: int, help_: float) -> list[NbestList]:
             NbestList(
                 f"u{index}",
                 [
-                    Hypothesis("a b" if right else "x", {"s2s": -1.0, "lm": float(scores[0])}),
-                    Hypothesis("x" if right else "a b", {"s2s": -2.0, "lm": float(scores[1])}),
+                    Hypothesis(
+                        "a b" if right else "x", {"s2s": -1.0, "lm": float(scores[0])}
+                    ),
+                    Hypothesis(
+                        "x" if right else "a b", {"s2s": -2.0, "lm": float(scores[1])}
+                    ),
                 ],
                 ("a b",),
             )
@@ -36,13 +42,22 @@ def lists(number: int, seed: int, help_: float) -> list[NbestList]:
 
 
 def weight(some: list[NbestList], **options: bool) -> float:
-    found = tune(metrics.choose_metric("wer", some), some, ["lm"], options=TuningOptions(**options))
+    found = tune(
+        metrics.choose_metric("wer", some),
+        some,
+        ["lm"],
+        options=TuningOptions(**options),
+    )
     return found.weights["lm"]
 
 
 def test_noise_gets_no_weight() -> None:
-    """The best weight of a set whose LM knows nothing is above 0 by accident, and harms another set."""
-    seeds = [seed for seed in range(12) if weight(lists(60, seed, 0.0), bagging=False) > 0]
+    """The best weight of a set whose LM knows nothing is above 0 by accident, and harms
+    another set.
+    """
+    seeds = [
+        seed for seed in range(12) if weight(lists(60, seed, 0.0), bagging=False) > 0
+    ]
     assert len(seeds) >= 4
     kept = [seed for seed in seeds if weight(lists(60, seed, 0.0)) > 0]
     assert len(kept) <= len(seeds) / 4
@@ -64,7 +79,9 @@ def test_several_columns_and_a_bonus() -> None:
     assert set(found.weights) == {"s2s", "lm", "other", "words"}
     assert found.tuned_for is not None and found.tuned_for.first_pass is not None
     assert found.value < found.tuned_for.first_pass
-    assert sum(found.weights[name] for name in ("s2s", "lm", "other")) == pytest.approx(1.0)
+    assert sum(found.weights[name] for name in ("s2s", "lm", "other")) == pytest.approx(
+        1.0
+    )
 
 
 def test_the_value_is_that_of_the_weights() -> None:
@@ -79,21 +96,30 @@ def test_the_value_is_that_of_the_weights() -> None:
     assert about.low <= found.weights["lm"] <= about.high
 
 
-def test_a_large_set_gets_a_token_bonus(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_set_gets_a_token_bonus(
+    rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By one command as by stages, for pseudo-log-likelihoods only."""
     test, dev = (some_lists(tmp_path, name, 50) for name in ("test", "dev"))
     lm = ("--lm", f"tta:{ROOT / 'models' / 'tta-small'}", "--cache", "cache")
     small = rescore(test, *lm, "--dev", dev)
     assert small.returncode == 0 and "tokens" not in small.stdout
     monkeypatch.setattr("rescore.plan.LARGE_SET", 50)
-    whole = rescore(test, *lm, "--dev", dev, "--no-bagging", "--report", "r.json").stdout
+    whole = rescore(
+        test, *lm, "--dev", dev, "--no-bagging", "--report", "r.json"
+    ).stdout
     assert "|w:tokens=" in whole
-    assert "tokens" not in rescore(test, *lm, "--dev", dev, "--token-bonus", "off").stdout
+    assert (
+        "tokens" not in rescore(test, *lm, "--dev", dev, "--token-bonus", "off").stdout
+    )
     rescore("score", dev, *lm, "--count-tokens", "-o", "dev.jsonl")
     rescore("score", test, *lm, "--count-tokens", "-o", "test.jsonl")
     rescore("tune", "dev.jsonl", "--no-bagging", "-o", "w.json")
     rescore("rerank", "test.jsonl", "--weights", "w.json", "--report", "s.json")
-    signatures = [json.loads((tmp_path / name).read_text())["signature"] for name in ("r.json", "s.json")]
+    signatures = [
+        json.loads((tmp_path / name).read_text())["signature"]
+        for name in ("r.json", "s.json")
+    ]
     assert signatures[0] == signatures[1]
     rescore("score", dev, "--lm", "unilm", "--count-tokens", "-o", "dev.jsonl")
     assert '"tokens"' not in rescore("tune", "dev.jsonl", "--no-bagging").stdout

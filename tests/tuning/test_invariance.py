@@ -1,4 +1,6 @@
-"""What must not change a choice: the unit of scores, the order of columns, of hypotheses and of lists."""
+"""What must not change a choice: the unit of scores, the order of columns, of
+hypotheses and of lists.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ WER = ErrorRate()
 
 
 def noisy(seed: int = 0, number: int = 40, unit: float = 1.0) -> list[NbestList]:
-    """Lists of texts that agree with the reference more or less, with two columns that know a little of it."""
+    """Lists of texts that agree with the reference more or less, with two columns that
+    know a little of it.
+    """
     random = np.random.default_rng(seed)
     lists = []
     for index in range(number):
@@ -37,7 +41,10 @@ def noisy(seed: int = 0, number: int = 40, unit: float = 1.0) -> list[NbestList]
             wrong = random.random(6) < 0.3
             text = np.where(wrong, random.choice(list("abcdef"), 6), reference)
             errors = float((text != reference).sum())
-            scores = {name: unit * float(random.normal(-errors, spread)) for name, spread in COLUMNS.items()}
+            scores = {
+                name: unit * float(random.normal(-errors, spread))
+                for name, spread in COLUMNS.items()
+            }
             hypotheses.append(Hypothesis(" ".join(text), scores))
         lists.append(NbestList(f"u{index}", hypotheses, (" ".join(reference),)))
     return lists
@@ -47,12 +54,17 @@ COLUMNS = {"s2s": 2.0, "x": 2.0, "a": 3.0}
 
 
 def test_a_copy_of_a_tied_hypothesis_does_not_move_it() -> None:
-    hypotheses = [Hypothesis(text, {"s2s": 0.0, "x": score}) for text, score in (("c", -9.0), ("a", 0.0), ("b", 0.0))]
+    hypotheses = [
+        Hypothesis(text, {"s2s": 0.0, "x": score})
+        for text, score in (("c", -9.0), ("a", 0.0), ("b", 0.0))
+    ]
     hypotheses[0].scores["s2s"] = -1.0
     for copied in (hypotheses, [*hypotheses, hypotheses[1]]):
         lists = [NbestList(str(number), copied, ("a",)) for number in range(4)]
         assert without_copies(lists[0]).hypotheses == hypotheses
-        assert tune(WER, lists, ["x"], options=TuningOptions(bagging=False)).value == 0.0
+        assert (
+            tune(WER, lists, ["x"], options=TuningOptions(bagging=False)).value == 0.0
+        )
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0, 3.7])
@@ -74,7 +86,9 @@ def test_the_unit_of_scores_changes_no_confidence(unit: float) -> None:
         texts = Decision().texts(WER, lists, {"s2s": 1.0})
         calibration = calibrate(lists, texts, Weights({"s2s": 1.0}, "given"), WER.words)
         found = networks(lists, texts, {"s2s": 1.0})
-        confidences.append(np.concatenate([calibration.confidences(network) for network in found]))
+        confidences.append(
+            np.concatenate([calibration.confidences(network) for network in found])
+        )
     assert confidences[0] == pytest.approx(confidences[1], abs=1e-9)
 
 
@@ -82,9 +96,16 @@ def test_the_unit_of_scores_changes_no_confidence(unit: float) -> None:
 def test_the_order_of_columns_changes_no_weight(decide: str) -> None:
     lists = noisy(4)
     options = TuningOptions(("words",), decide=Decision(decide))
-    one, other = (tune(WER, lists, columns, options=options) for columns in (["x", "a"], ["a", "x"]))
+    one, other = (
+        tune(WER, lists, columns, options=options)
+        for columns in (["x", "a"], ["a", "x"])
+    )
     assert one.weights == other.weights and one.decision == other.decision
-    assert list(one.weights)[:3] == ["s2s", "x", "a"] and list(other.weights)[:3] == ["s2s", "a", "x"]
+    assert list(one.weights)[:3] == ["s2s", "x", "a"] and list(other.weights)[:3] == [
+        "s2s",
+        "a",
+        "x",
+    ]
 
 
 @pytest.mark.parametrize("rule", ["mbr", "rover"])
@@ -93,12 +114,18 @@ def test_copies_count_once_and_other_paths_of_a_text_add_up(rule: str) -> None:
     copies = [Hypothesis("b x", {"s2s": -1.2}) for _ in range(5)]
     paths = [Hypothesis("b x", {"s2s": -1.2 - rank / 100}) for rank in range(1, 6)]
     texts = [
-        Decision(rule, 1.0).texts(WER, [NbestList("u", [*own, *more], ("a x",))], {"s2s": 1.0})[0]
+        Decision(rule, 1.0).texts(
+            WER, [NbestList("u", [*own, *more], ("a x",))], {"s2s": 1.0}
+        )[0]
         for more in ([], copies, paths)
     ]
     assert texts == ["a x", "a x", "b x"]
     confidences = [
-        float(networks([NbestList("u", [*own, *more])], ["a x"], {"s2s": 1.0})[0].confidences(1.0)[0])
+        float(
+            networks([NbestList("u", [*own, *more])], ["a x"], {"s2s": 1.0})[
+                0
+            ].confidences(1.0)[0]
+        )
         for more in ([], copies, paths)
     ]
     assert confidences[0] == confidences[1] > confidences[2]
@@ -106,7 +133,9 @@ def test_copies_count_once_and_other_paths_of_a_text_add_up(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", ["mbr", "rover"])
 def test_samples_count_as_often_as_they_were_drawn(rule: str) -> None:
-    """With equal first-pass scores under any scale; with other scores under the scale 0, where each counts equally."""
+    """With equal first-pass scores under any scale; with other scores under the scale
+    0, where each counts equally.
+    """
     drawn = ["b x", "a x", "a x", "c x", "a x", "d x"]
     likelier = {"a x": -3.0, "b x": -1.0, "c x": -2.0, "d x": -np.inf}
     for scores, scale, expected in (
@@ -114,9 +143,19 @@ def test_samples_count_as_often_as_they_were_drawn(rule: str) -> None:
         (likelier, 0.0, "a x"),
         (likelier, 1.0, "b x"),
     ):
-        lists = [NbestList("u", [Hypothesis(text, {"s2s": scores[text]}) for text in drawn], ("a x",))]
+        lists = [
+            NbestList(
+                "u",
+                [Hypothesis(text, {"s2s": scores[text]}) for text in drawn],
+                ("a x",),
+            )
+        ]
         assert Decision(rule, scale).texts(WER, lists, {"s2s": 1.0}) == [expected]
-    assert posteriors([np.array([-1.0, -np.inf, -7.0])], 0.0)[0].tolist() == [0.5, 0.0, 0.5]
+    assert posteriors([np.array([-1.0, -np.inf, -7.0])], 0.0)[0].tolist() == [
+        0.5,
+        0.0,
+        0.5,
+    ]
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0, 3.7])
@@ -127,12 +166,16 @@ def test_bonuses_are_in_units_of_the_scores(decide: str, unit: float) -> None:
         for nbest in lists:
             for hypothesis in nbest.hypotheses[::2]:
                 hypothesis.text = hypothesis.text[:-2]
-        options = TuningOptions(("words",), bagging=bagging, negative=("a",), decide=Decision(decide))
+        options = TuningOptions(
+            ("words",), bagging=bagging, negative=("a",), decide=Decision(decide)
+        )
         return tune(WER, lists, ["x", "a"], options=options).weights
 
     for bagging in (True, False):
         one, other = weights(1.0, bagging), weights(unit, bagging)
-        assert (one.get("words") or one["a"]) if bagging else (one["words"] and one["a"])
+        assert (
+            (one.get("words") or one["a"]) if bagging else (one["words"] and one["a"])
+        )
         assert other.get("words", 0.0) == pytest.approx(unit * one.get("words", 0.0))
         assert other["a"] == pytest.approx(one["a"])
 
@@ -141,21 +184,38 @@ def test_one_list_is_no_evidence() -> None:
     better, worse = np.array([[0, 0, 0, 5]]), np.array([[5, 0, 0, 5]])
     assert not significantly_better(WER, better, worse)
     lists = [
-        NbestList("u", [Hypothesis("b", {"s2s": -1.0, "x": -9.0}), Hypothesis("a", {"s2s": -2.0, "x": 0.0})], ("a",))
+        NbestList(
+            "u",
+            [
+                Hypothesis("b", {"s2s": -1.0, "x": -9.0}),
+                Hypothesis("a", {"s2s": -2.0, "x": 0.0}),
+            ],
+            ("a",),
+        )
     ]
     weights = tune(WER, lists, ["x"])
     assert weights.weights == {"s2s": 1.0, "x": 0.0}
 
 
-def test_tuning_begins_at_the_best_score_also_where_the_first_pass_has_no_weight() -> None:
-    """A first pass that is noise, and a column that is right: the search has to begin at the column alone."""
+def test_tuning_begins_at_the_best_score_also_where_the_first_pass_has_no_weight() -> (
+    None
+):
+    """A first pass that is noise, and a column that is right: the search has to begin
+    at the column alone.
+    """
     lists = noisy(5)
     for nbest in lists:
         for rank, hypothesis in enumerate(nbest.hypotheses):
-            hypothesis.scores["s2s"] = 1e6 * float((rank * 7 + len(nbest.id)) % 6)  # nothing near 0 helps
+            # nothing near 0 helps
+            hypothesis.scores["s2s"] = 1e6 * float((rank * 7 + len(nbest.id)) % 6)
     objective = deciding_by(compared, Objective.of(WER, lists, ["s2s", "x"]), lists)
-    scales = [objective.value(np.array([0.0, scale])) for scale in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)]
-    tuned = tune(WER, lists, ["x"], options=TuningOptions(bagging=False, decide=Decision("mbr")))
+    scales = [
+        objective.value(np.array([0.0, scale]))
+        for scale in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+    ]
+    tuned = tune(
+        WER, lists, ["x"], options=TuningOptions(bagging=False, decide=Decision("mbr"))
+    )
     assert tuned.value <= min(scales)
 
 
@@ -164,20 +224,36 @@ def test_a_scale_at_the_end_is_said(caplog: pytest.LogCaptureFixture) -> None:
         warn_at_end(1.0, [0.5, 1.0, 2.0], "x")
         assert not caplog.text
         warn_at_end(2.0, [0.5, 1.0, 2.0], "--decide rover")
-    assert "--decide rover: the best scale of the posteriors, 2, is at the end" in caplog.text
+    assert (
+        "--decide rover: the best scale of the posteriors, 2, is at the end"
+        in caplog.text
+    )
 
 
 def test_the_order_of_lists_and_hypotheses_changes_nothing() -> None:
     lists = noisy(6)
-    turned = [replace(nbest, hypotheses=nbest.hypotheses[::-1]) for nbest in lists[::-1]]
+    turned = [
+        replace(nbest, hypotheses=nbest.hypotheses[::-1]) for nbest in lists[::-1]
+    ]
     for rule in ("mbr", "rover"):
-        decisions = [tune_scale(rule, WER, some, {"s2s": 1.0})[0] for some in (lists, turned)]
+        decisions = [
+            tune_scale(rule, WER, some, {"s2s": 1.0})[0] for some in (lists, turned)
+        ]
         assert decisions[0].scale == pytest.approx(decisions[1].scale)
 
 
-def test_calibration_on_the_lists_themselves_is_said(rescore: Run, tmp_path: Path) -> None:
+def test_calibration_on_the_lists_themselves_is_said(
+    rescore: Run, tmp_path: Path
+) -> None:
     formats.write(noisy(7), str(tmp_path / "l.jsonl"))
-    formats.write([replace(nbest, id=f"other{nbest.id}") for nbest in noisy(8)], str(tmp_path / "dev.jsonl"))
+    formats.write(
+        [replace(nbest, id=f"other{nbest.id}") for nbest in noisy(8)],
+        str(tmp_path / "dev.jsonl"),
+    )
     for dev, said in (("l.jsonl", True), ("dev.jsonl", False)):
         done = rescore("confidence", "l.jsonl", "--dev", dev, "-o", "words.jsonl")
-        assert done.returncode == 0 and ("40 of 40 test utterances are also in the dev lists" in done.stderr) == said
+        assert (
+            done.returncode == 0
+            and ("40 of 40 test utterances are also in the dev lists" in done.stderr)
+            == said
+        )

@@ -36,13 +36,18 @@ def test_envelopes_are_the_maximum(lines: tuple[np.ndarray, np.ndarray]) -> None
             if high - low > 1e-9:
                 scores = intercepts + (low + high) / 2 * slopes
                 assert scores[winner] >= scores.max() - 1e-9
-                same = np.flatnonzero((intercepts == intercepts[winner]) & (slopes == slopes[winner]))
+                same = np.flatnonzero(
+                    (intercepts == intercepts[winner]) & (slopes == slopes[winner])
+                )
                 assert winner == same[0]  # of equals the first
 
 
 def test_minus_infinity_never_wins() -> None:
     found = upper_envelopes(
-        np.array([[-np.inf, -1.0], [-np.inf, -np.inf]]), np.array([[np.inf, 0.0], [np.nan, np.nan]]), 0.0, 1.0
+        np.array([[-np.inf, -1.0], [-np.inf, -np.inf]]),
+        np.array([[np.inf, 0.0], [np.nan, np.nan]]),
+        0.0,
+        1.0,
     )
     assert found.first.tolist() == [1, 0] and not len(found.points)
 
@@ -54,10 +59,17 @@ def lists_of(random: np.random.Generator, number: int) -> list[NbestList]:
         return " ".join(random.choice(words, random.integers(0, 6)))
 
     def hypothesis() -> Hypothesis:
-        return Hypothesis(text(), {"s2s": float(random.integers(-9, 0)), "lm": float(random.integers(-9, 0))})
+        return Hypothesis(
+            text(),
+            {"s2s": float(random.integers(-9, 0)), "lm": float(random.integers(-9, 0))},
+        )
 
     return [
-        NbestList(str(index), [hypothesis() for _ in range(random.integers(1, 6))], (text() + " a",))
+        NbestList(
+            str(index),
+            [hypothesis() for _ in range(random.integers(1, 6))],
+            (text() + " a",),
+        )
         for index in range(number)
     ]
 
@@ -71,7 +83,9 @@ def slow_best(metric: ErrorRate | Bleu, lists: list[NbestList]) -> float:
     for nbest in lists:
         for one in nbest.hypotheses:
             for other in nbest.hypotheses:
-                rise = (one.scores["lm"] - one.scores["s2s"]) - (other.scores["lm"] - other.scores["s2s"])
+                rise = (one.scores["lm"] - one.scores["s2s"]) - (
+                    other.scores["lm"] - other.scores["s2s"]
+                )
                 if rise:
                     point = (other.scores["s2s"] - one.scores["s2s"]) / rise
                     if 0 < point < 1:
@@ -102,25 +116,41 @@ def test_tuning_finds_what_trying_all_finds(seed: int, bleu: bool) -> None:
     assert abs(tuned.value - expected) < 1e-9
     # What is promised is what the decision gives at that weight.
     chosen = decision.best(lists, {"s2s": 1 - tuned.lm["lm"], **tuned.lm})
-    assert abs(value(metric, total(list_statistics(metric, lists), chosen)) - tuned.value) < 1e-9
+    assert (
+        abs(value(metric, total(list_statistics(metric, lists), chosen)) - tuned.value)
+        < 1e-9
+    )
     assert tuned.helps == (abs(tuned.value - tuned.first_pass) > 0)
 
 
 def test_weight_is_zero_where_the_lm_does_not_help() -> None:
-    good, bad = Hypothesis("a b", {"s2s": -1.0, "lm": -9.0}), Hypothesis("c d", {"s2s": -2.0, "lm": -1.0})
+    good, bad = (
+        Hypothesis("a b", {"s2s": -1.0, "lm": -9.0}),
+        Hypothesis("c d", {"s2s": -2.0, "lm": -1.0}),
+    )
     tuned = tune(ErrorRate(), [NbestList("u", [bad, good], ("a b",))], ["lm"])
-    assert tuned.lm == {"lm": 0} and not tuned.helps and tuned.value == tuned.first_pass == 0
+    assert (
+        tuned.lm == {"lm": 0}
+        and not tuned.helps
+        and tuned.value == tuned.first_pass == 0
+    )
 
 
 def test_ties_go_to_the_middle_of_the_widest_interval() -> None:
     # By the LM the right one wins above 0.5; nothing changes up to 1.
-    right, wrong = Hypothesis("a", {"s2s": -2.0, "lm": -1.0}), Hypothesis("b", {"s2s": -1.0, "lm": -2.0})
+    right, wrong = (
+        Hypothesis("a", {"s2s": -2.0, "lm": -1.0}),
+        Hypothesis("b", {"s2s": -1.0, "lm": -2.0}),
+    )
     tuned = tune(ErrorRate(), [NbestList("u", [wrong, right], ("a",))], ["lm"])
     assert (tuned.low, tuned.high, tuned.lm) == (0.5, 1.0, {"lm": 0.75})
 
 
 def test_best_interval_joins_equal_neighbours() -> None:
-    edges, values = np.array([0.0, 0.1, 0.2, 0.5, 0.55, 1.0]), np.array([3.0, 1.0, 1.0, 2.0, 1.0])
+    edges, values = (
+        np.array([0.0, 0.1, 0.2, 0.5, 0.55, 1.0]),
+        np.array([3.0, 1.0, 1.0, 2.0, 1.0]),
+    )
     best = best_interval(edges, values, higher_is_better=False)
     assert (best.low, best.high) == (0.55, 1.0)
     best = best_interval(edges[:5], values[:4], higher_is_better=False)
@@ -130,6 +160,10 @@ def test_best_interval_joins_equal_neighbours() -> None:
 def test_sweep_covers_the_range() -> None:
     statistics = np.array([[[1, 0, 0, 2], [0, 0, 0, 2]]])
     edges, values = swept(
-        ErrorRate(), statistics, upper_envelopes(np.array([[0.0, -1.0]]), np.array([[0.0, 4.0]]), 0.0, 1.0), 0.0, 1.0
+        ErrorRate(),
+        statistics,
+        upper_envelopes(np.array([[0.0, -1.0]]), np.array([[0.0, 4.0]]), 0.0, 1.0),
+        0.0,
+        1.0,
     )
     assert edges.tolist() == [0.0, 0.25, 1.0] and values.tolist() == [50.0, 0.0]

@@ -1,4 +1,6 @@
-"""Several weights at once: against single ones, against random points, and against what the decision gives."""
+"""Several weights at once: against single ones, against random points, and against what
+the decision gives.
+"""
 
 from __future__ import annotations
 
@@ -29,37 +31,59 @@ def lists_of(seed: int, number: int = 20, longest: int = 6) -> list[NbestList]:
         return " ".join(random.choice(["a", "b", "c", "d"], random.integers(1, 7)))
 
     def hypothesis() -> Hypothesis:
-        return Hypothesis(text(), {name: float(random.normal(-9, 3)) for name in (FIRST_PASS, *COLUMNS)})
+        return Hypothesis(
+            text(),
+            {name: float(random.normal(-9, 3)) for name in (FIRST_PASS, *COLUMNS)},
+        )
 
     return [
-        NbestList(str(index), [hypothesis() for _ in range(random.integers(1, longest + 1))], (text(),))
+        NbestList(
+            str(index),
+            [hypothesis() for _ in range(random.integers(1, longest + 1))],
+            (text(),),
+        )
         for index in range(number)
     ]
 
 
-def value_at(metric: ErrorRate | Bleu, lists: list[NbestList], weights: dict[str, float]) -> float:
-    return value(metric, total(list_statistics(metric, lists), decision.best(lists, weights)))
+def value_at(
+    metric: ErrorRate | Bleu, lists: list[NbestList], weights: dict[str, float]
+) -> float:
+    return value(
+        metric, total(list_statistics(metric, lists), decision.best(lists, weights))
+    )
 
 
 @pytest.mark.parametrize("metric", [ErrorRate(), Bleu("none")], ids=["WER", "BLEU"])
 @pytest.mark.parametrize("seed", range(5))
-def test_several_weights_beat_single_ones_and_random_points(metric: ErrorRate | Bleu, seed: int) -> None:
+def test_several_weights_beat_single_ones_and_random_points(
+    metric: ErrorRate | Bleu, seed: int
+) -> None:
     lists = lists_of(seed)
     sign = 1 if metric.higher_is_better else -1
     tuned = tune(metric, lists, COLUMNS, bonuses=[WORDS])
     weights = Weights.interpolation(tuned.lm, "", bonuses=tuned.bonuses)
-    assert value_at(metric, lists, weights.weights) == pytest.approx(tuned.value)  # what is promised is what comes
+    # what is promised is what comes
+    assert value_at(metric, lists, weights.weights) == pytest.approx(tuned.value)
     for column in COLUMNS:
         assert sign * (tuned.value - tune(metric, lists, [column]).value) >= 0
     random = np.random.default_rng(seed)
     for _ in range(100):
         first, one, two = random.dirichlet(np.ones(3)).tolist()
-        point = {FIRST_PASS: first, "one": one, "two": two, WORDS: float(random.normal(scale=2))}
+        point = {
+            FIRST_PASS: first,
+            "one": one,
+            "two": two,
+            WORDS: float(random.normal(scale=2)),
+        }
         assert sign * (tuned.value - value_at(metric, lists, point)) >= -1e-9
 
 
 def test_a_word_bonus_can_be_all_that_helps() -> None:
-    short, long = Hypothesis("a", {"s2s": -1.0, "lm": -1.0}), Hypothesis("a b", {"s2s": -4.0, "lm": -4.0})
+    short, long = (
+        Hypothesis("a", {"s2s": -1.0, "lm": -1.0}),
+        Hypothesis("a b", {"s2s": -4.0, "lm": -4.0}),
+    )
     lists = [NbestList("u", [short, long], ("a b",))]
     assert not tune(ErrorRate(), lists, ["lm"]).helps
     tuned = tune(ErrorRate(), lists, ["lm"], bonuses=[WORDS])
@@ -69,13 +93,21 @@ def test_a_word_bonus_can_be_all_that_helps() -> None:
 def test_nothing_helps() -> None:
     good = Hypothesis("a", {"s2s": -1.0, "one": -9.0, "two": -9.0})
     bad = Hypothesis("b", {"s2s": -2.0, "one": -1.0, "two": -1.0})
-    tuned = tune(ErrorRate(), [NbestList("u", [bad, good], ("a",))], COLUMNS, bonuses=[WORDS])
-    assert tuned.lm == {"one": 0, "two": 0} and tuned.bonuses == {WORDS: 0} and not tuned.helps
+    tuned = tune(
+        ErrorRate(), [NbestList("u", [bad, good], ("a",))], COLUMNS, bonuses=[WORDS]
+    )
+    assert (
+        tuned.lm == {"one": 0, "two": 0}
+        and tuned.bonuses == {WORDS: 0}
+        and not tuned.helps
+    )
 
 
 def test_the_same_seed_finds_the_same_weights() -> None:
     lists = lists_of(1)
-    assert tune(ErrorRate(), lists, COLUMNS, [WORDS]) == tune(ErrorRate(), lists, COLUMNS, [WORDS])
+    assert tune(ErrorRate(), lists, COLUMNS, [WORDS]) == tune(
+        ErrorRate(), lists, COLUMNS, [WORDS]
+    )
 
 
 def test_minus_infinite_scores_do_not_spread() -> None:
@@ -87,8 +119,14 @@ def test_minus_infinite_scores_do_not_spread() -> None:
 
 
 def vertices_and_beside(lists: list[NbestList], bonus: bool) -> list[dict[str, float]]:
-    """A point in every cell of the plane of two weights: beside each crossing of two ties, or of a tie and the edge."""
-    lines = [(0.0, 1.0, 0.0), (1.0, -1.0, 0.0)] if bonus else [(0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, -1.0, -1.0)]
+    """A point in every cell of the plane of two weights: beside each crossing of two
+    ties, or of a tie and the edge.
+    """
+    lines = (
+        [(0.0, 1.0, 0.0), (1.0, -1.0, 0.0)]
+        if bonus
+        else [(0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, -1.0, -1.0)]
+    )
     names = [FIRST_PASS, "one", WORDS if bonus else "two"]
     for nbest in lists:
         rows = np.array([nbest.column(name) for name in names]).T
@@ -110,14 +148,25 @@ def vertices_and_beside(lists: list[NbestList], bonus: bool) -> list[dict[str, f
     ]
     if bonus:
         return [{FIRST_PASS: 1 - x, "one": x, WORDS: y} for x, y in near if 0 <= x <= 1]
-    return [{FIRST_PASS: 1 - x - y, "one": x, "two": y} for x, y in near if x >= 0 and y >= 0 and x + y <= 1]
+    return [
+        {FIRST_PASS: 1 - x - y, "one": x, "two": y}
+        for x, y in near
+        if x >= 0 and y >= 0 and x + y <= 1
+    ]
 
 
-@pytest.mark.parametrize("bonus", [False, True], ids=["two models", "a model and a word bonus"])
+@pytest.mark.parametrize(
+    "bonus", [False, True], ids=["two models", "a model and a word bonus"]
+)
 @pytest.mark.parametrize("seed", range(6))
 def test_two_weights_are_the_best_of_all_cells(seed: int, bonus: bool) -> None:
     lists = lists_of(seed, 5, longest=8)
-    tuned = tune(ErrorRate(), lists, ["one"] if bonus else COLUMNS, bonuses=[WORDS] if bonus else [])
+    tuned = tune(
+        ErrorRate(),
+        lists,
+        ["one"] if bonus else COLUMNS,
+        bonuses=[WORDS] if bonus else [],
+    )
     statistics = list_statistics(ErrorRate(), lists)
     brute = min(
         value(ErrorRate(), total(statistics, decision.best(lists, point)))
@@ -128,14 +177,21 @@ def test_two_weights_are_the_best_of_all_cells(seed: int, bonus: bool) -> None:
 
 @pytest.mark.parametrize("score", [-1e308, 1e308, -1.7e308])
 def test_scores_at_the_end_of_what_numbers_can_say(score: float) -> None:
-    """A word bonus is looked for as far as scores differ, and that far is infinite twice over."""
+    """A word bonus is looked for as far as scores differ, and that far is infinite
+    twice over.
+    """
     lists = lists_of(3)
-    lists[0].hypotheses = [Hypothesis("a", {FIRST_PASS: score}), Hypothesis("b c", {FIRST_PASS: -1.0})]
+    lists[0].hypotheses = [
+        Hypothesis("a", {FIRST_PASS: score}),
+        Hypothesis("b c", {FIRST_PASS: -1.0}),
+    ]
     metric = ErrorRate()
     found = tune(metric, lists, [], [WORDS])
     assert np.isfinite(found.bonuses[WORDS])
     weights = {FIRST_PASS: 1.0, **found.bonuses}
-    assert value_at(metric, lists, weights) <= value_at(metric, lists, {FIRST_PASS: 1.0})
+    assert value_at(metric, lists, weights) <= value_at(
+        metric, lists, {FIRST_PASS: 1.0}
+    )
 
 
 def test_useless_columns_hide_no_useful_one() -> None:
@@ -143,14 +199,31 @@ def test_useless_columns_hide_no_useful_one() -> None:
     for index in range(40):
         reference, hyps = [chance.choice("abcde") for _ in range(5)], []
         for _ in range(5):
-            heard = [chance.choice("abcde") if chance.random() < 0.3 else word for word in reference]
-            errors = sum(word != right for word, right in zip(heard, reference, strict=True))
+            heard = [
+                chance.choice("abcde") if chance.random() < 0.3 else word
+                for word in reference
+            ]
+            errors = sum(
+                word != right for word, right in zip(heard, reference, strict=True)
+            )
             deviations = {"s2s": 1.5, "x": 3.0}
-            scores = {name: chance.gauss(-errors, deviation) for name, deviation in deviations.items()}
-            hyps.append(Hypothesis(" ".join(heard), scores | {name: chance.gauss(0, 3) for name in ("y", "z")}))
+            scores = {
+                name: chance.gauss(-errors, deviation)
+                for name, deviation in deviations.items()
+            }
+            hyps.append(
+                Hypothesis(
+                    " ".join(heard),
+                    scores | {name: chance.gauss(0, 3) for name in ("y", "z")},
+                )
+            )
         lists.append(NbestList(str(index), hyps, (" ".join(reference),)))
     tuned = {
-        columns: pipeline.tune(lists, plan=resolve(RunConfig(columns=columns), dev=lists)).weights
+        columns: (
+            pipeline.tune(
+                lists, plan=resolve(RunConfig(columns=columns), dev=lists)
+            ).weights
+        )
         for columns in (("x",), ("x", "y", "z"), ("y", "z"))
     }
     assert tuned["x",]["x"] > 0
@@ -159,9 +232,15 @@ def test_useless_columns_hide_no_useful_one() -> None:
 
 
 @pytest.mark.parametrize(("many", "samples"), [(40, 20), (39, 5)])
-def test_many_lists_have_fewer_samples(many: int, samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_lists_have_fewer_samples(
+    many: int, samples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     drawn, sample = [], Objective.sample
-    monkeypatch.setattr(Objective, "sample", lambda self, random: drawn.append(1) or sample(self, random))
+    monkeypatch.setattr(
+        Objective,
+        "sample",
+        lambda self, random: drawn.append(1) or sample(self, random),
+    )
     monkeypatch.setattr("rescore.tuning.search.MANY", many)
     optimise(Objective.of(ErrorRate(), lists_of(1, 40), [FIRST_PASS, *COLUMNS]))
     assert len(drawn) == samples

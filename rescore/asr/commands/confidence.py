@@ -15,9 +15,17 @@ from rescore.options import read_file, written_file
 class WordsFile(options.Lists):
     """The lists, and the file of decided words with their confidences."""
 
-    output: str = written_file("", "Write words and confidences: .ctm or .jsonl.", "-o", "--output", required=True)
+    output: str = written_file(
+        "",
+        "Write words and confidences: .ctm or .jsonl.",
+        "-o",
+        "--output",
+        required=True,
+    )
     segments: str | None = read_file(
-        None, "Kaldi segments file with the start and end of each utterance; .ctm confidences need it."
+        None,
+        "Kaldi segments file with the start and end of each utterance; .ctm confidences"
+        " need it.",
     )
 
 
@@ -36,10 +44,11 @@ def command(
     rescore confidence test.tta.jsonl --weights weights.json --dev dev.tta.jsonl \\
         -o test.words.jsonl
 
-    The confidence of a word is the total posterior of the hypotheses that have the word in the same place. With --dev,
-    the scale of the posteriors is tuned for the best normalised cross entropy, and the confidences are corrected by
-    isotonic regression. If the lists have references, the command prints the quality of the confidences with and
-    without calibration.
+    The confidence of a word is the total posterior of the hypotheses that have the word
+    in the same place. With --dev, the scale of the posteriors is tuned for the best
+    normalised cross entropy, and the confidences are corrected by isotonic regression.
+    If the lists have references, the command prints the quality of the confidences with
+    and without calibration.
     """
     from rescore import formats
     from rescore.asr.confidence import check_file, confidences, write

@@ -20,13 +20,31 @@ class Correction(Declared):
     common = True
 
     text: tuple[str, ...] = option((), metavar="[TEXT...]", argument=True, reads=True)
-    words: str = read_file("", "Your terms: one `term`, or `heard => term`, per line.", required=True)
-    output: str = written_file("-", "Write the corrected text; of several, a folder.", "-o", "--output", metavar="PATH")
-    kind: str | None = option(None, "Format of TEXT.  [default: detected]", "--format", choices=KINDS)
-    threshold: float | None = option(
-        None, "Least probability of a correction.  [default: a careful value]", metavar="P", low=0, high=1
+    words: str = read_file(
+        "", "Your terms: one `term`, or `heard => term`, per line.", required=True
     )
-    case: bool = option(True, "Correct case alone, too: write a term as the list has it.", "--case/--no-case")
+    output: str = written_file(
+        "-",
+        "Write the corrected text; of several, a folder.",
+        "-o",
+        "--output",
+        metavar="PATH",
+    )
+    kind: str | None = option(
+        None, "Format of TEXT.  [default: detected]", "--format", choices=KINDS
+    )
+    threshold: float | None = option(
+        None,
+        "Least probability of a correction.  [default: a careful value]",
+        metavar="P",
+        low=0,
+        high=1,
+    )
+    case: bool = option(
+        True,
+        "Correct case alone, too: write a term as the list has it.",
+        "--case/--no-case",
+    )
     explain: str | None = option(
         None,
         "Write each correction: utterance, heard, term, probability; - is stderr.",
@@ -37,15 +55,17 @@ class Correction(Declared):
 
 @options.command("correct")
 def command(own: Correction) -> None:
-    """Correct what was heard into the terms of a list: "gold man sacks" into Goldman Sachs.
+    """Correct what was heard into the terms of a list: "gold man sacks" into Goldman
+    Sachs.
 
     \b
     rescore correct talk.srt --words terms.txt -o new.srt --explain -
     rescore correct talks/ more.srt --words terms.txt -o corrected/
     recogniser | rescore correct - --words terms.txt
 
-    TEXT is a 1-best text, or a folder of them: plain lines, Kaldi text, trn, CTM, SRT or VTT. The output has the same
-    format, and new words have the times of those that they replace.
+    TEXT is a 1-best text, or a folder of them: plain lines, Kaldi text, trn, CTM, SRT
+    or VTT. The output has the same format, and new words have the times of those that
+    they replace.
     """
     from contextlib import ExitStack
     from pathlib import Path
@@ -62,25 +82,41 @@ def command(own: Correction) -> None:
     sources = [source for text in texts for source in text.files()]
     targets = {own.output: texts[0]}
     if len(texts) > 1 or texts[0].is_folder:
-        targets = {str(Path(own.output) / source.path.name): source for source in sources}
+        targets = {
+            str(Path(own.output) / source.path.name): source for source in sources
+        }
         pairs = [(Path(target), source.path) for target, source in targets.items()]
         over = any(target.exists() and target.samefile(path) for target, path in pairs)
         if own.output == "-" or len(targets) < len(sources) or over:
-            raise click.UsageError("several texts need -o FOLDER, another than theirs, and names of their own")
+            raise click.UsageError(
+                "several texts need -o FOLDER, another than theirs, and names of"
+                " their own"
+            )
         Path(own.output).mkdir(exist_ok=True)
     found = False
     with ExitStack() as stack:
-        shown = stack.enter_context(formats.opened(explain)) if explain and explain != "-" else None
+        shown = (
+            stack.enter_context(formats.opened(explain))
+            if explain and explain != "-"
+            else None
+        )
         for target, source in targets.items():
             with formats.opened(target) as file:
-                for written, changes in corrector.document(parts(source, own.kind or kind_of(source))):
+                for written, changes in corrector.document(
+                    parts(source, own.kind or kind_of(source))
+                ):
                     file.write(written)
                     found |= bool(changes)
                     for line in map(_line, changes if explain else ()):
                         click.echo(line, file=shown, err=shown is None)
     if explain and not found:
-        click.echo("rescore: nothing to correct; a lower --threshold (such as 0.3) corrects more", err=True)
+        click.echo(
+            "rescore: nothing to correct; a lower --threshold (such as 0.3) corrects"
+            " more",
+            err=True,
+        )
 
 
 def _line(change: Change) -> str:
-    return f"{change.id}\t{' '.join(change.heard.split())}\t{change.meant}\t{change.probability:.3f}"
+    heard = " ".join(change.heard.split())
+    return f"{change.id}\t{heard}\t{change.meant}\t{change.probability:.3f}"

@@ -1,4 +1,6 @@
-"""Lists with an acoustic and an LM score for each hypothesis: Kaldi's folders and SRILM's files."""
+"""Lists with an acoustic and an LM score for each hypothesis: Kaldi's folders and
+SRILM's files.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,31 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import as_number, grouped, numbered, split_id, strip_markup, table, utterance_of
+from rescore.formats.text import (
+    as_number,
+    grouped,
+    numbered,
+    split_id,
+    strip_markup,
+    table,
+    utterance_of,
+)
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, free_name
 from rescore.options import Declared, option
 
 ACOUSTIC, LANGUAGE = "am", "lm"
-"""Columns of the acoustic score, and of the score of the language model (Kaldi's graph)."""
-_WORDS = [name + packed for name in ("words_text", "words", "text", "nbest") for packed in ("", ".gz")]
-_ACOUSTIC_COSTS, _GRAPH_COSTS = ("acwt", "ac_cost"), ("lmwt.withlm", "lmwt", "lm_cost", "lmwt.nolm")
+"""Columns of the acoustic score, and of the score of the language model (Kaldi's
+graph).
+"""
+_WORDS = [
+    name + packed
+    for name in ("words_text", "words", "text", "nbest")
+    for packed in ("", ".gz")
+]
+_ACOUSTIC_COSTS, _GRAPH_COSTS = (
+    ("acwt", "ac_cost"),
+    ("lmwt.withlm", "lmwt", "lm_cost", "lmwt.nolm"),
+)
 _NUMBERED = re.compile(r"(.+)-(\d{1,9})")
 _ARCHIVES = re.compile(r"archives\.(\d+)")
 
@@ -26,8 +45,9 @@ _ARCHIVES = re.compile(r"archives\.(\d+)")
 class AcousticScale(Declared):
     acoustic_scale: float | None = option(
         None,
-        "First-pass score of Kaldi lists, SRILM lists and lattices: A times the acoustic score, plus the LM score.  "
-        "[default: 1/12 for Kaldi, 1/8 for SRILM; lattices: acscale in the file, or 1]",
+        "First-pass score of Kaldi lists, SRILM lists and lattices: A times the"
+        " acoustic score, plus the LM score.  [default: 1/12 for Kaldi, 1/8 for SRILM;"
+        " lattices: acscale in the file, or 1]",
         metavar="A",
         low=0,
         high=1e6,
@@ -35,11 +55,13 @@ class AcousticScale(Declared):
 
 
 class _Kaldi:
-    """A folder of archives in text form, as `nbest-to-linear` and `steps/rnnlmrescore.sh` leave it.
+    """A folder of archives in text form, as `nbest-to-linear` and
+    `steps/rnnlmrescore.sh` leave it.
 
-    `words_text` (or `text`) has the lines `utt-1 words`, `utt-2 words`, ...; `acwt` (or `ac_cost`) and `lmwt.withlm`
-    (or `lmwt`, `lm_cost`, `lmwt.nolm`) the acoustic and the graph costs. Costs are negative logs: as scores they change
-    sign. Any file may be gzipped.
+    `words_text` (or `text`) has the lines `utt-1 words`, `utt-2 words`, ...; `acwt` (or
+    `ac_cost`) and `lmwt.withlm` (or `lmwt`, `lm_cost`, `lmwt.nolm`) the acoustic and
+    the graph costs. Costs are negative logs: as scores they change sign. Any file may
+    be gzipped.
     """
 
     Options = AcousticScale
@@ -51,30 +73,58 @@ class _Kaldi:
         if source.is_folder:
             return bool(self._parts(source.path))
         first = split_id(source.head.partition("\n")[0])[0]
-        return source.is_regular and _NUMBERED.fullmatch(first) is not None and bool(self._costs(source.path.parent))
+        return (
+            source.is_regular
+            and _NUMBERED.fullmatch(first) is not None
+            and bool(self._costs(source.path.parent))
+        )
 
     def _parts(self, path: Path) -> list[Path]:
-        """The files of words in the folder itself, or in its archives.1, archives.2, ..."""
+        """The files of words in the folder itself, or in its archives.1, archives.2,
+        ...
+        """
         archives = numbered(path, _ARCHIVES)
         folders = archives or [path]
-        texts = [next((part / name for name in _WORDS if (part / name).is_file()), None) for part in folders]
-        return [text for text in texts if text is not None and (archives or self._costs(text.parent))]
+        texts = [
+            next((part / name for name in _WORDS if (part / name).is_file()), None)
+            for part in folders
+        ]
+        return [
+            text
+            for text in texts
+            if text is not None and (archives or self._costs(text.parent))
+        ]
 
     def _costs(self, folder: Path) -> dict[str, Path]:
         """Files of costs by their names without .gz."""
-        files = {path.name.removesuffix(".gz"): path for path in sorted(folder.iterdir()) if path.is_file()}
+        files = {
+            path.name.removesuffix(".gz"): path
+            for path in sorted(folder.iterdir())
+            if path.is_file()
+        }
         known = (*_ACOUSTIC_COSTS, *_GRAPH_COSTS)
-        return {name: path for name, path in files.items() if name in known or name.startswith("lmwt.")}
+        return {
+            name: path
+            for name, path in files.items()
+            if name in known or name.startswith("lmwt.")
+        }
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """`s2s` is the graph score and the acoustic score times --acoustic-scale (1/12); both have columns, too."""
+        """`s2s` is the graph score and the acoustic score times --acoustic-scale
+        (1/12); both have columns, too.
+        """
         scale = options.of(AcousticScale).acoustic_scale
         for path in self._parts(source.path) if source.is_folder else [source.path]:
             words = Source(path, source.warnings) if source.is_folder else source
-            costs = {name: table(file, source.warnings) for name, file in self._costs(path.parent).items()}
+            costs = {
+                name: table(file, source.warnings)
+                for name, file in self._costs(path.parent).items()
+            }
             yield from self._lists(words, costs, self.SCALE if scale is None else scale)
 
-    def _lists(self, words: Source, costs: dict[str, dict[str, str]], scale: float) -> Iterator[NbestList]:
+    def _lists(
+        self, words: Source, costs: dict[str, dict[str, str]], scale: float
+    ) -> Iterator[NbestList]:
         graph = next((name for name in _GRAPH_COSTS if name in costs), None)
         columns: dict[str, Column] = {}
 
@@ -87,21 +137,43 @@ class _Kaldi:
             for name, values in costs.items():
                 file = words.path.parent / name
                 if key not in values:
-                    raise UserError(f"{file}: no cost for {key}, but {words.name} contains it")
+                    raise UserError(
+                        f"{file}: no cost for {key}, but {words.name} contains it"
+                    )
                 column = name.removeprefix("lmwt.")
                 # A name like `lmwt.s2s` does not make a column the first pass.
                 column = free_name(column) if column == FIRST_PASS else column
-                column = ACOUSTIC if name in _ACOUSTIC_COSTS else FIRST_PASS if name == graph else column
-                scores[column] = -as_number(values[key].split(",")[0], f"{file}: {key}", "cost")
+                column = (
+                    ACOUSTIC
+                    if name in _ACOUSTIC_COSTS
+                    else FIRST_PASS
+                    if name == graph
+                    else column
+                )
+                scores[column] = -as_number(
+                    values[key].split(",")[0], f"{file}: {key}", "cost"
+                )
             if scores:
                 language = scores.pop(FIRST_PASS, 0.0)
                 total = language + scale * scores.get(ACOUSTIC, 0.0)
-                both = {ACOUSTIC: scores.pop(ACOUSTIC), LANGUAGE: language} if ACOUSTIC in scores else {}
+                both = (
+                    {ACOUSTIC: scores.pop(ACOUSTIC), LANGUAGE: language}
+                    if ACOUSTIC in scores
+                    else {}
+                )
                 scores = {FIRST_PASS: total, **both, **scores}
-            columns.update((name, self._column) for name in scores if name != FIRST_PASS and name not in columns)
-            return match[1], NbestList(match[1], [Hypothesis(strip_markup(said), scores)], provenance=columns)
+            columns.update(
+                (name, self._column)
+                for name in scores
+                if name != FIRST_PASS and name not in columns
+            )
+            return match[1], NbestList(
+                match[1], [Hypothesis(strip_markup(said), scores)], provenance=columns
+            )
 
-        yield from grouped((entry(text, place) for place, text in words.filled()), words.name)
+        yield from grouped(
+            (entry(text, place) for place, text in words.filled()), words.name
+        )
 
 
 LN10 = math.log(10)
@@ -113,7 +185,8 @@ _SILENT = {"<s>", "</s>", "-pau-", "<pau>"}
 
 
 class _Srilm:
-    """SRILM N-best lists (nbest-format(5)): one file per utterance, named after it; or a folder of such files.
+    """SRILM N-best lists (nbest-format(5)): one file per utterance, named after it; or
+    a folder of such files.
 
     The lines are `acoustic language words w1 w2 ...`, in logs of base 10.
     """
@@ -124,17 +197,30 @@ class _Srilm:
 
     def sniff(self, source: Source) -> bool:
         files = source.files()[:1]
-        return bool(files) and (files[0].head.startswith(_DECIPHER) or _OWN.match(files[0].head) is not None)
+        return bool(files) and (
+            files[0].head.startswith(_DECIPHER) or _OWN.match(files[0].head) is not None
+        )
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """`s2s` is the LM score and the acoustic score times --acoustic-scale (1/8), which have columns."""
+        """`s2s` is the LM score and the acoustic score times --acoustic-scale (1/8),
+        which have columns.
+        """
         scale = options.of(AcousticScale).acoustic_scale
         for file in source.files():
-            nbest = NbestList(utterance_of(file.path.name), [], provenance=_SRILM_COLUMNS)
+            nbest = NbestList(
+                utterance_of(file.path.name), [], provenance=_SRILM_COLUMNS
+            )
             for place, line in file.filled():
                 if line.startswith(_DECIPHER):
-                    raise UserError(f"{place}: Decipher's format is not read; convert it with SRILM's rescore-decipher")
-                nbest.hypotheses.append(_hypothesis(line.split(), self.SCALE if scale is None else scale, place))
+                    raise UserError(
+                        f"{place}: Decipher's format is not read; convert it with"
+                        " SRILM's rescore-decipher"
+                    )
+                nbest.hypotheses.append(
+                    _hypothesis(
+                        line.split(), self.SCALE if scale is None else scale, place
+                    )
+                )
             yield nbest
 
 
@@ -143,7 +229,11 @@ def _hypothesis(cells: list[str], scale: float, place: str) -> Hypothesis:
         raise UserError(f"{place}: expected `acoustic language words w1 w2 ...`")
     acoustic, language = (as_number(cell, place) * LN10 for cell in cells[:2])
     text = strip_markup(" ".join(word for word in cells[3:] if word not in _SILENT))
-    scores = {FIRST_PASS: language + scale * acoustic, ACOUSTIC: acoustic, LANGUAGE: language}
+    scores = {
+        FIRST_PASS: language + scale * acoustic,
+        ACOUSTIC: acoustic,
+        LANGUAGE: language,
+    }
     return Hypothesis(text, scores if acoustic else {FIRST_PASS: language})
 
 

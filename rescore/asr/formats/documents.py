@@ -1,4 +1,5 @@
-"""1-best texts that are read piece by piece and written back in their own format, with words replaced and times kept.
+"""1-best texts that are read piece by piece and written back in their own format, with
+words replaced and times kept.
 
 Formats: trn, Kaldi text, plain lines, CTM, and subtitles (SRT; VTT is written alike).
 """
@@ -38,11 +39,15 @@ class Text(NamedTuple):
     recording: str
     text: str
     repeated: bool = False
-    """Whether its words are those of another text, as a further hypothesis of the same utterance."""
+    """Whether its words are those of another text, as a further hypothesis of the same
+    utterance.
+    """
 
 
 class Part(NamedTuple):
-    """A stretch of a document: the text in it, if any, and a function that writes the stretch with replacements."""
+    """A stretch of a document: the text in it, if any, and a function that writes the
+    stretch with replacements.
+    """
 
     text: Text | None
     render: Callable[[Sequence[Replacement]], str]
@@ -62,18 +67,24 @@ def kind_of(source: Source) -> str:
     kind = contents.kind_of(source)
     if kind == "json":
         raise UserError(
-            f"{source.name}: is JSON; correct its words as CTM: rescore rerank {source.name} --best words.ctm"
+            f"{source.name}: is JSON; correct its words as CTM: rescore rerank"
+            f" {source.name} --best words.ctm"
         )
     return kind if kind in KINDS else "plain"
 
 
 def parts(source: Source, kind: str) -> Iterator[Part]:
-    """The parts of a document, which make up the document again when they are written."""
+    """The parts of a document, which make up the document again when they are
+    written.
+    """
     if kind == "ctm":
         return _ctm_parts(source)
     if kind == "srt":
         return _subtitle_parts(source)
-    return (_line_part(line, number, stem_of(source), kind) for number, line in enumerate(source.lines(), 1))
+    return (
+        _line_part(line, number, stem_of(source), kind)
+        for number, line in enumerate(source.lines(), 1)
+    )
 
 
 def _verbatim(text: str) -> Part:
@@ -90,7 +101,10 @@ def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
     elif kind == "kaldi" and (match := re.match(r"\s*(\S+)\s*", line)):
         name, of, begin = match[1], recording(match[1]), match.end()
     text = line[begin:end]
-    return Part(Text(name, of, text), lambda changes: f"{line[:begin]}{replaced(text, changes)}{line[end:]}\n")
+    return Part(
+        Text(name, of, text),
+        lambda changes: f"{line[:begin]}{replaced(text, changes)}{line[end:]}\n",
+    )
 
 
 def _subtitle_parts(source: Source) -> Iterator[Part]:
@@ -99,28 +113,49 @@ def _subtitle_parts(source: Source) -> Iterator[Part]:
     for span, lines in cues(source):
         text = "\n".join(lines)
         number += span is not None
-        yield _cue_part(str(number), stem_of(source), text) if span else _verbatim(f"{text}\n")
+        yield (
+            _cue_part(str(number), stem_of(source), text)
+            if span
+            else _verbatim(f"{text}\n")
+        )
 
 
 def _cue_part(name: str, recording: str, text: str) -> Part:
-    return Part(Text(name, recording, text), lambda changes: replaced(text, changes) + "\n")
+    return Part(
+        Text(name, recording, text), lambda changes: replaced(text, changes) + "\n"
+    )
 
 
-def _places(words: Sequence[str], changes: Sequence[Replacement]) -> list[tuple[int, int, list[str]]]:
-    """The replacements of the words' joined text as whole words: the first, the end, and the words in their place."""
+def _places(
+    words: Sequence[str], changes: Sequence[Replacement]
+) -> list[tuple[int, int, list[str]]]:
+    """The replacements of the words' joined text as whole words: the first, the end,
+    and the words in their place.
+    """
     starts = list(accumulate((len(word) + 1 for word in words), initial=0))[:-1]
     text = " ".join(words)
     places = []
     for start, end, new in changes:
         first = max(number for number, begin in enumerate(starts) if begin <= start)
-        last = min((number for number, begin in enumerate(starts) if begin >= end), default=len(words))
+        last = min(
+            (number for number, begin in enumerate(starts) if begin >= end),
+            default=len(words),
+        )
         ending = starts[last] - 1 if last < len(words) else len(text)
-        places.append((first, last, (text[starts[first] : start] + new + text[end:ending]).split()))
+        places.append(
+            (
+                first,
+                last,
+                (text[starts[first] : start] + new + text[end:ending]).split(),
+            )
+        )
     return places
 
 
 def _ctm_parts(source: Source) -> Iterator[Part]:
-    """One part for each stretch of words of a channel without a long silence; other lines stay as they are."""
+    """One part for each stretch of words of a channel without a long silence; other
+    lines stay as they are.
+    """
     waiting: list[CtmWord] = []
     for number, line in enumerate(source.lines(), 1):
         place = f"{source.name}: line {number}"
@@ -129,7 +164,9 @@ def _ctm_parts(source: Source) -> Iterator[Part]:
         if word and len(word.cells) > 5:
             as_number(word.cells[5], place, "confidence")
         same = word and waiting and waiting[-1].cells[:2] == word.cells[:2]
-        if waiting and not (word and same and word.goes_on(waiting[-1].end, len(waiting))):
+        if waiting and not (
+            word and same and word.goes_on(waiting[-1].end, len(waiting))
+        ):
             yield _ctm_part(waiting)
             waiting = []
         if word:
@@ -150,9 +187,20 @@ def _ctm_part(words: list[CtmWord]) -> Part:
             spans = [(word.start, word.end) for word in words[first:last]]
             if len(spans) != len(new):  # the new words share the time by letters
                 spans = spread(new, (spans[0][0], spans[-1][1]))
-            confidence = min((row[5:6] for row in rows[first:last]), key=lambda cells: [*map(float, cells)])
+            confidence = min(
+                (row[5:6] for row in rows[first:last]),
+                key=lambda cells: [*map(float, cells)],
+            )
             for written, (start, end) in zip(new, spans, strict=True):
-                lines.append([*rows[first][:2], f"{start:.2f}", f"{end - start:.2f}", written, *confidence])
+                lines.append(
+                    [
+                        *rows[first][:2],
+                        f"{start:.2f}",
+                        f"{end - start:.2f}",
+                        written,
+                        *confidence,
+                    ]
+                )
             done = last
         return "".join(" ".join(row) + "\n" for row in [*lines, *rows[done:]])
 

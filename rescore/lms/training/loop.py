@@ -1,4 +1,6 @@
-"""The training loop: Muon or AdamW, warm-up and linear decay, validation, checkpoints, interruption, exact resume."""
+"""The training loop: Muon or AdamW, warm-up and linear decay, validation, checkpoints,
+interruption, exact resume.
+"""
 
 from __future__ import annotations
 
@@ -43,41 +45,59 @@ LINE_STEPS, LINE_SECONDS = 200, 30.0
 """A line about the progress is due after this number of steps or seconds."""
 
 
-def optimizers(network: Network, name: str, weight_decay: float) -> list[torch.optim.Optimizer]:
-    """Muon (Jordan et al. 2024) for the layers' matrices, AdamW for embeddings, biases and LayerNorm; or AdamW for all.
+def optimizers(
+    network: Network, name: str, weight_decay: float
+) -> list[torch.optim.Optimizer]:
+    """Muon (Jordan et al. 2024) for the layers' matrices, AdamW for embeddings, biases
+    and LayerNorm; or AdamW for all.
 
-    Muon's updates are scaled to the size of AdamW's (Liu et al. 2025, section 2.2), so one learning rate suits both.
-    Weight decay is for matrices only, as in BERT's optimiser.
+    Muon's updates are scaled to the size of AdamW's (Liu et al. 2025, section 2.2), so
+    one learning rate suits both. Weight decay is for matrices only, as in BERT's
+    optimiser.
 
     Args:
         name: `muon`, or `adamw` for all.
     """
     named = list(network.named_parameters())
     vectors = [value for _, value in named if value.dim() != 2]
-    matrices = [value for name, value in named if value.dim() == 2 and "embedding" not in name]
-    embeddings = [value for name, value in named if value.dim() == 2 and "embedding" in name]
+    matrices = [
+        value for name, value in named if value.dim() == 2 and "embedding" not in name
+    ]
+    embeddings = [
+        value for name, value in named if value.dim() == 2 and "embedding" in name
+    ]
     optimizer_list: list[torch.optim.Optimizer] = []
     if name == "muon":
         if not hasattr(torch.optim, "Muon"):
-            raise UserError(f"PyTorch {torch.__version__} has no Muon; install 2.9 or later, or give --optimizer adamw")
-        muon = torch.optim.Muon(matrices, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw")
+            raise UserError(
+                f"PyTorch {torch.__version__} has no Muon; install 2.9 or later, or"
+                " give --optimizer adamw"
+            )
+        muon = torch.optim.Muon(
+            matrices, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"
+        )
         optimizer_list.append(muon)
         matrices = []
     groups = [
         {"params": [*matrices, *embeddings], "weight_decay": weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    optimizer_list.append(torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True))
+    optimizer_list.append(
+        torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
+    )
     return optimizer_list
 
 
 class Pace:
-    """Speed and time left, measured since the previous line, because a machine's speed changes over hours."""
+    """Speed and time left, measured since the previous line, because a machine's speed
+    changes over hours.
+    """
 
     def __init__(self, tokens: int, seconds: float, done: float) -> None:
         """
         Args:
-            tokens, seconds, done: where training stands; `done` is a share of the whole.
+            tokens, seconds, done: where training stands; `done` is a share of the
+                whole.
         """
         self._before = tokens, seconds, done
         self._told = time.monotonic()
@@ -88,17 +108,24 @@ class Pace:
 
     def line(self, tokens: int, seconds: float, done: float) -> str:
         """Tokens a second of the last interval, and the minutes to go at this pace."""
-        more = [now - before for now, before in zip((tokens, seconds, done), self._before, strict=True)]
+        more = [
+            now - before
+            for now, before in zip((tokens, seconds, done), self._before, strict=True)
+        ]
         self._before, self._told = (tokens, seconds, done), time.monotonic()
         speed = more[0] / max(more[1], 1e-9)
         left = (1 - done) * more[1] / max(more[2], 1e-9) / 60
-        return f"{speed:,.0f} tokens/s  {min(done, 1.0):.1%} done, {counted(round(max(left, 0)), 'minute')} to go"
+        return (
+            f"{speed:,.0f} tokens/s  {min(done, 1.0):.1%} done,"
+            f" {counted(round(max(left, 0)), 'minute')} to go"
+        )
 
 
 @contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """A list that gets the number of the first SIGINT or SIGTERM, which acts as usual at the end of the context; a
-    second signal acts as usual at once."""
+    """A list that gets the number of the first SIGINT or SIGTERM, which acts as usual
+    at the end of the context; a second signal acts as usual at once.
+    """
     noted: list[int] = []
     usual: dict[int, signal._HANDLER] = {}
 
@@ -110,9 +137,17 @@ def noted_signals() -> Iterator[list[int]]:
         noted.append(number)
         restore()
 
-    if threading.current_thread() is threading.main_thread():  # no other thread may set handlers
-        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        usual |= {number: handler for number, handler in handlers.items() if handler != signal.SIG_IGN}
+    # no other thread may set handlers
+    if threading.current_thread() is threading.main_thread():
+        handlers = {
+            number: signal.getsignal(number)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        usual |= {
+            number: handler
+            for number, handler in handlers.items()
+            if handler != signal.SIG_IGN
+        }
         for number in usual:
             signal.signal(number, note)
     try:
@@ -135,7 +170,9 @@ class TrainingState:
     losses: dict[str, float] = field(default_factory=dict)
     """Each task's validation loss."""
     best_step: int = 0
-    """Where the first task's validation loss was lowest; 0 is the model to start from."""
+    """Where the first task's validation loss was lowest; 0 is the model to start
+    from.
+    """
     best_losses: dict[str, float] = field(default_factory=dict)
     """Each task's validation loss there."""
     worse: int = 0
@@ -143,9 +180,15 @@ class TrainingState:
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype:
-    """The number format of a training; `auto` is bfloat16 where the device multiplies it fast."""
+    """The number format of a training; `auto` is bfloat16 where the device multiplies
+    it fast.
+    """
     if name == "auto":
-        fast = torch.cuda.is_bf16_supported() if device.type == "cuda" else _cpu_multiplies_bfloat16()
+        fast = (
+            torch.cuda.is_bf16_supported()
+            if device.type == "cuda"
+            else _cpu_multiplies_bfloat16()
+        )
         name = "bfloat16" if fast else "float32"
     precision: torch.dtype = getattr(torch, name)
     return precision
@@ -160,14 +203,22 @@ def _cpu_multiplies_bfloat16() -> bool:
 
 
 class Trainer:
-    """One network, its tasks, its options. `run` trains to the end; `resume` first puts everything back as it was."""
+    """One network, its tasks, its options. `run` trains to the end; `resume` first puts
+    everything back as it was.
+    """
 
     def __init__(
-        self, network: Network, tokenizer: Tokenizer, schedule: Sequence[Task], options: NeuralOptions, folder: Path
+        self,
+        network: Network,
+        tokenizer: Tokenizer,
+        schedule: Sequence[Task],
+        options: NeuralOptions,
+        folder: Path,
     ) -> None:
         """
         Args:
-            schedule: the tasks of the batches in turn, repeated; a task may occur several times.
+            schedule: the tasks of the batches in turn, repeated; a task may occur
+                several times.
         """
         self.device = choose_device(options.device)
         if self.device.type == "cuda":
@@ -193,18 +244,26 @@ class Trainer:
         """The identity that a saved state must match."""
         return {
             "tasks": " ".join(task.name for task in self.schedule),
-            **{name: getattr(self.options, name) for name in ("batch_tokens", "seed", "optimizer", "objective")},
+            **{
+                name: getattr(self.options, name)
+                for name in ("batch_tokens", "seed", "optimizer", "objective")
+            },
             "network": asdict(self.network.config),
             "tokenizer": self.tokenizer.fingerprint,
-            "text": " ".join(dict.fromkeys(task.corpus.fingerprint for task in self.schedule)),
+            "text": " ".join(
+                dict.fromkeys(task.corpus.fingerprint for task in self.schedule)
+            ),
             "held_out": self.schedule[0].corpus.held_out_sentences,
         }
 
     def learning_rate(self) -> float:
-        """Linear warm-up, constant, linear decay to zero, by the share of the steps (or minutes) that is done."""
+        """Linear warm-up, constant, linear decay to zero, by the share of the steps (or
+        minutes) that is done.
+        """
         options, done = self.options, self._done()
         if options.steps is not None:
-            done = (self.progress.step + 1) / (options.steps + 1)  # the first step learns, and so does the last
+            # the first step learns, and so does the last
+            done = (self.progress.step + 1) / (options.steps + 1)
         assert options.learning_rate is not None and options.decay is not None
         rise = done / options.warmup if options.warmup else 1.0
         fall = (1.0 - done) / options.decay if options.decay else 1.0
@@ -220,8 +279,8 @@ class Trainer:
     def run(self, report: Report) -> TrainingState:
         """Train until the end; returns where it ended.
 
-        Ctrl-C and SIGTERM save the state after the current update, then act as usual. A killed training keeps the state
-        of the last checkpoint.
+        Ctrl-C and SIGTERM save the state after the current update, then act as usual. A
+        killed training keeps the state of the last checkpoint.
         """
         with noted_signals() as signals:
             self._run(report, signals)
@@ -241,8 +300,8 @@ class Trainer:
             loss, tokens = self.update(*next(batches))
             if not math.isfinite(loss):
                 raise UserError(
-                    f"the loss is {loss} after {counted(progress.step, 'step')}; train with a lower "
-                    f"--learning-rate than {self.options.learning_rate:g}"
+                    f"the loss is {loss} after {counted(progress.step, 'step')}; train"
+                    f" with a lower --learning-rate than {self.options.learning_rate:g}"
                 )
             now = time.monotonic()
             progress.step += 1
@@ -251,13 +310,23 @@ class Trainer:
             if signals:
                 break
             if self._adapts and progress.worse >= PATIENCE:
-                report(f"step {progress.step}  stopped: {PATIENCE} validations in a row gained nothing")
+                report(
+                    f"step {progress.step}  stopped: {PATIENCE} validations in a row"
+                    " gained nothing"
+                )
                 break
             done = self._done()
             if pace.due(progress.step):
                 speed = pace.line(progress.tokens, progress.seconds, done)
-                report(f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}  {speed}")
-            due = self._adapts and done - self._validated_share >= 1 / VALIDATIONS and done < 1
+                report(
+                    f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}"
+                    f"  {speed}"
+                )
+            due = (
+                self._adapts
+                and done - self._validated_share >= 1 / VALIDATIONS
+                and done < 1
+            )
             if due or time.monotonic() - self._validated > VALIDATION_SECONDS:
                 self.validate(report)
             if now - saved > CHECKPOINT_SECONDS:
@@ -281,14 +350,20 @@ class Trainer:
     def update(self, objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
         """One update. Returns the loss a token, and the number of tokens."""
         rate = self.learning_rate()
-        for group in (group for optimizer in self.optimizers for group in optimizer.param_groups):
+        for group in (
+            group for optimizer in self.optimizers for group in optimizer.param_groups
+        ):
             group["lr"] = rate
         seed = [self.options.seed, self.progress.step]
-        example = objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed).to(self.device)
+        example = objective(
+            torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed
+        ).to(self.device)
         mixed = self.precision != torch.float32
         with torch.autocast(self.device.type, self.precision, enabled=mixed):
             hidden = self._model(example.tokens, example.lengths)
-        loss = self._cross_entropy(hidden[example.predicted].to(self.precision), example.targets)
+        loss = self._cross_entropy(
+            hidden[example.predicted].to(self.precision), example.targets
+        )
         (loss / len(example.targets)).backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), LARGEST_GRADIENT)
         for optimizer in self.optimizers:
@@ -299,20 +374,27 @@ class Trainer:
 
     def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
         """Sum of the losses of hidden vectors (k, d) and their targets (k,)."""
-        return tied_cross_entropy(hidden, self.network.token_embedding.weight, targets, bias=self.network.output_bias)
+        return tied_cross_entropy(
+            hidden,
+            self.network.token_embedding.weight,
+            targets,
+            bias=self.network.output_bias,
+        )
 
     @torch.no_grad()
     def validate(self, report: Report) -> None:
-        """Each task's loss on its held-out sentences, in full precision and without dropout. An adaptation keeps the
-        weights if the first task's loss was never lower."""
+        """Each task's loss on its held-out sentences, in full precision and without
+        dropout. An adaptation keeps the weights if the first task's loss was never
+        lower.
+        """
         self.network.eval()
         progress = self.progress
         for name, task in self.tasks.items():
             loss = progress.losses[name] = self._validation_loss(task)
             report(
-                f"step {progress.step}  tokens {progress.tokens:,}  "
-                f"{f'{name}: ' if len(self.tasks) > 1 else ''}validation loss {loss:.4f}  "
-                f"{task.objective.perplexity} {math.exp(loss):.2f}"
+                f"step {progress.step}  tokens {progress.tokens:,} "
+                f" {f'{name}: ' if len(self.tasks) > 1 else ''}validation loss"
+                f" {loss:.4f}  {task.objective.perplexity} {math.exp(loss):.2f}"
             )
         self.network.train()
         progress.validation_loss = sum(progress.losses.values()) / len(progress.losses)
@@ -320,9 +402,19 @@ class Trainer:
         if not self._adapts:
             return
         first = self.schedule[0].name
-        if not progress.best_losses or progress.losses[first] < progress.best_losses[first]:
-            progress.worse, progress.best_step, progress.best_losses = 0, progress.step, dict(progress.losses)
-            self._best = {name: value.detach().clone() for name, value in self.network.state_dict().items()}
+        if (
+            not progress.best_losses
+            or progress.losses[first] < progress.best_losses[first]
+        ):
+            progress.worse, progress.best_step, progress.best_losses = (
+                0,
+                progress.step,
+                dict(progress.losses),
+            )
+            self._best = {
+                name: value.detach().clone()
+                for name, value in self.network.state_dict().items()
+            }
         else:
             progress.worse += 1
 
@@ -330,24 +422,38 @@ class Trainer:
         total, count = 0.0, 0
         for batch in task.corpus.held_out(self.options.batch_tokens):
             seed = [self.options.seed, count]  # the same masks at every validation
-            example = task.objective(torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed)
+            example = task.objective(
+                torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed
+            )
             example = example.to(self.device)
             hidden = self.network(example.tokens, example.lengths)
-            total += self._cross_entropy(hidden[example.predicted], example.targets).item()
+            total += self._cross_entropy(
+                hidden[example.predicted], example.targets
+            ).item()
             count += len(example.targets)
         return total / count
 
     def save(self) -> None:
-        """Write the whole state, so that `resume` goes on as if nothing had happened."""
-        tensors = {f"model.{name}": value for name, value in self.network.state_dict().items()}
+        """Write the whole state, so that `resume` goes on as if nothing had
+        happened.
+        """
+        tensors = {
+            f"model.{name}": value for name, value in self.network.state_dict().items()
+        }
         tensors |= {f"best.{name}": value for name, value in self._best.items()}
         for number, optimizer in enumerate(self.optimizers):
             for index, values in optimizer.state_dict()["state"].items():
-                tensors |= {f"optimizer.{number}.{index}.{name}": value for name, value in values.items()}
+                tensors |= {
+                    f"optimizer.{number}.{index}.{name}": value
+                    for name, value in values.items()
+                }
         tensors["random.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state()
-        about = {"progress": json.dumps(asdict(self.progress)), "belongs_to": json.dumps(self.belongs_to)}
+        about = {
+            "progress": json.dumps(asdict(self.progress)),
+            "belongs_to": json.dumps(self.belongs_to),
+        }
         whole = {name: value.contiguous() for name, value in tensors.items()}
         checkpoint.write_tensors(self.folder / STATE, whole, about)
 
@@ -361,10 +467,14 @@ class Trainer:
         except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
         _check_same(path, json.loads(about.get("belongs_to", "{}")), self.belongs_to)
-        known = {entry.name for entry in fields(TrainingState)}  # files of earlier versions have more
+        # files of earlier versions have more
+        known = {entry.name for entry in fields(TrainingState)}
         progress = json.loads(about["progress"]).items()
-        self.progress = TrainingState(**{name: value for name, value in progress if name in known})
-        self.progress.worse = 0  # who resumes a training that stopped by itself wants it to go on
+        self.progress = TrainingState(
+            **{name: value for name, value in progress if name in known}
+        )
+        # who resumes a training that stopped by itself wants it to go on
+        self.progress.worse = 0
         self.network.load_state_dict(_with_prefix(tensors, "model."))
         if self._adapts:
             self._best = _with_prefix(tensors, "best.")
@@ -379,8 +489,9 @@ class Trainer:
             torch.cuda.set_rng_state(tensors["random.cuda"])
 
     def export(self) -> None:
-        """Write the model folder that scoring reads, with the last weights; for an adaptation, with the best
-        weights."""
+        """Write the model folder that scoring reads, with the last weights; for an
+        adaptation, with the best weights.
+        """
         if self._best:
             self.network.load_state_dict(self._best)
             self.progress.losses = self.progress.best_losses
@@ -388,18 +499,27 @@ class Trainer:
 
 
 def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }
 
 
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """See that a saved state belongs to this training. The length of the training may change; options that decide the
-    batches or the network may not."""
+    """See that a saved state belongs to this training. The length of the training may
+    change; options that decide the batches or the network may not.
+    """
     for name, wanted in now.items():
         saved = before.get(name)
         if isinstance(saved, dict) and isinstance(wanted, dict):
-            name = next((key for key in saved | wanted if saved.get(key) != wanted.get(key)), name)
+            name = next(
+                (key for key in saved | wanted if saved.get(key) != wanted.get(key)),
+                name,
+            )
             saved, wanted = saved.get(name), wanted.get(name)
         if saved != wanted:
             raise UserError(
-                f"{path}: was made with {name} {saved}, not {wanted}; resume with the same, or start in another folder"
+                f"{path}: was made with {name} {saved}, not {wanted}; resume with the"
+                " same, or start in another folder"
             )

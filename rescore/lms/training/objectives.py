@@ -1,4 +1,6 @@
-"""Training objectives on batches of sentences or pairs that several kinds share, and losses."""
+"""Training objectives on batches of sentences or pairs that several kinds share, and
+losses.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Example:
 
     tokens: Tensor  # (batch, n)
     lengths: Tensor  # (batch,)
-    predicted: Tensor  # (batch, n), True at the positions whose hidden vector predicts a token
+    # (batch, n), True at the positions whose hidden vector predicts a token
+    predicted: Tensor
     targets: Tensor  # (number of predicted positions,), in row-major order
 
     def to(self, device: torch.device) -> Example:
@@ -38,7 +41,9 @@ class Objective:
     """Whether [EOS] is predicted, too."""
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides all random choices."""
+        """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides all
+        random choices.
+        """
         raise NotImplementedError
 
 
@@ -52,9 +57,11 @@ class Task:
 
 
 class LanguageAutoencoding(Objective):
-    """LAE (section 4.1 of the T-TA paper): every token of the intact sentence is predicted.
+    """LAE (section 4.1 of the T-TA paper): every token of the intact sentence is
+    predicted.
 
-    [BOS] and [EOS] are context: nothing that is scored depends on how well they are predicted.
+    [BOS] and [EOS] are context: nothing that is scored depends on how well they are
+    predicted.
     """
 
     perplexity = "pseudo-perplexity"
@@ -67,14 +74,18 @@ class LanguageAutoencoding(Objective):
 class MaskedLanguageModelling(Objective):
     """MLM as the dissertation trains the biLM (chapters 3 and 4).
 
-    15 % of a sentence's tokens (or as options say), at least one, are replaced by [MASK], always: none is kept or
-    swapped, since scoring always masks. Single sentences, no next-sentence objective.
+    15 % of a sentence's tokens (or as options say), at least one, are replaced by
+    [MASK], always: none is kept or swapped, since scoring always masks. Single
+    sentences, no next-sentence objective.
     """
 
-    def __init__(self, tokenizer: Tokenizer, rate: float = 0.15, cap: int | None = None) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, rate: float = 0.15, cap: int | None = None
+    ) -> None:
         """
         Args:
-            rate: share of a sentence's tokens that are masked, rounded, at least one token.
+            rate: share of a sentence's tokens that are masked, rounded, at least one
+                token.
             cap: the most masked tokens; the dissertation's chapter 3 has 4.
         """
         self._mask, self._rate, self._cap = tokenizer.mask, rate, cap
@@ -86,13 +97,21 @@ class MaskedLanguageModelling(Objective):
         numbers = np.rint(self._rate * inner.sum(axis=1)).clip(1, self._cap).astype(int)
         drawn = np.random.default_rng(list(seed)).random(inner.shape)
         drawn[~inner] = np.inf
-        ranks = drawn.argsort(axis=1).argsort(axis=1)  # of each token's random key in its sentence
+        # of each token's random key in its sentence
+        ranks = drawn.argsort(axis=1).argsort(axis=1)
         predicted = torch.from_numpy(inner & (ranks < numbers[:, None]))
-        return Example(tokens.masked_fill(predicted, self._mask), lengths, predicted, tokens[predicted])
+        return Example(
+            tokens.masked_fill(predicted, self._mask),
+            lengths,
+            predicted,
+            tokens[predicted],
+        )
 
 
 class CausalLanguageModelling(Objective):
-    """CLM (section 3 of the T-TA paper): every token, and [EOS], is predicted from those before it."""
+    """CLM (section 3 of the T-TA paper): every token, and [EOS], is predicted from
+    those before it.
+    """
 
     predicts_end = True
 
@@ -110,39 +129,57 @@ class BackwardLanguageModelling(CausalLanguageModelling):
 
 
 class ContextObjective(Objective):
-    """An objective for windows of consecutive sentences, each read among its neighbours (Segatron).
+    """An objective for windows of consecutive sentences, each read among its neighbours
+    (Segatron).
 
-    A window has the form [BOS] first [EOS] [BOS] second [EOS]. [BOS] is never predicted; [EOS] is predicted only by
-    objectives that predict the next token.
+    A window has the form [BOS] first [EOS] [BOS] second [EOS]. [BOS] is never
+    predicted; [EOS] is predicted only by objectives that predict the next token.
     """
 
     def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
-        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
+        self.perplexity, self.predicts_end = (
+            objective.perplexity,
+            objective.predicts_end,
+        )
         self._objective, self._tokenizer = objective, tokenizer
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         tokenizer = self._tokenizer
         example = self._objective(tokens, lengths, seed)
         frame = (tokens == tokenizer.bos) | (tokens == tokenizer.eos)
-        shown = torch.where(frame, tokens, example.tokens)  # no [MASK] in the place of a frame
+        # no [MASK] in the place of a frame
+        shown = torch.where(frame, tokens, example.tokens)
         kept = example.targets != tokenizer.bos
         if not self.predicts_end:
             kept &= example.targets != tokenizer.eos
         predicted = example.predicted.clone()
         predicted[example.predicted] = kept
         number = (tokens == tokenizer.bos).cumsum(dim=1) - 1
-        return Example(shown + number * tokenizer.vocab_size, lengths, predicted, example.targets[kept])
+        return Example(
+            shown + number * tokenizer.vocab_size,
+            lengths,
+            predicted,
+            example.targets[kept],
+        )
 
 
 class SourceObjective(Objective):
-    """Another objective, for the second of two sentences; the first is seen by all positions and not predicted.
+    """Another objective, for the second of two sentences; the first is seen by all
+    positions and not predicted.
 
     A pair comes as [BOS] source [EOS] [BOS] target [EOS].
     """
 
     def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
-        self.perplexity, self.predicts_end = objective.perplexity, objective.predicts_end
-        self._objective, self._bos, self._size = objective, tokenizer.bos, tokenizer.vocab_size
+        self.perplexity, self.predicts_end = (
+            objective.perplexity,
+            objective.predicts_end,
+        )
+        self._objective, self._bos, self._size = (
+            objective,
+            tokenizer.bos,
+            tokenizer.vocab_size,
+        )
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         number = (tokens == self._bos).cumsum(dim=1) - 1
@@ -159,34 +196,50 @@ class SourceObjective(Objective):
 def mirrored(tokens: Tensor, lengths: Tensor) -> Tensor:
     """Sentences (batch, n) with their tokens reversed within the frame."""
     positions = torch.arange(tokens.shape[1], device=tokens.device)
-    return tokens.gather(1, torch.where(inner_positions(tokens, lengths), lengths[:, None] - 1 - positions, positions))
+    return tokens.gather(
+        1,
+        torch.where(
+            inner_positions(tokens, lengths),
+            lengths[:, None] - 1 - positions,
+            positions,
+        ),
+    )
 
 
 def inner_positions(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """(batch, n), True at the sentence's own tokens: neither [BOS] nor [EOS] nor padding."""
+    """(batch, n), True at the sentence's own tokens: neither [BOS] nor [EOS] nor
+    padding.
+    """
     positions = torch.arange(tokens.shape[1], device=tokens.device)
     return (positions > 0) & (positions < lengths[:, None] - 1)
 
 
 class _TiedCrossEntropy(torch.autograd.Function):
-    """Cross entropy of hidden @ embeddings.T, computed slice by slice so that the logits never exist as a whole.
+    """Cross entropy of hidden @ embeddings.T, computed slice by slice so that the
+    logits never exist as a whole.
 
-    At a vocabulary of thousands the logits of a batch are tens of megabytes; going through them several times costs
-    more than the matrix products. Both gradients are computed in the forward pass, while a slice is in the cache.
+    At a vocabulary of thousands the logits of a batch are tens of megabytes; going
+    through them several times costs more than the matrix products. Both gradients are
+    computed in the forward pass, while a slice is in the cache.
     """
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int
+    ) -> Tensor:
         embeddings = embeddings.to(hidden.dtype)
         total = hidden.new_zeros((), dtype=torch.float32)
-        # The gradient of one logit is its probability, less one at the target; the second half needs no slices.
+        # The gradient of one logit is its probability, less one at the target; the
+        # second half needs no slices.
         grad_hidden = -embeddings[targets]
         grad_embeddings = torch.zeros_like(embeddings, dtype=torch.float32)
         grad_embeddings.index_add_(0, targets, hidden.float(), alpha=-1)
         for start in range(0, len(hidden), rows):
             part = hidden[start : start + rows]
             probabilities = (part @ embeddings.T).softmax(-1)
-            chosen = probabilities.gather(-1, targets[start : start + rows, None]).float()
+            chosen = probabilities.gather(
+                -1, targets[start : start + rows, None]
+            ).float()
             total -= chosen.clamp_min(torch.finfo(torch.float32).tiny).log().sum()
             grad_hidden[start : start + rows] += probabilities @ embeddings
             grad_embeddings += probabilities.T @ part
@@ -201,12 +254,18 @@ class _TiedCrossEntropy(torch.autograd.Function):
 
 
 def tied_cross_entropy(
-    hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int = 1024, bias: Tensor | None = None
+    hidden: Tensor,
+    embeddings: Tensor,
+    targets: Tensor,
+    rows: int = 1024,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """Sum over positions of -log softmax(hidden @ embeddings.T + bias)[target], natural log.
+    """Sum over positions of -log softmax(hidden @ embeddings.T + bias)[target], natural
+    log.
 
     Args:
-        hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,). bias: (vocabulary,).
+        hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,).
+            bias: (vocabulary,).
         rows: positions handled at a time.
     """
     if bias is not None:  # a bias is the weight of a hidden unit that is always 1

@@ -1,4 +1,6 @@
-"""Training options of networks: options of all kinds, and options that several kinds share, with their effects."""
+"""Training options of networks: options of all kinds, and options that several kinds
+share, with their effects.
+"""
 
 from __future__ import annotations
 
@@ -30,54 +32,76 @@ DECAY = 0.2
 class NeuralOptions(TextOptions, TokenizerOptions):
     """How a network is trained. Either `steps` or `minutes` says for how long.
 
-    The learning rate is constant between warm-up and decay, so that training can be stopped, prolonged and ended at any
-    time (Hägele et al. 2024: a decay over the last fifth is as good as a cosine).
+    The learning rate is constant between warm-up and decay, so that training can be
+    stopped, prolonged and ended at any time (Hägele et al. 2024: a decay over the last
+    fifth is as good as a cosine).
 
-    Shared code calls the methods; a class with further options extends the methods that these options change.
+    Shared code calls the methods; a class with further options extends the methods that
+    these options change.
     """
 
     title: ClassVar[str] = "Networks"
 
     config: str = option(
-        "base", "Size of the network: base, small, or a config.json.", metavar="NAME|FILE", reads=True, common=True
+        "base",
+        "Size of the network: base, small, or a config.json.",
+        metavar="NAME|FILE",
+        reads=True,
+        common=True,
     )
     size: int | None = option(
-        None, "Number of WordPieces of a new tokenizer.  [default: from --config]", metavar="N", low=6, high=10_000_000
+        None,
+        "Number of WordPieces of a new tokenizer.  [default: from --config]",
+        metavar="N",
+        low=6,
+        high=10_000_000,
     )
     steps: int | None = option(
         None,
-        f"Number of updates; 0 writes a random model.  [default: {STEPS:,}, unless --minutes or --init is given]",
+        f"Number of updates; 0 writes a random model.  [default: {STEPS:,}, unless"
+        " --minutes or --init is given]",
         low=0,
         common=True,
     )
     minutes: float | None = option(
         None,
-        f"Training time in minutes, instead of --steps.  [default with --init: {MINUTES:g}]",
+        "Training time in minutes, instead of --steps.  [default with --init:"
+        f" {MINUTES:g}]",
         low=0.001,
         high=10_000_000,
         common=True,
     )
     init: str | None = option(
         None,
-        "Adapt a model: NAME of a shipped model, such as tta, or DIR. Training starts from its weights and tokenizer, "
-        "stops when the validation loss rises, and keeps the weights with the lowest validation loss.",
+        "Adapt a model: NAME of a shipped model, such as tta, or DIR. Training starts"
+        " from its weights and tokenizer, stops when the validation loss rises, and"
+        " keeps the weights with the lowest validation loss.",
         metavar="NAME|DIR",
     )
-    resume: bool = option(False, "Continue from the last checkpoint in --out.", common=True)
+    resume: bool = option(
+        False, "Continue from the last checkpoint in --out.", common=True
+    )
     batch_tokens: int = option(4096, "Tokens per batch, including padding.", low=8)
     optimizer: str = option(
         "muon",
-        "muon: Muon for the matrices of the layers, AdamW for the rest; adamw: AdamW for all parameters.",
+        "muon: Muon for the matrices of the layers, AdamW for the rest; adamw: AdamW"
+        " for all parameters.",
         choices=("muon", "adamw"),
     )
     learning_rate: float | None = option(
-        None, f"Learning rate after warm-up.  [default: {RATE:g}; with --init {ADAPTING_RATE:g}]", low=0, high=10
+        None,
+        f"Learning rate after warm-up.  [default: {RATE:g}; with --init"
+        f" {ADAPTING_RATE:g}]",
+        low=0,
+        high=10,
     )
-    warmup: float = option(0.02, "Share of the training in which the learning rate rises.", low=0, high=1)
+    warmup: float = option(
+        0.02, "Share of the training in which the learning rate rises.", low=0, high=1
+    )
     decay: float | None = option(
         None,
-        f"Share of the training, at its end, in which the learning rate falls to 0.  [default: {DECAY:g}; with --init "
-        "the whole training after the warm-up]",
+        "Share of the training, at its end, in which the learning rate falls to 0. "
+        f" [default: {DECAY:g}; with --init the whole training after the warm-up]",
         low=0,
         high=1,
     )
@@ -85,36 +109,60 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     weight_decay: float = option(0.01, "Weight decay of the optimizer.", low=0, high=10)
     held_out: int | None = option(
         None,
-        "Number of sentences kept for validation.  [default: a twentieth of the text, at most 2000]",
+        "Number of sentences kept for validation.  [default: a twentieth of the text,"
+        " at most 2000]",
         low=1,
         common=True,
     )
     seed: int = option(0, "Random seed.", low=0, high=2**63 - 1)
-    precision: str = option("auto", "Number format of the training.", choices=("auto", "bfloat16", "float32"))
-    device: str | None = option(None, "cpu, cuda or cuda:N.  [default: cuda if available]", metavar="NAME", common=True)
+    precision: str = option(
+        "auto",
+        "Number format of the training.",
+        choices=("auto", "bfloat16", "float32"),
+    )
+    device: str | None = option(
+        None,
+        "cpu, cuda or cuda:N.  [default: cuda if available]",
+        metavar="NAME",
+        common=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         adapting = self.init is not None
         if self.learning_rate is None:
-            object.__setattr__(self, "learning_rate", ADAPTING_RATE if adapting else RATE)
+            object.__setattr__(
+                self, "learning_rate", ADAPTING_RATE if adapting else RATE
+            )
         rest = 1 - self.warmup
         decay = (rest if adapting else DECAY) if self.decay is None else self.decay
         object.__setattr__(self, "decay", decay)
         if decay > rest:
-            raise UserError(f"--warmup {self.warmup:g} and --decay {decay:g} are more than the whole training")
+            raise UserError(
+                f"--warmup {self.warmup:g} and --decay {decay:g} are more than the"
+                " whole training"
+            )
         if self.steps is not None and self.minutes is not None:
             raise UserError("--steps and --minutes exclude each other")
         if (self.tokenizer or self.init) and self.size:
-            raise UserError("--size is for a new tokenizer; leave out --tokenizer and --init")
+            raise UserError(
+                "--size is for a new tokenizer; leave out --tokenizer and --init"
+            )
         if self.tokenizer is not None and self.init is not None:
-            raise UserError("--tokenizer and --init exclude each other: a model's weights belong to its tokenizer")
+            raise UserError(
+                "--tokenizer and --init exclude each other: a model's weights belong to"
+                " its tokenizer"
+            )
         if self.steps is None and self.minutes is None:
-            object.__setattr__(self, *(("minutes", MINUTES) if adapting else ("steps", STEPS)))
+            object.__setattr__(
+                self, *(("minutes", MINUTES) if adapting else ("steps", STEPS))
+            )
 
     @property
     def start(self) -> Path | None:
-        """The folder of the model to start from: a folder, or `[KIND:]DIR` and shipped names as in --lm."""
+        """The folder of the model to start from: a folder, or `[KIND:]DIR` and shipped
+        names as in --lm.
+        """
         if self.init is None or Path(self.init).is_dir():
             return None if self.init is None else Path(self.init)
         try:
@@ -122,12 +170,17 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         except UserError:
             spec = None
         if spec is None or spec.options or not spec.path.is_dir():
-            raise UserError(f"--init {self.init}: no such folder; give one, or a shipped model: {', '.join(shipped())}")
+            raise UserError(
+                f"--init {self.init}: no such folder; give one, or a shipped model:"
+                f" {', '.join(shipped())}"
+            )
         return spec.path
 
     @property
     def texts(self) -> tuple[Path, ...]:
-        """The texts for sentences, lexicon and tokenizer, which are read one after another."""
+        """The texts for sentences, lexicon and tokenizer, which are read one after
+        another.
+        """
         return self.text
 
     @property
@@ -137,7 +190,9 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     @property
     def objective(self) -> dict[str, Any]:
-        """The options that decide the objective, by name; a saved state is valid for these alone."""
+        """The options that decide the objective, by name; a saved state is valid for
+        these alone.
+        """
         return {}
 
     @property
@@ -146,16 +201,23 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         if self.config in NAMED:
             return NAMED[self.config]()
         if not Path(self.config).is_file():
-            raise UserError(f"--config {self.config}: neither a file nor one of {', '.join(NAMED)}")
+            raise UserError(
+                f"--config {self.config}: neither a file nor one of {', '.join(NAMED)}"
+            )
         return NetworkConfig.load(Path(self.config))
 
     def sized(self, kind: str, tokenizer: Tokenizer) -> NetworkConfig:
-        """The configuration of the network: a named size with the tokenizer's vocabulary, or the configuration of the
-        model to start from, with the options' additions.
+        """The configuration of the network: a named size with the tokenizer's
+        vocabulary, or the configuration of the model to start from, with the options'
+        additions.
         """
         if self.start is not None:
-            return self.shaped(replace(NetworkConfig.load(self.start / "config.json"), kind=kind))
-        return self.shaped(replace(self.named_config, kind=kind, vocab_size=tokenizer.vocab_size))
+            return self.shaped(
+                replace(NetworkConfig.load(self.start / "config.json"), kind=kind)
+            )
+        return self.shaped(
+            replace(self.named_config, kind=kind, vocab_size=tokenizer.vocab_size)
+        )
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         """A configuration with the options' additions."""
@@ -186,27 +248,36 @@ class MaskingOptions(NeuralOptions):
 
     mask_rate: float = option(
         0.15,
-        "Share of the tokens of a sentence that training masks or replaces; at least one token.",
+        "Share of the tokens of a sentence that training masks or replaces; at least"
+        " one token.",
         low=1e-6,
         high=0.99,
     )
     mask_cap: int | None = option(
-        None, "Mask at most N tokens per sentence, such as 4.  [default: no limit]", metavar="N", low=1
+        None,
+        "Mask at most N tokens per sentence, such as 4.  [default: no limit]",
+        metavar="N",
+        low=1,
     )
 
     @property
     def objective(self) -> dict[str, Any]:
-        return super().objective | {"mask_rate": self.mask_rate, "mask_cap": self.mask_cap}
+        return super().objective | {
+            "mask_rate": self.mask_rate,
+            "mask_cap": self.mask_cap,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContextOptions(NeuralOptions):
-    """Of kinds that learn to read neighbours, in every second batch a window of consecutive sentences."""
+    """Of kinds that learn to read neighbours, in every second batch a window of
+    consecutive sentences.
+    """
 
     context: int = option(
         0,
-        "Also learn to read N neighbouring lines on each side (causal networks: N previous lines). An empty "
-        "line ends a document.",
+        "Also learn to read N neighbouring lines on each side (causal networks: N"
+        " previous lines). An empty line ends a document.",
         metavar="N",
         low=0,
     )
@@ -217,7 +288,10 @@ class ContextOptions(NeuralOptions):
             return config
         wanted = config.with_neighbours(self.context)
         if config.sentences not in (1, wanted.sentences):
-            raise UserError(f"--context {self.context}: the model reads {config.neighbours[0]} neighbours on a side")
+            raise UserError(
+                f"--context {self.context}: the model reads {config.neighbours[0]}"
+                " neighbours on a side"
+            )
         return wanted
 
     def window(self, config: NetworkConfig) -> int:
@@ -230,14 +304,18 @@ class ContextOptions(NeuralOptions):
         if self.context:
             tokenizer = data.tokenizer
             windows = data.text.windows([tokenizer.eos, tokenizer.bos])
-            tasks.append(Task("context", windows, ContextObjective(usual.objective, tokenizer)))
+            tasks.append(
+                Task("context", windows, ContextObjective(usual.objective, tokenizer))
+            )
         return tasks
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions(NeuralOptions, PairOptions):
-    """Options of kinds that learn from pairs to read the source before a translation. With a text, every second batch
-    is from the text; without a text, the second side of the pairs is the text."""
+    """Options of kinds that learn from pairs to read the source before a translation.
+    With a text, every second batch is from the text; without a text, the second side of
+    the pairs is the text.
+    """
 
     @property
     def texts(self) -> tuple[Path, ...]:
@@ -251,10 +329,16 @@ class SourceOptions(NeuralOptions, PairOptions):
         config = super().shaped(config)
         if self.pairs is None:
             if config.source:
-                raise UserError(f"{self.start or self.config}: reads a source; give --pairs SOURCE TARGET")
+                raise UserError(
+                    f"{self.start or self.config}: reads a source; give --pairs SOURCE"
+                    " TARGET"
+                )
             return config
         if config.sentences > 1 and not config.source:
-            raise UserError("--context and --pairs exclude each other: a network reads either neighbours or a source")
+            raise UserError(
+                "--context and --pairs exclude each other: a network reads either"
+                " neighbours or a source"
+            )
         return replace(config, sentences=2, source=True)
 
     def tasks(self, usual: Task, data: TrainingData) -> list[Task]:
@@ -262,7 +346,13 @@ class SourceOptions(NeuralOptions, PairOptions):
 
         tasks = super().tasks(usual, data)
         if data.pairs is not None:
-            tasks.append(Task("pairs", data.pairs, SourceObjective(usual.objective, data.tokenizer)))
+            tasks.append(
+                Task(
+                    "pairs",
+                    data.pairs,
+                    SourceObjective(usual.objective, data.tokenizer),
+                )
+            )
         return tasks if self.text or data.pairs is None else tasks[1:]
 
 

@@ -24,15 +24,20 @@ from rescore.lms.training.loop import STATE, Trainer
 from rescore.lms.training.options import NeuralOptions, TrainingData
 from rescore.lms.training.vocabulary import train_wordpiece
 
-CORPUS, PAIRS = "corpus", "pairs"  # folders of encoded text beside the checkpoint; nobody needs them after training
+# folders of encoded text beside the checkpoint; nobody needs them after training
+CORPUS, PAIRS = "corpus", "pairs"
 
 
-def train(kind: NeuralKind, options: NeuralOptions, report: Report = lambda line: None) -> None:
+def train(
+    kind: NeuralKind, options: NeuralOptions, report: Report = lambda line: None
+) -> None:
     """Train a network and write its folder.
 
-    With a model to start from and `resume`, this model gives only the size; the weights come from the saved state.
+    With a model to start from and `resume`, this model gives only the size; the weights
+    come from the saved state.
 
-    With `steps == 0`, the initial network is written; a text is then needed only to train a tokenizer.
+    With `steps == 0`, the initial network is written; a text is then needed only to
+    train a tokenizer.
     """
     bound_kernels()
     _check(kind, options)
@@ -46,19 +51,24 @@ def train(kind: NeuralKind, options: NeuralOptions, report: Report = lambda line
         _run(kind, options, network, tokenizer, report)
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
         if (options.out / STATE).is_file():
-            report(f"interrupted; the same command with --resume goes on from {options.out / STATE}")
+            report(
+                "interrupted; the same command with --resume goes on from"
+                f" {options.out / STATE}"
+            )
         raise
 
 
 def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Network:
-    """A network with fresh weights, or with the weights of the model to start from; parts that this model lacks have no
-    effect at first."""
+    """A network with fresh weights, or with the weights of the model to start from;
+    parts that this model lacks have no effect at first.
+    """
     network = checkpoint.build(options.sized(kind.name, tokenizer))
     if options.start is not None:
         started = checkpoint.load(options.start)[0]
         if started.state_dict().keys() - network.state_dict().keys():
             raise UserError(
-                f"--init {options.init}: is of kind {started.config.kind}, which has other weights than a {kind.name}"
+                f"--init {options.init}: is of kind {started.config.kind}, which has"
+                f" other weights than a {kind.name}"
             )
         network.load_state_dict(network.state_dict() | started.state_dict())
     return network
@@ -67,20 +77,30 @@ def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Net
 def _check(kind: NeuralKind, options: NeuralOptions) -> None:
     """Check that texts to train on and a folder to write to exist."""
     out, state = options.out, options.out / STATE
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # each process would write into the folder
-        raise UserError("a training is one process on one GPU; start it without torchrun")
+    # each process would write into the folder
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError(
+            "a training is one process on one GPU; start it without torchrun"
+        )
     if state.exists() and not options.resume:
-        raise UserError(f"{state}: training has started here; continue it with --resume, or remove the file")
+        raise UserError(
+            f"{state}: training has started here; continue it with --resume, or remove"
+            " the file"
+        )
     if options.resume and not state.exists():
         raise UserError(f"--out {out}: there is nothing to resume; leave out --resume")
     if (out / "model.safetensors").exists() and not options.resume:
-        raise UserError(f"--out {out}: holds a model; give another folder, or delete this one")
+        raise UserError(
+            f"--out {out}: holds a model; give another folder, or delete this one"
+        )
     if not options.texts and options.steps != 0:
         raise UserError("no text to train on; give --text FILE")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"--out {out}: cannot be made ({error.strerror or error})") from None
+        raise UserError(
+            f"--out {out}: cannot be made ({error.strerror or error})"
+        ) from None
 
 
 def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> Tokenizer:
@@ -100,7 +120,10 @@ def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> Tokeni
     encode_corpus(texts, tokenizer, out / CORPUS, longest)
     if options.translations is not None:
         count = encode_pairs(*options.translations, tokenizer, out / PAIRS, longest)
-        report(f"{counted(count, 'pair')} of at most {longest} tokens a side, each in both directions")
+        report(
+            f"{counted(count, 'pair')} of at most {longest} tokens a side, each in both"
+            " directions"
+        )
     return tokenizer
 
 
@@ -117,30 +140,53 @@ def _tokenizer(options: NeuralOptions, report: Report) -> Tokenizer:
         return Tokenizer.load(options.start / "tokenizer.json")
     files = _files(options)
     if not files:
-        raise UserError("no tokenizer; give --text FILE to train one on, or --tokenizer FILE")
+        raise UserError(
+            "no tokenizer; give --text FILE to train one on, or --tokenizer FILE"
+        )
     size = options.size or options.named_config.vocab_size
-    report(f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, files))}")
-    tokenizer = train_wordpiece(chain.from_iterable(map(read_lines, files)), size, options.normalisation)
+    report(
+        f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, files))}"
+    )
+    tokenizer = train_wordpiece(
+        chain.from_iterable(map(read_lines, files)), size, options.normalisation
+    )
     if tokenizer.vocab_size < size:
         report(f"the text gives {tokenizer.vocab_size:,} WordPieces only")
     return tokenizer
 
 
-def _run(kind: NeuralKind, options: NeuralOptions, network: Network, tokenizer: Tokenizer, report: Report) -> None:
+def _run(
+    kind: NeuralKind,
+    options: NeuralOptions,
+    network: Network,
+    tokenizer: Tokenizer,
+    report: Report,
+) -> None:
     """Train, and write the model and its card."""
     out, held_out, seed = options.out, options.held_out, options.seed
-    text = Corpus(out / CORPUS, tokenizer, held_out, seed, options.window(network.config))
-    pairs = Corpus(out / PAIRS, tokenizer, held_out, seed) if options.translations else None
+    text = Corpus(
+        out / CORPUS, tokenizer, held_out, seed, options.window(network.config)
+    )
+    pairs = (
+        Corpus(out / PAIRS, tokenizer, held_out, seed) if options.translations else None
+    )
     tasks = kind.tasks(TrainingData(tokenizer, options, text, pairs))
     trainer = Trainer(network, tokenizer, tasks, options, out)
     if options.resume:
         trainer.resume()
     parameters = sum(value.numel() for value in network.parameters())
-    amount = f"{counted(len(text), 'sentence')} of {counted(text.training_tokens, 'token')}"
+    amount = (
+        f"{counted(len(text), 'sentence')} of {counted(text.training_tokens, 'token')}"
+    )
     precision = str(trainer.precision).removeprefix("torch.")
-    report(f"{kind.name}: {parameters:,} parameters, {amount}, {trainer.device} {precision}")
+    report(
+        f"{kind.name}: {parameters:,} parameters, {amount}, {trainer.device}"
+        f" {precision}"
+    )
     steps = f"{counted(options.steps or 0, 'step')} (--steps)"
-    length = steps if options.minutes is None else f"{options.minutes:g} min (--minutes)"
+    length = (
+        steps if options.minutes is None else f"{options.minutes:g} min (--minutes)"
+    )
     report(f"training stops after at most {length}")
     trainer.run(report)
     trainer.export()
@@ -149,7 +195,10 @@ def _run(kind: NeuralKind, options: NeuralOptions, network: Network, tokenizer: 
         report(
             f"{out} has the weights of step {step}, whose validation loss was lowest"
             if step
-            else f"nothing gained: {out} has the weights of {options.init}; try a lower --learning-rate"
+            else (
+                f"nothing gained: {out} has the weights of {options.init}; try a lower"
+                " --learning-rate"
+            )
         )
     _write_card(kind.name, trainer, text)
 
@@ -160,20 +209,32 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
     base = kept = ""
     if init is not None:
         content = sha256(init / "model.safetensors").hex()
-        base = f"| started from | {_in_a_table(init.resolve().name)}, model.safetensors {content[:12]} |\n"
+        base = (
+            f"| started from | {_in_a_table(init.resolve().name)}, model.safetensors"
+            f" {content[:12]} |\n"
+        )
         kept = f"; the weights are those of step {progress.best_step:,}"
     lines = "\n".join(
-        f"| validation {task.objective.perplexity}{f', {name}' if len(trainer.tasks) > 1 else ''} "
-        f"| {math.exp(progress.losses[name]):.2f} a token, on {task.corpus.held_out_sentences:,} held-out sentences |"
+        "| validation"
+        f" {task.objective.perplexity}{f', {name}' if len(trainer.tasks) > 1 else ''} |"
+        f" {math.exp(progress.losses[name]):.2f} a token, on"
+        f" {task.corpus.held_out_sentences:,} held-out sentences |"
         for name, task in trainer.tasks.items()
     )
     hub_task = "fill-mask" if kind_of(kind).is_pseudo(()) else "text-generation"
     figures = {
-        f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name]) for name, task in trainer.tasks.items()
+        f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name])
+        for name, task in trainer.tasks.items()
     }
-    words = int(next(read_lines(options.out / lexicon.NAME)))  # its first line; there may be no frequent word
+    # its first line; there may be no frequent word
+    words = int(next(read_lines(options.out / lexicon.NAME)))
     per_word = f"{text.tokens / max(1, words):.2f}"
-    own = {"kind": kind, "trained_on": names, TOKENS_PER_WORD: per_word, "recommended_weight": 0.3}
+    own = {
+        "kind": kind,
+        "trained_on": names,
+        TOKENS_PER_WORD: per_word,
+        "recommended_weight": 0.3,
+    }
     head = card_head(hub_task, own, figures)
     card = f"""{head}
 
@@ -188,7 +249,7 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
 {lines}
 | recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
 | licence | yours to choose |
-"""
+"""  # noqa: E501
     write_text(options.out / "README.md", card)
 
 

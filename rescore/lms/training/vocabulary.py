@@ -14,7 +14,8 @@ from rescore.lms.tokenizer import SPECIAL, UNK, Tokenizer
 from rescore.nbest import in_parts
 
 # How text is normalised before it is cut into WordPieces.
-#   english: as LibriSpeech transcripts are: lower case, no accents, no punctuation but the apostrophe within a word
+#   english: as LibriSpeech transcripts are: lower case, no accents, no punctuation but
+#     the apostrophe within a word
 #   speech:  the same, but accents stay: for languages where they matter
 #   text:    compatibility forms only; case is kept, punctuation marks are tokens
 #   folded:  the same in lower case
@@ -23,27 +24,41 @@ BATCH = 10_000
 """Lines that are normalised together."""
 
 
-def train_wordpiece(lines: Iterable[str], vocab_size: int, normalisation: str = "english") -> Tokenizer:
-    """Train a WordPiece vocabulary (Wu et al. 2016) on an iterator of sentences; memory holds the counts of words.
+def train_wordpiece(
+    lines: Iterable[str], vocab_size: int, normalisation: str = "english"
+) -> Tokenizer:
+    """Train a WordPiece vocabulary (Wu et al. 2016) on an iterator of sentences; memory
+    holds the counts of words.
 
-    Equal texts give equal vocabularies with equal ids. Characters beyond the most frequent third of the
-    vocabulary, and words of more than 100 characters, are left to [UNK].
+    Equal texts give equal vocabularies with equal ids. Characters beyond the most
+    frequent third of the vocabulary, and words of more than 100 characters, are left to
+    [UNK].
     """
     counts = _word_counts(lines, normalisation)
     letters: Counter[str] = Counter()
     for word, count in counts.items():
         letters.update(dict.fromkeys(word, count))
-    frequent = sorted(letters, key=lambda letter: (-letters[letter], letter))[: max(1, vocab_size // 3)]
+    frequent = sorted(letters, key=lambda letter: (-letters[letter], letter))[
+        : max(1, vocab_size // 3)
+    ]
     alphabet = sorted(frequent)
     known = set(alphabet)
-    # The library numbers characters in random order: they get their numbers beforehand, also as continuations.
+    # The library numbers characters in random order: they get their numbers beforehand,
+    # also as continuations.
     first = [*SPECIAL, *alphabet, *(f"##{letter}" for letter in alphabet)]
     plain = HuggingFaceTokenizer(models.WordPiece({UNK: 1}, unk_token=UNK))
     plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordPieceTrainer(
-        vocab_size=max(vocab_size, len(first)), special_tokens=first, show_progress=False, limit_alphabet=len(alphabet)
+        vocab_size=max(vocab_size, len(first)),
+        special_tokens=first,
+        show_progress=False,
+        limit_alphabet=len(alphabet),
     )
-    usable = ((word, count) for word, count in sorted(counts.items()) if known.issuperset(word))
+    usable = (
+        (word, count)
+        for word, count in sorted(counts.items())
+        if known.issuperset(word)
+    )
     plain.train_from_iterator(_repeated(usable), trainer=trainer)
     entries = sorted(plain.get_vocab().items(), key=lambda item: item[1])
     vocabulary = {token: index for index, (token, _) in enumerate(entries)}
@@ -71,9 +86,13 @@ def _repeated(counts: Iterable[tuple[str, int]], size: int = 1 << 16) -> Iterato
 
 
 def word_tokenizer(normalisation: str = "english") -> Tokenizer:
-    """A tokenizer for its `words` only: it normalises and cuts text, and knows no WordPieces."""
+    """A tokenizer for its `words` only: it normalises and cuts text, and knows no
+    WordPieces.
+    """
     vocabulary = {token: index for index, token in enumerate(SPECIAL)}
-    return Tokenizer(_normalising(normalisation, models.WordPiece(vocabulary, unk_token=UNK)))
+    return Tokenizer(
+        _normalising(normalisation, models.WordPiece(vocabulary, unk_token=UNK))
+    )
 
 
 def _normalising(normalisation: str, model: models.Model) -> HuggingFaceTokenizer:
@@ -87,14 +106,20 @@ def _normalising(normalisation: str, model: models.Model) -> HuggingFaceTokenize
                 normalizers.Lowercase(),
                 normalizers.Replace(Regex("[\u2018\u2019\u02bc]"), "'"),
                 normalizers.Replace(Regex(r"[^\p{L}\p{M}\p{N}'\s]+"), " "),
-                normalizers.Replace(Regex(r"(?<![\p{L}\p{M}\p{N}])'|'(?![\p{L}\p{M}\p{N}])"), " "),
+                normalizers.Replace(
+                    Regex(r"(?<![\p{L}\p{M}\p{N}])'|'(?![\p{L}\p{M}\p{N}])"), " "
+                ),
             ]
         )
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     elif normalisation in ("text", "folded"):
         folding = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
-        tokenizer.normalizer = folding if normalisation == "folded" else normalizers.NFKC()
+        tokenizer.normalizer = (
+            folding if normalisation == "folded" else normalizers.NFKC()
+        )
         tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     else:
-        raise UserError(f"normalisation {normalisation!r} is not one of {', '.join(NORMALISATIONS)}")
+        raise UserError(
+            f"normalisation {normalisation!r} is not one of {', '.join(NORMALISATIONS)}"
+        )
     return tokenizer

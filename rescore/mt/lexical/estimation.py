@@ -41,7 +41,9 @@ PART = 1 << 24
 PORTION = 1 << 22
 """Links whose pairs of words are sorted together."""
 STEP = 1 << 16
-"""Links whose probabilities are computed together: as many as the cache of a core holds."""
+"""Links whose probabilities are computed together: as many as the cache of a core
+holds.
+"""
 LEAST = 1e-3
 """Expected counts below which a pair of words gets no entry."""
 NARROW, WIDE = 0.1, 20.0
@@ -61,7 +63,9 @@ class Part:
     links: list[Links]
     """In portions."""
     entries: list[npt.NDArray[np.int32]]
-    """(links,) for each portion: the index of each link's pair of words in the arrays below."""
+    """(links,) for each portion: the index of each link's pair of words in the arrays
+    below.
+    """
     given: npt.NDArray[np.int32]
     """(pairs,) the given word of each different pair."""
     predicted: npt.NDArray[np.int32]
@@ -95,12 +99,14 @@ def estimate(
     iterations: tuple[int, int],
     report: Report = lambda line: None,
 ) -> tuple[LinkCounts, Alignment, float]:
-    """A table, its alignment, and the perplexity of a predicted word in the last iteration.
+    """A table, its alignment, and the perplexity of a predicted word in the last
+    iteration.
 
     Args:
-        given: with NULL in front of each text. size: the number of words, NULL among them. folder: for files that are
-            as large as all links; they are left there.
-        alignment: where to begin. iterations: how many with Model 1, and then with `alignment` if it has a tension.
+        given: with NULL in front of each text. size: the number of words, NULL among
+            them. folder: for files that are as large as all links; they are left there.
+        alignment: where to begin. iterations: how many with Model 1, and then with
+            `alignment` if it has a tension.
     """
     parts = list(_parts(given, predicted, size, folder))
     frequencies = np.bincount(predicted.ids, minlength=size)
@@ -114,10 +120,16 @@ def estimate(
         for part in parts:
             part.probabilities = part.counts / expectations.totals[part.given]
         if current.tension is not None:
-            # One step of Newton's method towards the tension that makes the links likeliest.
-            away, variance = expectations.expected - expectations.distance, expectations.variance
+            # One step of Newton's method towards the tension that makes the links
+            # likeliest.
+            away, variance = (
+                expectations.expected - expectations.distance,
+                expectations.variance,
+            )
             step = away / variance if variance > 0 else 0.0
-            alignment = replace(current, tension=float(np.clip(current.tension + step, NARROW, WIDE)))
+            alignment = replace(
+                current, tension=float(np.clip(current.tension + step, NARROW, WIDE))
+            )
     return _table(parts, expectations.totals, frequencies), alignment, perplexity
 
 
@@ -126,11 +138,16 @@ def _parts(given: Texts, predicted: Texts, size: int, folder: Path) -> Iterator[
     lengths = given.lengths
     order = np.argsort(predicted.ids, kind="stable")
     ends = np.cumsum(np.bincount(predicted.ids, minlength=size))
-    number = np.bincount(predicted.ids, weights=lengths[texts], minlength=size).astype(np.int64)
+    number = np.bincount(predicted.ids, weights=lengths[texts], minlength=size).astype(
+        np.int64
+    )
     for rank, portion in enumerate(portions(number, PART)):
-        words = order[ends[portion.start - 1] if portion.start else 0 : ends[portion.stop - 1]]
+        words = order[
+            ends[portion.start - 1] if portion.start else 0 : ends[portion.stop - 1]
+        ]
         links = [
-            Links(given, predicted, words[few], texts[words[few]]) for few in portions(lengths[texts[words]], PORTION)
+            Links(given, predicted, words[few], texts[words[few]])
+            for few in portions(lengths[texts[words]], PORTION)
         ]
         if links:
             yield _part(links, portion.start, size, folder / f"entries-{rank}")
@@ -148,12 +165,18 @@ def _part(links: list[Links], lowest: int, size: int, path: Path) -> Part:
         own_pairs, which = distinct(pairs(portion))
         different_pairs.append(own_pairs)
         np.save(place, which.astype(np.int32))
-    every = reduce(union, different_pairs)  # portions are in the order of predicted words: few pairs are in two
+    # portions are in the order of predicted words: few pairs are in two
+    every = reduce(union, different_pairs)
     for place, own_pairs in zip(paths, different_pairs, strict=True):
-        np.save(place, np.searchsorted(every, own_pairs).astype(np.int32)[np.load(place)])
+        np.save(
+            place, np.searchsorted(every, own_pairs).astype(np.int32)[np.load(place)]
+        )
     entries = [np.load(place, mmap_mode="r") for place in paths]
     return Part(
-        [Links(portion.given, portion.predicted, portion.words, portion.texts) for portion in links],
+        [
+            Links(portion.given, portion.predicted, portion.words, portion.texts)
+            for portion in links
+        ],
         entries,
         (every % size).astype(np.int32),
         (every // size + lowest).astype(np.int32),
@@ -183,15 +206,21 @@ def _expect(parts: list[Part], alignment: Alignment, size: int) -> Expectations:
 def _steps(part: Part) -> Iterator[tuple[Links, npt.NDArray[np.int32]]]:
     """A part's links, and their entries."""
     for links, entries in zip(part.links, part.entries, strict=True):
-        lengths = links.given.lengths[links.texts]  # values that links compute themselves are not kept
+        # values that links compute themselves are not kept
+        lengths = links.given.lengths[links.texts]
         begin = 0
         for few in portions(lengths, STEP):
             end = begin + int(lengths[few].sum())
-            yield Links(links.given, links.predicted, links.words[few], links.texts[few]), np.array(entries[begin:end])
+            yield (
+                Links(links.given, links.predicted, links.words[few], links.texts[few]),
+                np.array(entries[begin:end]),
+            )
             begin = end
 
 
-def _add_distances(expectations: Expectations, links: Links, prior: Floats, posterior: Floats) -> None:
+def _add_distances(
+    expectations: Expectations, links: Links, prior: Floats, posterior: Floats
+) -> None:
     linked = 1.0 - posterior[links.first]  # the share of a word that is not due to NULL
     aligned = np.where(1.0 - prior[links.first] > 0, 1.0 - prior[links.first], 1.0)
     mean = links.sums(prior * links.distance) / aligned
@@ -203,9 +232,18 @@ def _add_distances(expectations: Expectations, links: Links, prior: Floats, post
 
 def _table(parts: list[Part], totals: Floats, frequencies: Ids) -> LinkCounts:
     kept = [part.counts >= LEAST for part in parts]
-    given = np.concatenate([part.given[keep] for part, keep in zip(parts, kept, strict=True)])
-    predicted = np.concatenate([part.predicted[keep] for part, keep in zip(parts, kept, strict=True)])
-    counts = np.concatenate([part.counts[keep].astype(np.float32) for part, keep in zip(parts, kept, strict=True)])
+    given = np.concatenate(
+        [part.given[keep] for part, keep in zip(parts, kept, strict=True)]
+    )
+    predicted = np.concatenate(
+        [part.predicted[keep] for part, keep in zip(parts, kept, strict=True)]
+    )
+    counts = np.concatenate(
+        [
+            part.counts[keep].astype(np.float32)
+            for part, keep in zip(parts, kept, strict=True)
+        ]
+    )
     order = np.lexsort((predicted, given))
     starts = np.concatenate([[0], np.cumsum(np.bincount(given, minlength=len(totals)))])
     return LinkCounts(starts, predicted[order], counts[order], totals, frequencies)
@@ -236,8 +274,10 @@ def train(
     Args:
         files: sources, and their targets line by line.
         pieces: the vocabulary of subwords, where a tokenizer is trained; 0 for words.
-        alignment: `none` (Model 1), or `diagonal`, which follows as many iterations of Model 1.
-        tokenizer: a tokenizer.json; its normalisation is used and, for subwords, its vocabulary.
+        alignment: `none` (Model 1), or `diagonal`, which follows as many iterations of
+            Model 1.
+        tokenizer: a tokenizer.json; its normalisation is used and, for subwords, its
+            vocabulary.
     """
     if tokenizer:
         cutter = Tokenizer.load(tokenizer)
@@ -251,23 +291,43 @@ def train(
     source, target = corpus.sides
     pairs = len(source.lengths)
     if not pairs:
-        raise UserError(f"{files[0]}: no pair with words on both sides in it and {files[1]}")
+        raise UserError(
+            f"{files[0]}: no pair with words on both sides in it and {files[1]}"
+        )
     size = len(corpus.vocabulary) + 1
     report(f"{counted(pairs, 'pair')}, {counted(size - 1, f'different {unit}')}")
     out.mkdir(parents=True, exist_ok=True)
     begin = Alignment(TENSION if alignment == "diagonal" else None)
     tables, alignments, perplexities = {}, {}, {}
     for direction in DIRECTIONS:
-        report("target given source" if direction == "direct" else "source given target")
-        given, predicted = (source, target) if direction == "direct" else (target, source)
+        report(
+            "target given source" if direction == "direct" else "source given target"
+        )
+        given, predicted = (
+            (source, target) if direction == "direct" else (target, source)
+        )
         with tempfile.TemporaryDirectory(dir=out) as folder:
-            tables[direction], alignments[direction], perplexities[direction] = estimate(
-                given.with_null(), predicted, size, Path(folder), begin, (iterations, iterations), report
+            tables[direction], alignments[direction], perplexities[direction] = (
+                estimate(
+                    given.with_null(),
+                    predicted,
+                    size,
+                    Path(folder),
+                    begin,
+                    (iterations, iterations),
+                    report,
+                )
             )
     ratios = np.log(target.lengths + 1) - np.log(source.lengths + 1)
-    config = LexicalConfig(unit, float(ratios.mean()), max(0.01, float(ratios.std())), alignments)
+    config = LexicalConfig(
+        unit, float(ratios.mean()), max(0.01, float(ratios.std())), alignments
+    )
     model = LexicalModel(config, cutter, corpus.vocabulary, tables)
-    tensions = [f"{found.tension:.2f}" for found in alignments.values() if found.tension is not None]
+    tensions = [
+        f"{found.tension:.2f}"
+        for found in alignments.values()
+        if found.tension is not None
+    ]
     card = f"""{card_head("translation", {"kind": "lexical", "unit": unit, "recommended_weight": 0.1})}
 
 # lexical
@@ -282,16 +342,21 @@ def train(
 | mean ratio of lengths | {math.exp(config.length_mean):.3f} |
 | recommended weight | 0.1, for `lexical:channel` as a mean; tune it on lists of your own and write it here |
 | licence | yours to choose |
-"""
+"""  # noqa: E501
     model.save(out, card)
 
 
-def read(chunks: Iterable[Sequence[SentencePair]], cut: Callable[[list[str]], list[list[str]]]) -> ParallelCorpus:
+def read(
+    chunks: Iterable[Sequence[SentencePair]],
+    cut: Callable[[list[str]], list[list[str]]],
+) -> ParallelCorpus:
     """Number the words of all pairs that have some on both sides."""
     vocabulary: dict[str, int] = {}
     ids, starts = (array("q"), array("q")), (array("q", [0]), array("q", [0]))
     for chunk in chunks:
-        for both in zip(*(cut([pair[side] for pair in chunk]) for side in (0, 1)), strict=True):
+        for both in zip(
+            *(cut([pair[side] for pair in chunk]) for side in (0, 1)), strict=True
+        ):
             numbers = [
                 [
                     vocabulary.setdefault(word, len(vocabulary) + 1)
@@ -304,5 +369,8 @@ def read(chunks: Iterable[Sequence[SentencePair]], cut: Callable[[list[str]], li
                 for side, sentence in enumerate(numbers):
                     ids[side].extend(sentence)
                     starts[side].append(len(ids[side]))
-    source, target = (Texts(np.asarray(side_ids), np.asarray(at)) for side_ids, at in zip(ids, starts, strict=True))
+    source, target = (
+        Texts(np.asarray(side_ids), np.asarray(at))
+        for side_ids, at in zip(ids, starts, strict=True)
+    )
     return ParallelCorpus(vocabulary, (source, target))

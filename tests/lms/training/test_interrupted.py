@@ -25,11 +25,15 @@ from tests.lms.training.test_loop import TRAIN, run, tiny
 
 def steps_of(folder: Path) -> int:
     header = (folder / STATE).read_bytes()
-    about = json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")])["__metadata__"]
+    about = json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")])[
+        "__metadata__"
+    ]
     return int(json.loads(about["progress"])["step"])
 
 
-def stopped_by(number: int, folder: Path, *arguments: str) -> tuple[subprocess.Popen[str], str]:
+def stopped_by(
+    number: int, folder: Path, *arguments: str
+) -> tuple[subprocess.Popen[str], str]:
     """A training that runs until its first line about steps, and then gets a signal."""
     process = run(folder, *arguments)
     said, deadline = "", time.monotonic() + 300
@@ -40,8 +44,12 @@ def stopped_by(number: int, folder: Path, *arguments: str) -> tuple[subprocess.P
     return process, said + process.communicate(timeout=300)[1]
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_the_state(number: int, status: int, rescore: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_signal_saves_the_state(
+    number: int, status: int, rescore: Run, tmp_path: Path
+) -> None:
     tiny(tmp_path)
     train = (*TRAIN, "--text", "text.txt", "--out", "lm")
     process, said = stopped_by(number, tmp_path, *train, "--minutes", "30")
@@ -71,28 +79,60 @@ def test_a_second_signal_does_not_wait() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_an_adapted_model_is_resumed_and_names_its_base_and_text(rescore: Run, tmp_path: Path) -> None:
+def test_an_adapted_model_is_resumed_and_names_its_base_and_text(
+    rescore: Run, tmp_path: Path
+) -> None:
     tiny(tmp_path)
-    assert rescore(*TRAIN, "--text", "text.txt", "--out", "base", "--steps", "0").returncode == 0
-    train = (*TRAIN[:3], "--batch-tokens", "300", "--device", "cpu", "--init", "base", "--text", "text.txt")
-    for more in (["--steps", "1"], ["--steps", "2", "--resume"]):  # --init gives the size, also when resumed
+    assert (
+        rescore(
+            *TRAIN, "--text", "text.txt", "--out", "base", "--steps", "0"
+        ).returncode
+        == 0
+    )
+    train = (
+        *TRAIN[:3],
+        "--batch-tokens",
+        "300",
+        "--device",
+        "cpu",
+        "--init",
+        "base",
+        "--text",
+        "text.txt",
+    )
+    # --init gives the size, also when resumed
+    for more in (["--steps", "1"], ["--steps", "2", "--resume"]):
         done = rescore(*train, "--out", "lm", *more)
         assert done.returncode == 0, done.stderr
     assert checkpoint.load(tmp_path / "lm")[0].config.d_model == 16
     card = (tmp_path / "lm" / "README.md").read_text(encoding="utf-8")
-    assert "| started from | base, model.safetensors " in card and "\ntrained_on: text.txt\n" in card
+    assert (
+        "| started from | base, model.safetensors " in card
+        and "\ntrained_on: text.txt\n" in card
+    )
 
 
 def test_shipped_models_to_start_from() -> None:
     assert NeuralOptions(init="tta-small").start == shipped_models() / "tta-small"
-    assert NeuralOptions(init=str(shipped_models() / "tta")).start == shipped_models() / "tta"
-    with pytest.raises(UserError, match=r"--init no-such: no such folder; .* tta-small"):
+    assert (
+        NeuralOptions(init=str(shipped_models() / "tta")).start
+        == shipped_models() / "tta"
+    )
+    with pytest.raises(
+        UserError, match=r"--init no-such: no such folder; .* tta-small"
+    ):
         assert NeuralOptions(init="no-such").start
 
 
-@pytest.mark.parametrize(("sentences", "kept"), [(5, 1), (400, 20), (50_000, MOST_HELD_OUT)])
-def test_a_twentieth_is_held_out(sentences: int, kept: int, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    lines = [SENTENCES[number % len(SENTENCES)].split()[0] for number in range(sentences)]
+@pytest.mark.parametrize(
+    ("sentences", "kept"), [(5, 1), (400, 20), (50_000, MOST_HELD_OUT)]
+)
+def test_a_twentieth_is_held_out(
+    sentences: int, kept: int, tokenizer: Tokenizer, tmp_path: Path
+) -> None:
+    lines = [
+        SENTENCES[number % len(SENTENCES)].split()[0] for number in range(sentences)
+    ]
     (tmp_path / "text").write_text("\n".join(lines), encoding="utf-8")
     encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "corpus", 22)
     corpus = Corpus(tmp_path / "corpus", tokenizer, None, 0)
@@ -110,5 +150,6 @@ def test_the_help_says_defaults() -> None:
 def test_the_pace_is_that_of_the_last_interval() -> None:
     told = loop.Pace(0, 0.0, 0.0)
     assert told.line(1000, 100.0, 0.1) == "10 tokens/s  10.0% done, 15 minutes to go"
-    assert told.line(2000, 110.0, 0.2) == "100 tokens/s  20.0% done, 1 minute to go"  # faster than on average
+    # faster than on average
+    assert told.line(2000, 110.0, 0.2) == "100 tokens/s  20.0% done, 1 minute to go"
     assert told.due(loop.LINE_STEPS) and not told.due(loop.LINE_STEPS + 1)

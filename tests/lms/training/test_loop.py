@@ -43,21 +43,31 @@ from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 def test_loss_and_gradients_are_those_of_cross_entropy() -> None:
     torch.manual_seed(0)
-    hidden, embeddings = torch.randn(37, 8, requires_grad=True), torch.randn(11, 8, requires_grad=True)
+    hidden, embeddings = (
+        torch.randn(37, 8, requires_grad=True),
+        torch.randn(11, 8, requires_grad=True),
+    )
     targets = torch.randint(0, 11, (37,))
     ours = tied_cross_entropy(hidden, embeddings, targets, rows=5) * 0.3
     theirs = F.cross_entropy(hidden @ embeddings.T, targets, reduction="sum") * 0.3
     assert torch.allclose(ours, theirs)
     for one, other in zip(
-        torch.autograd.grad(ours, (hidden, embeddings)), torch.autograd.grad(theirs, (hidden, embeddings)), strict=True
+        torch.autograd.grad(ours, (hidden, embeddings)),
+        torch.autograd.grad(theirs, (hidden, embeddings)),
+        strict=True,
     ):
         assert torch.allclose(one, other, atol=1e-5)
 
 
-def test_language_autoencoding_predicts_the_sentence_and_not_its_frame(tokenizer: Tokenizer) -> None:
+def test_language_autoencoding_predicts_the_sentence_and_not_its_frame(
+    tokenizer: Tokenizer,
+) -> None:
     tokens = torch.tensor([[2, 7, 8, 3], [2, 9, 3, 0]])
     example = LanguageAutoencoding()(tokens, torch.tensor([4, 3]), [0])
-    assert example.predicted.tolist() == [[False, True, True, False], [False, True, False, False]]
+    assert example.predicted.tolist() == [
+        [False, True, True, False],
+        [False, True, False, False],
+    ]
     assert example.targets.tolist() == [7, 8, 9] and example.tokens is tokens
 
 
@@ -71,7 +81,9 @@ def test_masked_language_modelling_always_masks(tokenizer: Tokenizer) -> None:
     example = objective(tokens, lengths, [1, 2])
     assert example.predicted.any(dim=1).all()  # at least one per sentence
     assert (example.tokens[example.predicted] == tokenizer.mask).all()
-    assert torch.equal(example.targets, tokens[example.predicted]) and set(example.targets.tolist()) == {5, 7, 8, 9}
+    assert torch.equal(example.targets, tokens[example.predicted]) and set(
+        example.targets.tolist()
+    ) == {5, 7, 8, 9}
     assert torch.equal(example.tokens[~example.predicted], tokens[~example.predicted])
     assert torch.equal(example.tokens, objective(tokens, lengths, [1, 2]).tokens)
     assert not torch.equal(example.tokens, objective(tokens, lengths, [1, 3]).tokens)
@@ -88,8 +100,12 @@ def test_masked_language_modelling_always_masks(tokenizer: Tokenizer) -> None:
         (0.5, None, 10, 5),
     ],
 )
-def test_so_many_tokens_are_masked(rate: float, cap: int | None, size: int, masked: int, tokenizer: Tokenizer) -> None:
-    """In every sentence, whatever stands beside it in the batch; each token as often as the others."""
+def test_so_many_tokens_are_masked(
+    rate: float, cap: int | None, size: int, masked: int, tokenizer: Tokenizer
+) -> None:
+    """In every sentence, whatever stands beside it in the batch; each token as often as
+    the others.
+    """
     objective = MaskedLanguageModelling(tokenizer, rate, cap)
     tokens = torch.full((400, 110), 7)
     lengths = torch.where(torch.arange(400) % 2 == 0, size + 2, 110)
@@ -101,18 +117,30 @@ def test_so_many_tokens_are_masked(rate: float, cap: int | None, size: int, mask
 
 
 def test_options_of_objectives(tokenizer: Tokenizer) -> None:
-    assert "25 % masked, at most 4" in MaskedLanguageModelling(tokenizer, 0.25, 4).perplexity
+    assert (
+        "25 % masked, at most 4"
+        in MaskedLanguageModelling(tokenizer, 0.25, 4).perplexity
+    )
     for wrong in ({"mask_rate": 0.0}, {"mask_rate": 1.0}, {"mask_cap": 0}):
         with pytest.raises(UserError, match="--mask-"):
             MaskingOptions(**wrong)
 
 
-def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPatch, rescore: Run) -> None:
+def test_options_of_the_command_reach_the_objective(
+    monkeypatch: pytest.MonkeyPatch, rescore: Run
+) -> None:
     """Each by its own name."""
     asked: list[NeuralOptions] = []
-    monkeypatch.setattr("rescore.lms.training.train.train", lambda kind, options, report: asked.append(options))
-    rescore("train", "--lm", "tta", "--dropout", "0.2", "--pairs", "a", "b", "--out", "x")
-    rescore("train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x")
+    monkeypatch.setattr(
+        "rescore.lms.training.train.train",
+        lambda kind, options, report: asked.append(options),
+    )
+    rescore(
+        "train", "--lm", "tta", "--dropout", "0.2", "--pairs", "a", "b", "--out", "x"
+    )
+    rescore(
+        "train", "--lm", "bilm", "--mask-rate", "0.2", "--mask-cap", "4", "--out", "x"
+    )
     pairs = (Path("a"), Path("b"))
     assert asked == [
         KINDS["tta"].training_options()(dropout=0.2, pairs=pairs, out=Path("x")),
@@ -122,15 +150,25 @@ def test_options_of_the_command_reach_the_objective(monkeypatch: pytest.MonkeyPa
 
 def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> None:
     example = CausalLanguageModelling()(FRAMED, LENGTHS, [0])
-    assert example.predicted.sum(dim=1).tolist() == [4, 2] and example.targets.tolist() == [7, 8, 9, 3, 5, 3]
+    assert example.predicted.sum(dim=1).tolist() == [
+        4,
+        2,
+    ] and example.targets.tolist() == [7, 8, 9, 3, 5, 3]
     example = BackwardLanguageModelling()(FRAMED, LENGTHS, [0])
     assert example.tokens.tolist() == [[2, 9, 8, 7, 3], [2, 5, 3, 0, 0]]
     assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
 
 
 @pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw"])
-def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str) -> None:
-    settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0}
+def test_other_kinds_learn(
+    tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str
+) -> None:
+    settings = {
+        "steps": 150,
+        "batch_tokens": 500,
+        "learning_rate": 1e-2,
+        "dropout": 0.0,
+    }
     made = trainer(tmp_path, tokenizer, replace(config, kind=kind), settings, repeats=5)
     made.validate(lambda line: None)
     before = made.progress.validation_loss
@@ -138,7 +176,12 @@ def test_other_kinds_learn(tmp_path: Path, tokenizer: Tokenizer, config: Network
     assert before is not None and after is not None and after < before - 0.5
 
 
-def tasks_of(config: NetworkConfig, tokenizer: Tokenizer, options: NeuralOptions, *corpora: Corpus) -> list[Task]:
+def tasks_of(
+    config: NetworkConfig,
+    tokenizer: Tokenizer,
+    options: NeuralOptions,
+    *corpora: Corpus,
+) -> list[Task]:
     """What a network learns from a text."""
     kind: NeuralKind = KINDS[config.kind](config.kind)
     return kind.tasks(TrainingData(tokenizer, options, *corpora))
@@ -146,14 +189,22 @@ def tasks_of(config: NetworkConfig, tokenizer: Tokenizer, options: NeuralOptions
 
 def options_of(config: NetworkConfig, settings: dict[str, Any]) -> NeuralOptions:
     """Options of a training that makes such a network."""
-    more: dict[str, Any] = {"context": config.neighbours[0]} if config.sentences > 1 else {}
+    more: dict[str, Any] = (
+        {"context": config.neighbours[0]} if config.sentences > 1 else {}
+    )
     usual = {"device": "cpu", "precision": "float32"}
-    options: NeuralOptions = KINDS[config.kind].training_options()(**{**usual, **settings}, **more)
+    options: NeuralOptions = KINDS[config.kind].training_options()(
+        **{**usual, **settings}, **more
+    )
     return options
 
 
 def trainer(
-    folder: Path, tokenizer: Tokenizer, config: NetworkConfig, settings: dict[str, Any], repeats: int = 1
+    folder: Path,
+    tokenizer: Tokenizer,
+    config: NetworkConfig,
+    settings: dict[str, Any],
+    repeats: int = 1,
 ) -> Trainer:
     folder.mkdir(exist_ok=True)
     (folder / "text").write_text("\n".join(SENTENCES * repeats))
@@ -168,8 +219,14 @@ def trainer(
 
 def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
     said: list[str] = []
-    settings = {"steps": 150, "batch_tokens": 500, "learning_rate": 1e-2, "dropout": 0.0}
-    made = trainer(tmp_path, tokenizer, config, settings, repeats=5)  # so that what is held out can be known
+    settings = {
+        "steps": 150,
+        "batch_tokens": 500,
+        "learning_rate": 1e-2,
+        "dropout": 0.0,
+    }
+    # so that what is held out can be known
+    made = trainer(tmp_path, tokenizer, config, settings, repeats=5)
     made.validate(said.append)
     before = made.progress.validation_loss
     progress = made.run(said.append)
@@ -183,7 +240,9 @@ def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) 
 def test_sentences_are_learned_among_others(
     tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str
 ) -> None:
-    """Of these sentences each repeats the one before it: a network that reads it can copy."""
+    """Of these sentences each repeats the one before it: a network that reads it can
+    copy.
+    """
     config = replace(config, kind=kind, layers=2).with_neighbours(1)
     lots, letters = random.Random(0), "abcdefghijklmnop"
     lines = [" ".join(lots.choices(letters, k=3)) for _ in range(3000)]
@@ -191,26 +250,59 @@ def test_sentences_are_learned_among_others(
     encode_corpus([tmp_path / "text"], tokenizer, tmp_path / "corpus", 22)
     corpus = Corpus(tmp_path / "corpus", tokenizer, 20, 0, config.sentences)
     torch.manual_seed(0)
-    options = options_of(config, {"steps": 250, "batch_tokens": 1000, "learning_rate": 1e-2, "dropout": 0.0})
+    options = options_of(
+        config,
+        {"steps": 250, "batch_tokens": 1000, "learning_rate": 1e-2, "dropout": 0.0},
+    )
     tasks = tasks_of(config, tokenizer, options, corpus)
-    losses = Trainer(checkpoint.build(config), tokenizer, tasks, options, tmp_path).run(lambda line: None).losses
+    losses = (
+        Trainer(checkpoint.build(config), tokenizer, tasks, options, tmp_path)
+        .run(lambda line: None)
+        .losses
+    )
     assert losses["context"] < losses[kind] - 0.5, losses
 
 
 def test_windows_predict_words_and_show_frames(tokenizer: Tokenizer) -> None:
-    bos, eos, pad, size = tokenizer.bos, tokenizer.eos, tokenizer.pad, tokenizer.vocab_size
-    tokens = torch.tensor([[bos, 10, 11, eos, bos, 12, eos], [bos, 13, eos, pad, pad, pad, pad]])
+    bos, eos, pad, size = (
+        tokenizer.bos,
+        tokenizer.eos,
+        tokenizer.pad,
+        tokenizer.vocab_size,
+    )
+    tokens = torch.tensor(
+        [[bos, 10, 11, eos, bos, 12, eos], [bos, 13, eos, pad, pad, pad, pad]]
+    )
     lengths = torch.tensor([7, 3])
     numbered = torch.tensor([bos, 10, 11, eos, bos + size, 12 + size, eos + size])
     alone = ContextObjective(LanguageAutoencoding(), tokenizer)(tokens, lengths, [0])
-    assert torch.equal(alone.tokens[0], numbered) and alone.targets.tolist() == [10, 11, 12, 13]
+    assert torch.equal(alone.tokens[0], numbered) and alone.targets.tolist() == [
+        10,
+        11,
+        12,
+        13,
+    ]
     assert alone.predicted[0].tolist() == [False, True, True, False, False, True, False]
-    causal = ContextObjective(CausalLanguageModelling(), tokenizer)(tokens, lengths, [0])
-    assert torch.equal(causal.tokens[0], numbered) and causal.targets.tolist() == [10, 11, eos, 12, eos, 13, eos]
+    causal = ContextObjective(CausalLanguageModelling(), tokenizer)(
+        tokens, lengths, [0]
+    )
+    assert torch.equal(causal.tokens[0], numbered) and causal.targets.tolist() == [
+        10,
+        11,
+        eos,
+        12,
+        eos,
+        13,
+        eos,
+    ]
     assert causal.predicted[0].tolist() == [True, True, True, False, True, True, False]
     for seed in range(30):
-        masked = ContextObjective(MaskedLanguageModelling(tokenizer), tokenizer)(tokens, lengths, [seed])
-        assert not masked.predicted[0, [0, 3, 4, 6]].any() and bool((masked.targets > 9).all())
+        masked = ContextObjective(MaskedLanguageModelling(tokenizer), tokenizer)(
+            tokens, lengths, [seed]
+        )
+        assert not masked.predicted[0, [0, 3, 4, 6]].any() and bool(
+            (masked.targets > 9).all()
+        )
         shown = masked.tokens % size
         assert torch.equal(shown == tokenizer.mask, masked.predicted)
         assert torch.equal(shown[~masked.predicted], tokens[~masked.predicted])
@@ -246,7 +338,9 @@ def test_resume_is_exact(
     first = trainer(tmp_path / "killed", tokenizer, config, settings)
     step = first.update
 
-    def step_until_killed(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
+    def step_until_killed(
+        objective: Objective, batch: SentenceBatch
+    ) -> tuple[float, int]:
         if first.progress.step == 13:
             raise KilledError
         return step(objective, batch)
@@ -259,12 +353,21 @@ def test_resume_is_exact(
     assert second.progress.step == 13
     second.run(lambda line: None)
     assert second.progress.tokens == whole.progress.tokens
-    for one, other in zip(whole.network.parameters(), second.network.parameters(), strict=True):
+    for one, other in zip(
+        whole.network.parameters(), second.network.parameters(), strict=True
+    ):
         assert torch.equal(one, other)
 
 
-def test_rate_rises_and_falls(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
-    made = trainer(tmp_path, tokenizer, config, {"steps": 100, "learning_rate": 1.0, "warmup": 0.1, "decay": 0.2})
+def test_rate_rises_and_falls(
+    tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig
+) -> None:
+    made = trainer(
+        tmp_path,
+        tokenizer,
+        config,
+        {"steps": 100, "learning_rate": 1.0, "warmup": 0.1, "decay": 0.2},
+    )
     rates = []
     for made.progress.step in range(100):
         rates.append(made.learning_rate())
@@ -273,7 +376,9 @@ def test_rate_rises_and_falls(tmp_path: Path, tokenizer: Tokenizer, config: Netw
     assert rates[80:] == sorted(rates[80:], reverse=True) and 0 < rates[-1] < 0.06
 
 
-def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+def test_resume_refuses(
+    tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig
+) -> None:
     made = trainer(tmp_path, tokenizer, config, {"steps": 1, "batch_tokens": 300})
     with pytest.raises(UserError, match="not a whole safetensors file"):
         made.resume()
@@ -281,10 +386,18 @@ def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkCon
     other = trainer(tmp_path, tokenizer, config, {"steps": 1, "batch_tokens": 400})
     with pytest.raises(UserError, match="batch_tokens 300, not 400"):
         other.resume()
-    other = trainer(tmp_path, tokenizer, replace(config, d_ff=128), {"steps": 1, "batch_tokens": 300})
+    other = trainer(
+        tmp_path,
+        tokenizer,
+        replace(config, d_ff=128),
+        {"steps": 1, "batch_tokens": 300},
+    )
     with pytest.raises(UserError, match="was made with d_ff 64, not 128"):
         other.resume()
-    younger = {**other.belongs_to, "network": other.belongs_to["network"] | {"later": 1}}
+    younger = {
+        **other.belongs_to,
+        "network": other.belongs_to["network"] | {"later": 1},
+    }
     with pytest.raises(UserError, match="was made with later 1, not None"):
         _check_same(tmp_path, younger, other.belongs_to)
     (tmp_path / STATE).write_bytes(b"x" * 20)
@@ -292,7 +405,9 @@ def test_resume_refuses(tmp_path: Path, tokenizer: Tokenizer, config: NetworkCon
         made.resume()
 
 
-def test_bfloat16_stays_close(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) -> None:
+def test_bfloat16_stays_close(
+    tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig
+) -> None:
     settings = {"steps": 40, "batch_tokens": 500, "learning_rate": 5e-3, "dropout": 0.0}
     full = trainer(tmp_path, tokenizer, config, settings).run(lambda line: None)
     half = trainer(tmp_path, tokenizer, config, settings | {"precision": "bfloat16"})
@@ -317,7 +432,9 @@ TRAIN = (
 
 def tiny(folder: Path) -> None:
     (folder / "text.txt").write_text("\n".join(SENTENCES))
-    NetworkConfig("tta", 400, layers=2, d_model=16, heads=2, d_ff=32, max_positions=24).save(folder / "tiny.json")
+    NetworkConfig(
+        "tta", 400, layers=2, d_model=16, heads=2, d_ff=32, max_positions=24
+    ).save(folder / "tiny.json")
 
 
 OFTEN = """
@@ -329,7 +446,9 @@ main()
 """A program as `rescore`, whose trainings write a checkpoint after each step."""
 
 
-def run(folder: Path, *arguments: str, program: tuple[str, ...] = ("-m", "rescore")) -> subprocess.Popen[str]:
+def run(
+    folder: Path, *arguments: str, program: tuple[str, ...] = ("-m", "rescore")
+) -> subprocess.Popen[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, *program, *arguments],
@@ -346,52 +465,109 @@ def run(folder: Path, *arguments: str, program: tuple[str, ...] = ("-m", "rescor
 def test_command_killed_and_resumed(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     often = ("-c", OFTEN)
-    long = run(tmp_path, *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30", program=often)
+    long = run(
+        tmp_path,
+        *TRAIN,
+        "--text",
+        "text.txt",
+        "--out",
+        "lm",
+        "--minutes",
+        "30",
+        program=often,
+    )
     deadline = time.monotonic() + 300
     while not (tmp_path / "lm" / STATE).exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     long.send_signal(signal.SIGKILL)
     long.communicate()
-    assert (tmp_path / "lm" / STATE).exists() and not (tmp_path / "lm" / "model.safetensors").exists()
+    assert (tmp_path / "lm" / STATE).exists() and not (
+        tmp_path / "lm" / "model.safetensors"
+    ).exists()
     again = rescore(*TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "5")
     assert_one_line_error(again, "started here; continue it with --resume")
-    done = rescore(*TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "0.01", "--resume")
+    done = rescore(
+        *TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "0.01", "--resume"
+    )
     assert done.returncode == 0, done.stderr
     network, _ = checkpoint.load(tmp_path / "lm")
     assert network.config.d_model == 16
     card = (tmp_path / "lm" / "README.md").read_text()
-    assert "recommended_weight: 0.3" in card and "\ntokens_per_word: 1." in card and "pseudo-perplexity" in card
+    assert (
+        "recommended_weight: 0.3" in card
+        and "\ntokens_per_word: 1." in card
+        and "pseudo-perplexity" in card
+    )
 
 
-def test_command_writes_a_random_model_and_starts_from_one(rescore: Run, tmp_path: Path) -> None:
+def test_command_writes_a_random_model_and_starts_from_one(
+    rescore: Run, tmp_path: Path
+) -> None:
     tiny(tmp_path)
-    assert rescore(*TRAIN, "--text", "text.txt", "--out", "random", "--steps", "0").returncode == 0
-    begun = rescore(*TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "3", "--init", "random")
+    assert (
+        rescore(
+            *TRAIN, "--text", "text.txt", "--out", "random", "--steps", "0"
+        ).returncode
+        == 0
+    )
+    begun = rescore(
+        *TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "3", "--init", "random"
+    )
     assert begun.returncode == 0, begun.stderr
-    one, other = checkpoint.load(tmp_path / "random")[0], checkpoint.load(tmp_path / "lm")[0]
+    one, other = (
+        checkpoint.load(tmp_path / "random")[0],
+        checkpoint.load(tmp_path / "lm")[0],
+    )
     distance = (one.token_embedding.weight - other.token_embedding.weight).abs().max()
     assert 0 < distance < 0.01  # three small steps from there
 
 
-def test_an_adaptation_keeps_the_best_weights_and_stops(rescore: Run, tmp_path: Path) -> None:
+def test_an_adaptation_keeps_the_best_weights_and_stops(
+    rescore: Run, tmp_path: Path
+) -> None:
     tiny(tmp_path)
     adapt = (*TRAIN, "--text", "text.txt", "--init", "good", "--steps", "60")
-    begun = rescore(*TRAIN, "--text", "text.txt", "--out", "good", "--steps", "40", "--learning-rate", "1e-2")
+    begun = rescore(
+        *TRAIN,
+        "--text",
+        "text.txt",
+        "--out",
+        "good",
+        "--steps",
+        "40",
+        "--learning-rate",
+        "1e-2",
+    )
     assert begun.stderr and begun.returncode == 0
     harmful = rescore(*adapt, "--out", "worse", "--learning-rate", "1")
     stderr = harmful.stderr
     assert harmful.returncode == 0, stderr
-    assert "step 0  tokens 0  validation loss" in stderr and "stopped: 3 validations in a row gained nothing" in stderr
+    assert (
+        "step 0  tokens 0  validation loss" in stderr
+        and "stopped: 3 validations in a row gained nothing" in stderr
+    )
     assert "nothing gained: worse has the weights of good" in stderr
-    start, kept = (checkpoint.load(tmp_path / name)[0].state_dict() for name in ("good", "worse"))
+    start, kept = (
+        checkpoint.load(tmp_path / name)[0].state_dict() for name in ("good", "worse")
+    )
     assert all(torch.equal(value, kept[name]) for name, value in start.items())
     card = (tmp_path / "worse" / "README.md").read_text()
-    before = next(line.split()[-1] for line in stderr.splitlines() if line.startswith("step 0 "))
-    assert f"| {before} a token, on 20 held-out sentences |" in card and "the weights are those of step 0 |" in card
-    steps = json.loads(checkpoint_metadata(tmp_path / "worse" / STATE)["progress"])["step"]
+    before = next(
+        line.split()[-1] for line in stderr.splitlines() if line.startswith("step 0 ")
+    )
+    assert (
+        f"| {before} a token, on 20 held-out sentences |" in card
+        and "the weights are those of step 0 |" in card
+    )
+    steps = json.loads(checkpoint_metadata(tmp_path / "worse" / STATE)["progress"])[
+        "step"
+    ]
     more = (*adapt[:-1], "200", "--out", "worse", "--learning-rate", "1e-4", "--resume")
     assert rescore(*more).stderr
-    assert json.loads(checkpoint_metadata(tmp_path / "worse" / STATE)["progress"])["step"] > steps + 1
+    assert (
+        json.loads(checkpoint_metadata(tmp_path / "worse" / STATE)["progress"])["step"]
+        > steps + 1
+    )
 
 
 def checkpoint_metadata(path: Path) -> dict[str, str]:
@@ -402,48 +578,102 @@ def checkpoint_metadata(path: Path) -> dict[str, str]:
 def test_several_texts_are_one_text(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     half = len(SENTENCES) // 2
-    for name, lines in (("first.txt", SENTENCES[:half]), ("second.txt", SENTENCES[half:])):
+    for name, lines in (
+        ("first.txt", SENTENCES[:half]),
+        ("second.txt", SENTENCES[half:]),
+    ):
         (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
-    texts = {"both": ("--text", "first.txt", "--text", "second.txt"), "one": ("--text", "text.txt")}
+    texts = {
+        "both": ("--text", "first.txt", "--text", "second.txt"),
+        "one": ("--text", "text.txt"),
+    }
     for out, text in texts.items():
         done = rescore(*TRAIN, *text, "--out", out, "--steps", "3")
         assert done.returncode == 0, done.stderr
     weights = [(tmp_path / out / "model.safetensors").read_bytes() for out in texts]
     assert weights[0] == weights[1]
-    assert "| text | first.txt, second.txt |" in (tmp_path / "both" / "README.md").read_text()
-    ends = [(tmp_path / out / "corpus" / "documents.bin").stat().st_size // 8 for out in texts]
+    assert (
+        "| text | first.txt, second.txt |"
+        in (tmp_path / "both" / "README.md").read_text()
+    )
+    ends = [
+        (tmp_path / out / "corpus" / "documents.bin").stat().st_size // 8
+        for out in texts
+    ]
     assert ends == [2, 1]  # the end of a text ends a document
-    resumed = rescore(*TRAIN, *texts["both"], "--out", "both", "--steps", "4", "--resume")
+    resumed = rescore(
+        *TRAIN, *texts["both"], "--out", "both", "--steps", "4", "--resume"
+    )
     assert resumed.returncode == 0, resumed.stderr
 
 
 def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
-    command = ("train", *TRAIN[TRAIN.index("--config") :], "--text", "text.txt", "--out", "lm", "--lm")
-    done = rescore(*command, "bilm", "--steps", "2", "--mask-rate", "0.5", "--mask-cap", "4")
+    command = (
+        "train",
+        *TRAIN[TRAIN.index("--config") :],
+        "--text",
+        "text.txt",
+        "--out",
+        "lm",
+        "--lm",
+    )
+    done = rescore(
+        *command, "bilm", "--steps", "2", "--mask-rate", "0.5", "--mask-cap", "4"
+    )
     assert done.returncode == 0, done.stderr
-    assert "pseudo-perplexity (at 50 % masked, at most 4)" in (tmp_path / "lm" / "README.md").read_text()
+    assert (
+        "pseudo-perplexity (at 50 % masked, at most 4)"
+        in (tmp_path / "lm" / "README.md").read_text()
+    )
     resumed = rescore(*command, "bilm", "--steps", "4", "--resume")
-    assert resumed.returncode == 2 and "was made with mask_rate 0.5, not 0.15" in resumed.stderr
+    assert (
+        resumed.returncode == 2
+        and "was made with mask_rate 0.5, not 0.15" in resumed.stderr
+    )
     command = (*command[:-2], "other", "--lm")
-    assert_one_line_error(rescore(*command, "tta", "--mask-cap", "4"), "No such option", "--mask-cap")
+    assert_one_line_error(
+        rescore(*command, "tta", "--mask-cap", "4"), "No such option", "--mask-cap"
+    )
 
 
 def test_command_goes_on_among_neighbours(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
-    for out, more in (("alone", ()), ("context", ("--init", "alone", "--context", "2"))):
-        done = rescore(*TRAIN, "--text", "text.txt", "--out", out, "--steps", "2", *more)
+    for out, more in (
+        ("alone", ()),
+        ("context", ("--init", "alone", "--context", "2")),
+    ):
+        done = rescore(
+            *TRAIN, "--text", "text.txt", "--out", out, "--steps", "2", *more
+        )
         assert done.returncode == 0, done.stderr
     assert "context: validation loss" in done.stderr
     assert checkpoint.load(tmp_path / "context")[0].config.neighbours == (2, 2)
-    done = rescore(*TRAIN, "--text", "text.txt", "--out", "on", "--steps", "2", "--init", "context")
-    assert done.returncode == 0 and "context" not in done.stderr, done.stderr  # by default sentences are alone
+    done = rescore(
+        *TRAIN, "--text", "text.txt", "--out", "on", "--steps", "2", "--init", "context"
+    )
+    # by default sentences are alone
+    assert done.returncode == 0 and "context" not in done.stderr, done.stderr
     assert checkpoint.load(tmp_path / "on")[0].config.neighbours == (2, 2)
-    wrong = rescore(*TRAIN, "--text", "text.txt", "--out", "x", "--steps", "2", "--init", "context", "--context", "1")
+    wrong = rescore(
+        *TRAIN,
+        "--text",
+        "text.txt",
+        "--out",
+        "x",
+        "--steps",
+        "2",
+        "--init",
+        "context",
+        "--context",
+        "1",
+    )
     assert_one_line_error(wrong, "reads 2 neighbours on a side")
 
 
-def test_several_processes_are_refused(rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_are_refused(
+    rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tiny(tmp_path)
     monkeypatch.setenv("WORLD_SIZE", "2")
     done = rescore(*TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "2")
