@@ -28,7 +28,10 @@ def advice(name: str) -> str:
     """What to do where lists lack a column."""
     if name in ADDED_BY:
         return ADDED_BY[name]
-    if options := [f"--{part}" for part in EXPANSIONS if name in EXPANSIONS[part].adds]:
+    options = [
+        f"--{option}" for option, part in EXPANSIONS.loaded() if name in part.adds
+    ]
+    if options:
         return (
             f"add it with {' or '.join(options)}, and the --words that weights were"
             " tuned with, if there were any"

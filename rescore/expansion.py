@@ -66,10 +66,9 @@ def asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
     the table.
     """
     values: OptionValues = config.expanding
-    every = [(name, EXPANSIONS[name]) for name in EXPANSIONS]
     return [
         (name, part, values.of(part.Options))
-        for name, part in every
+        for name, part in EXPANSIONS.loaded()
         if any(
             values.values.get(entry.name)
             for entry in part.Options.declared()

@@ -204,17 +204,11 @@ def _inner(entry: Field) -> list[Field]:
     """
     if entry.about.nested:
         return list(entry.about.nested.declared())
-    parts = (
-        map(entry.about.parts.__getitem__, entry.about.parts)
-        if entry.about.parts
-        else ()
-    )
-    return [
-        inner
-        for part in parts
-        if hasattr(part, "Options")
-        for inner in part.Options.declared()
-    ]
+    inner: list[Field] = []
+    for _, part in entry.about.parts.loaded() if entry.about.parts else ():
+        if hasattr(part, "Options"):
+            inner += part.Options.declared()
+    return inner
 
 
 def flattened(declared: Iterable[Field]) -> Iterator[Field]:

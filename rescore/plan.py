@@ -714,7 +714,7 @@ def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decis
     )
     if config.scale is not None:
         if not DECISIONS[name].needs_scale:
-            able = [other for other in DECISIONS.names if DECISIONS[other].needs_scale]
+            able = [other for other, rule in DECISIONS.loaded() if rule.needs_scale]
             raise UserError(f"--scale needs --decide {' or '.join(able)}")
         return Decision(name, config.scale)
     return weights.decision if name == weights.decision.name else Decision(name)

@@ -23,6 +23,7 @@ from click.core import ParameterSource
 from rescore.errors import UserError
 from rescore.files import absent
 from rescore.options import Declared, Field, Option, flattened, made
+from rescore.parts import Registry
 
 LONG = 50
 """Columns that a list of names may take in the help before it goes into the text, which
@@ -54,6 +55,23 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer rel
             return self._parse(value) if isinstance(value, str) else value
         except (ValueError, UserError) as error:
             self.fail(str(error), param, ctx)
+
+
+class PartName(Parsed):
+    """The name of a part of a table. The table is read when a name is typed or the help
+    is shown: a run does not look for the parts of other packages.
+    """
+
+    def __init__(self, table: Registry[Any]) -> None:
+        super().__init__(table.check)
+        self._table = table
+
+    def get_metavar(
+        self, param: click.Parameter, ctx: click.Context | None = None
+    ) -> str:
+        """Return the names of the table, or NAME if they are many."""
+        names = f"[{'|'.join(self._table)}]"
+        return names if len(names) < LONG else "NAME"
 
 
 @dataclass(frozen=True)
@@ -191,11 +209,8 @@ def _single(
 
 
 def _metavar(about: Option, kind: Any) -> str | None:
-    """What stands for a value in the help: of a table, its names if they are few."""
-    if about.metavar or about.table is None:
-        return about.metavar or {int: "N", float: "NUMBER"}.get(kind)
-    names = f"[{'|'.join(about.table)}]"
-    return names if len(names) < LONG else "NAME"
+    """Return what stands for a value in the help; None where the type says it."""
+    return about.metavar or {int: "N", float: "NUMBER"}.get(kind)
 
 
 def _type(kind: Any, about: Option) -> Any:
@@ -203,7 +218,7 @@ def _type(kind: Any, about: Option) -> Any:
     if about.parse:
         return Parsed(about.parse)
     if table := about.table:
-        return Parsed(table.check)
+        return PartName(table)
     if isinstance(about.choices, tuple) and about.choices:
         return click.Choice(list(about.choices))
     if kind is int:

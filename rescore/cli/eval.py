@@ -120,9 +120,9 @@ def command(
 
 def _listed_metrics() -> list[str]:
     """The metrics that tell the words of --words from other words."""
-    every = ((name, flattened(METRICS[name].Options.declared())) for name in METRICS)
-    return [
-        name
-        for name, entries in every
-        if any(entry.name == "words" for entry in entries)
-    ]
+    listed = []
+    for name, metric in METRICS.loaded():
+        names = [entry.name for entry in flattened(metric.Options.declared())]
+        if "words" in names:
+            listed.append(name)
+    return listed

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import importlib.metadata
 import io
 import logging
 import os
@@ -102,6 +101,7 @@ COMMANDS: Registry[click.Command] = Registry(
             "Write a Makefile for the lists in a folder.",
         ),
     },
+    "rescore.commands",
 )
 """The commands: where each is, and what it does. `rescore --help` shows this table and
 imports no command.
@@ -126,38 +126,45 @@ class Commands(click.Group):
             formatter.write_dl([(name, COMMANDS.about(name)) for name in COMMANDS])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if (
-            args
-            and args[0] not in COMMANDS
-            and args[0] not in ("--help", "-h", "--version")
-        ):
-            name = args[0].lower()
-            if name in COMMANDS:
-                args = [name, *args[1:]]
-            elif (
-                name.isalpha()
-                and not Path(args[0]).exists()
-                and not ctx.resilient_parsing
-            ):
-                near = difflib.get_close_matches(name, COMMANDS, 1)
-                hint = (
-                    f"did you mean {near[0]}?"
-                    if near
-                    else f"commands are {', '.join(COMMANDS)}"
-                )
-                raise click.UsageError(f"{args[0]}: no such file or command; {hint}")
-            else:
-                args = ["run", *args]
+        if args and args[0] not in ("--help", "-h", "--version"):
+            args = [*_with_command(args[0], ctx.resilient_parsing), *args[1:]]
         return super().parse_args(ctx, args)
+
+
+def _with_command(word: str, completing: bool) -> list[str]:
+    """Return the first word of a command line with its command, which is `run` where
+    the word names none.
+
+    Commands of other packages are looked up only for a word that could be one.
+
+    Args:
+        word: The word.
+        completing: Whether a shell asks what may follow the word.
+
+    Raises:
+        UsageError: The word looks like a command, and is neither that nor a path.
+    """
+    if command := next((name for name in COMMANDS.shipped if name == word.lower()), ""):
+        return [command]
+    name_like = word.replace("-", "").isalpha() and not word.startswith("-")
+    if not name_like or Path(word).exists():
+        return ["run", word]
+    if command := COMMANDS.known(word):
+        return [command]
+    if completing or not word.isalpha():
+        return ["run", word]
+    near = difflib.get_close_matches(word.lower(), COMMANDS, 1)
+    hint = f"did you mean {near[0]}?" if near else f"commands are {', '.join(COMMANDS)}"
+    raise click.UsageError(f"{word}: no such file or command; {hint}")
 
 
 def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
     """Print the versions of rescore, Python and PyTorch, which is not imported."""
     if asked and not ctx.resilient_parsing:
-        torch = importlib.metadata.version("torch")
-        click.echo(
-            f"rescore {VERSION}, Python {platform.python_version()}, torch {torch}"
-        )
+        from importlib.metadata import version  # it takes a third of a start
+
+        python, torch = platform.python_version(), version("torch")
+        click.echo(f"rescore {VERSION}, Python {python}, torch {torch}")
         ctx.exit()
 
 

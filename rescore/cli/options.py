@@ -236,7 +236,7 @@ class LanguageModelOptions(Declared):
         from rescore.lms import load_all
 
         if self.computing.prompt:
-            able = [name for name in KINDS.names if KINDS[name].prompted]
+            able = [name for name, kind in KINDS.loaded() if kind.prompted]
             if not any(spec.partition(":")[0] in able for spec in self.lm):
                 raise click.UsageError(f"--prompt needs --lm {' or '.join(able)}")
         name, _, address = self.engine.partition(":")

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from rescore.errors import UserError, counted
 from rescore.files import loads
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.text import grouped, identity_of, json_number, strip_markup
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
 from rescore.options import Declared, option
@@ -80,6 +80,7 @@ class Records:
     systems: tuple[str, ...] = ()
     """The keys of all systems' texts, from --field."""
     Options: ClassVar = Fields
+    place: Place = Place.OWN_MARK
 
     def sniff(self, source: Source) -> bool:
         return bool(source.peek.root) and set(self.needs) <= set(source.peek.keys)
@@ -394,4 +395,5 @@ GENERIC = Records(
         "path",
     ),
     ref=("ref", "reference", "references", "target", "sentence"),
+    place=Place.ANYTHING,
 )

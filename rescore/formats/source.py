@@ -17,6 +17,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -424,6 +425,37 @@ class Source:
         return text
 
 
+class Place(IntEnum):
+    """Where a format stands in the order of detection: its attribute `place`."""
+
+    OWN_MARK = 0
+    """The format is told by a mark that no other format has; the default."""
+    SHAPE = 1
+    """The format is told by its shape, such as columns with known names."""
+    ANYTHING = 2
+    """The format takes what no other format takes."""
+
+
 def sniff(source: Source) -> str | None:
-    """The name of a path's format; None if no format fits."""
-    return next((name for name in FORMATS.names if FORMATS[name].sniff(source)), None)
+    """Return the name of a path's format; None if no format fits.
+
+    Shipped formats with a mark of their own come first, in the order of the table.
+    Formats of other packages are looked up only if none of these fits; in each place
+    they come before the shipped formats.
+    """
+    later = []
+    for name in FORMATS.shipped:
+        reader = FORMATS[name]
+        if _place(reader) > Place.OWN_MARK:
+            later.append((name, reader))
+        elif reader.sniff(source):
+            return name
+    outside = [pair for pair in FORMATS.loaded() if pair[0] not in FORMATS.shipped]
+    for name, reader in sorted([*outside, *later], key=lambda pair: _place(pair[1])):
+        if reader.sniff(source):
+            return name
+    return None
+
+
+def _place(reader: Any) -> Place:
+    return getattr(reader, "place", Place.OWN_MARK)

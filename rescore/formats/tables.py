@@ -10,7 +10,7 @@ from typing import Any
 
 from rescore.errors import UserError, counted
 from rescore.formats.records import GENERIC, ROLES, Fields, Records
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.text import as_number, grouped, strip_markup
 from rescore.formats.writing import check_holds, line, opened
 from rescore.nbest import FIRST_PASS, RANK, Hypothesis, NbestList
@@ -28,6 +28,7 @@ class DelimitedTable:
     """
 
     Options = Fields
+    place = Place.SHAPE
 
     def __init__(self, delimiters: str, quoted: bool) -> None:
         self._delimiters = delimiters

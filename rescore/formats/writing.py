@@ -79,7 +79,7 @@ def _ending(path: str) -> str:
 
 def written_formats() -> list[str]:
     """The names of formats that can be written."""
-    return [name for name in FORMATS.names if hasattr(FORMATS[name], "write")]
+    return [name for name, part in FORMATS.loaded() if hasattr(part, "write")]
 
 
 @contextmanager

@@ -31,7 +31,7 @@ FIRST_QUERIES = ("position", "mask")
 def network_kind(name: str) -> Any:
     """The kind of network of this name, a `rescore.lms.kinds.NeuralKind`."""
     if name not in KINDS or not KINDS[name].is_network:
-        known = [kind for kind in KINDS.names if KINDS[kind].is_network]
+        known = [other for other, kind in KINDS.loaded() if kind.is_network]
         raise UserError(
             f"kind {name!r} is not one of"
             f" {', '.join(known)}{did_you_mean(str(name), known)}"

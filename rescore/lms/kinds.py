@@ -65,9 +65,9 @@ class NeuralKind(Kind):
             )
         if config.source and not self.reads_source:
             able = [
-                kind
-                for kind in KINDS.names
-                if KINDS[kind].is_network and KINDS[kind].reads_source
+                name
+                for name, kind in KINDS.loaded()
+                if kind.is_network and kind.reads_source
             ]
             raise UserError(
                 f"source is true; a {self.name} has none, {' or '.join(able)} may"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from rescore.errors import did_you_mean
 from rescore.files import read_json
-from rescore.lms.base import kind_of
 from rescore.parts import KINDS
 
 
@@ -26,14 +25,10 @@ def fitting(path: Path) -> str:
         return str(config["kind"])
     else:
         held = str(config.get("architectures"))
-    return next(
-        (
-            name
-            for name in KINDS.names
-            if (kind := kind_of(name)).holds and re.search(kind.holds, held)
-        ),
-        "",
-    )
+    for name, kind in KINDS.loaded():
+        if kind.holds and re.search(kind.holds, held):
+            return name
+    return ""
 
 
 def advice(spec: str, shipped: Sequence[str]) -> str:

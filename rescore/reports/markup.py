@@ -164,9 +164,11 @@ def signature_lines(signatures: Iterable[tuple[str, str]], style: str) -> list[s
 
 def style_of(path: str) -> str | None:
     """The style with the ending of a file; None if no style has it."""
-    return next(
-        (name for name in STYLES.names if path.endswith(STYLES.about(name))), None
-    )
+    for names in (STYLES.shipped, STYLES.names):
+        for name in names:
+            if path.endswith(STYLES.about(name)):
+                return name
+    return None
 
 
 def endings() -> str:

@@ -452,6 +452,6 @@ def test_a_damaged_module_is_no_interruption(
     def damaged(name: str) -> None:
         raise EOFError("marshal data too short")
 
-    monkeypatch.setattr("rescore.cli.main.importlib.import_module", damaged)
+    monkeypatch.setattr("rescore.parts.importlib.import_module", damaged)
     with pytest.raises(EOFError, match="marshal"):
         rescore("models")

@@ -14,7 +14,7 @@ from typing import Any
 from rescore.errors import UserError
 from rescore.files import loads
 from rescore.formats.records import records_of
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import (
     ListSize,
@@ -223,6 +223,7 @@ class _NemoBeams:
     """
 
     Options = ListSize
+    place = Place.SHAPE
 
     def sniff(self, source: Source) -> bool:
         lines = [line for line in source.head.split("\n")[:20] if line]
