@@ -97,11 +97,8 @@ def ours(
     metric: Metric, rule: Any, sample: Sequence[list[str]], scores: Sequence[Values]
 ) -> list[str]:
     lists = [NbestList("x", [Hypothesis(text) for text in texts]) for texts in sample]
-    prepared = rule.prepare(lists, metric)
     posteriors = [np.exp(score) / np.exp(score).sum() for score in scores]
-    return [
-        rule.choose(*all_) for all_ in zip(lists, posteriors, prepared, strict=True)
-    ]
+    return rule.chooser(lists, metric).texts(posteriors)
 
 
 def peers(

@@ -262,6 +262,7 @@ def evaluate(
     *,
     words: str | Path | None = None,
     normaliser: Normaliser | None = None,
+    **options: Any,
 ) -> Results:
     """First pass, oracle and reranked figures in percent, with counts, confidence
     intervals and a signature.
@@ -271,7 +272,8 @@ def evaluate(
             for those that the weights were tuned for. scale: of the posteriors
             exp(scale * score), where the decision needs them and nothing is tuned.
         words, normaliser: as in `tune`; None for those that the weights were tuned
-            with.
+            with. options: further options of metrics and decisions, such as
+            `tokenise="zh"`.
 
     Raises:
         UserError: there are no lists, one has no reference, or lacks a column that has
@@ -281,7 +283,7 @@ def evaluate(
 
     every = border.checked_lists("evaluate", lists)
     config = border.config_of(
-        "evaluate", metric, decision, words, normaliser, scale=scale
+        "evaluate", metric, decision, words, normaliser, scale=scale, **options
     )
     return pipeline.apply(every, border.as_weights(weights, every), config).results
 

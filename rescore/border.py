@@ -15,14 +15,14 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 
-from rescore.config import MEASURES, ROADS, RunConfig
+from rescore.config import DECISION, EXPANSION, MEASURES, ROADS, RunConfig
 from rescore.errors import UserError, did_you_mean
 from rescore.lms import ComputeOptions, LanguageModel, each, load
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
-from rescore.options import Field, OptionValues, flattened
+from rescore.options import Field, OptionValues, flattened, read_content
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.folds import model_columns
 
@@ -151,8 +151,8 @@ def as_weights(
 
 
 def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
-    """The options of expansions and metrics among the names of arguments, fields and
-    options that are given.
+    """The options of expansions, decisions and metrics among the names of arguments,
+    fields and options that are given.
 
     Raises:
         UserError: a name is unknown, has no meaning on this road
@@ -162,7 +162,7 @@ def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
         {"metric": "metrics", "decision": "decide"}.get(name, name): name
         for name in given
     }
-    for table in names.keys() & {"expanding", "measuring"}:
+    for table in names.keys() & {"expanding", "deciding", "measuring"}:
         names |= {name: name for name in given[names.pop(table)].values}
     options = {entry.name: entry for entry in RunConfig.declared()}
     options["normaliser"] = options["measuring"]
@@ -209,11 +209,22 @@ def config_of(
     normaliser: Normaliser | None = None,
     **others: Any,
 ) -> RunConfig:
-    """The settings of a call: fields of `RunConfig`, and options of expansions and
-    metrics, where its road has them; `rescore.plan.resolve` decides the rest.
-    """
-    from rescore.metrics.listed import WordList
+    """Return the settings of a call: fields of `RunConfig`, and options of expansions,
+    decisions and metrics, where its road has them.
 
+    Args:
+        road: The function that is called (`rescore.config.ROADS`).
+        metric: The name of a metric.
+        decision: The name of a decision.
+        words: A file of words, the option of metrics.
+        normaliser: What counts as the same word.
+        others: Fields of `RunConfig`, and options of parts; an option that reads a file
+            may be given as the path or as what is read.
+
+    Raises:
+        UserError: A name is unknown or has no meaning on this road, or a value is not
+            one that the option takes.
+    """
     if isinstance(columns := others.get("columns"), str):
         raise UserError(
             f"columns is the text {columns!r}; give a list of names, such as"
@@ -221,40 +232,45 @@ def config_of(
         )
     if not isinstance(metric, str | None):
         raise UserError(f"metric is {metric!r}; give the name of one metric")
-    arguments = {
-        "metric": metric,
-        "decision": decision,
-        "words": words,
-        "normaliser": normaliser,
-    } | others
-    options = check_road(
-        road, {name: value for name, value in arguments.items() if value is not None}
-    )
-    parts = {name: value for name, value in others.items() if name in options}
-    others = {
-        name: value
-        for name, value in others.items()
-        if name not in parts and value is not None
-    }
-    of_metrics = {
-        name: value for name, value in parts.items() if options[name].title == MEASURES
-    }
-    if expanding := {
-        name: value for name, value in parts.items() if name not in of_metrics
-    }:
-        given = others.get("expanding", OptionValues())
-        others["expanding"] = OptionValues(**given.values | expanding)
-    switches = {name: of_metrics.pop(name) for name in FLAGS if name in of_metrics}
-    listed = WordList.load(Path(words)) if words is not None else None
-    chosen = (normaliser or Normaliser()).merged_with(Normaliser(**switches))
-    measuring = MetricOptions(normaliser=chosen, words=listed, **of_metrics)
+    named = {"metric": metric, "decision": decision, "words": words}
+    arguments = {**named, "normaliser": normaliser, **others}
+    given = {name: value for name, value in arguments.items() if value is not None}
+    of_parts = check_road(road, given)
+    fields_given: dict[str, Any] = {}
+    tables: dict[str, dict[str, Any]] = {field: {} for field in PARTS.values()}
+    switches: dict[str, Any] = {}
+    for name, value in given.items():
+        entry = of_parts.get(name)
+        if entry is None:
+            fields_given[name] = value
+        elif name in FLAGS and PARTS[entry.title] == "measuring":
+            switches[name] = value
+        else:
+            tables[PARTS[entry.title]][name] = _as_read(entry, value)
+    chosen = fields_given.pop("normaliser", Normaliser())
+    tables["measuring"]["normaliser"] = chosen.merged_with(Normaliser(**switches))
+    fields_given["measuring"] = MetricOptions(**tables["measuring"])
+    for field in ("expanding", "deciding"):
+        before = fields_given.get(field, OptionValues())
+        fields_given[field] = OptionValues(**{**before.entries, **tables[field]})
     if "measuring" in others:
-        measuring = others.pop("measuring").merged_with(measuring)
+        ours = fields_given["measuring"]
+        fields_given["measuring"] = others["measuring"].merged_with(ours)
     # A call may also give a field of the configuration by its own name, such as
     # decide="mbr".
-    named = {
-        "metrics": (metric,) if metric else (),
-        "decide": decision,
-        "measuring": measuring,
-    }
-    return RunConfig(**named | others | {"columns": tuple(columns or ())})
+    if name := fields_given.pop("metric", None):
+        fields_given["metrics"] = (name,)
+    if name := fields_given.pop("decision", None):
+        fields_given["decide"] = name
+    return RunConfig(**{**fields_given, "columns": tuple(columns or ())})
+
+
+PARTS = {EXPANSION: "expanding", DECISION: "deciding", MEASURES: "measuring"}
+"""The field of `RunConfig` that holds the options of parts in a group."""
+
+
+def _as_read(entry: Field, value: Any) -> Any:
+    """Return the value of an option of a part: of a path, what the option reads."""
+    if entry.about.read and entry.about.reads and isinstance(value, str | Path):
+        return read_content(entry.about, value)
+    return value

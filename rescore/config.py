@@ -29,7 +29,7 @@ ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("columns", "word_bonus", "token_bonus"),
     ),
     "rerank": ((EXPANSION, DECISION, MEASURES), ()),
-    "evaluate": ((), ("decide", "scale", "metrics", "words", "normaliser")),
+    "evaluate": ((DECISION, MEASURES), ()),
     "compare": (
         (MODELS, EXPANSION, DECISION, MEASURES, "boost", "components"),
         ("lms", "word_bonus", "token_bonus", "count_tokens", "bagging"),
@@ -187,6 +187,9 @@ class RunConfig(Declared):
         low=0.0,
         high=1e6,
     )
+
+    deciding: OptionValues = option(OptionValues, group=DECISION, parts=DECISIONS)
+    """The options of the decisions."""
 
     metrics: tuple[str, ...] = option(
         (),

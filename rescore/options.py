@@ -13,13 +13,23 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypeVar, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    NamedTuple,
+    Self,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 from rescore.errors import UserError
+from rescore.files import parsed, sha256
 from rescore.parts import Registry
 
 Group = TypeVar("Group")
@@ -172,10 +182,21 @@ class Declared:
         for declared_field in type(self).declared():
             declared_field.check(getattr(self, declared_field.name))
 
+    @property
+    def files(self) -> Mapping[str, FileRecord]:
+        """The files that values were read from, by the name of the option."""
+        files: Mapping[str, FileRecord] = self.__dict__.get("_files", {})
+        return files
+
     @classmethod
     def declared(cls) -> tuple[Field, ...]:
         """The fields that are options; those of base classes come first."""
         return _declared(cls)  # type: ignore[arg-type]  # a class is hashable
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoOptions(Declared):
+    """The options of a part that has none."""
 
 
 @cache
@@ -231,6 +252,45 @@ def flattened(declared: Iterable[Field]) -> Iterator[Field]:
                 yield option_field
 
 
+class FileRecord(NamedTuple):
+    """A file that an option read: its path as given, and a digest of its content."""
+
+    path: str
+    digest: str
+
+
+class FileContent(NamedTuple):
+    """The value that an option read from a file, and the record of the file."""
+
+    content: Any
+    record: FileRecord
+
+
+def read_content(about: Option, path: str | Path) -> FileContent:
+    """Return what an option reads from a file.
+
+    The digest is the content's attribute `digest`, where it has one (then it may ignore
+    what does not matter, such as an order of lines), else it is of the file's bytes.
+
+    Args:
+        about: An option that reads files (`Option.read`).
+        path: The file.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    assert about.read is not None
+    content = about.read(path)
+    digest = getattr(content, "digest", None)
+    if digest is None:
+        digest = sha256(Path(path)).hex()[:DIGITS]
+    return FileContent(content, FileRecord(str(path), digest))
+
+
+DIGITS = 12
+"""Hexadecimal digits of a file's digest."""
+
+
 @dataclass(init=False)
 class OptionValues:
     """The options of parts that are set, by name. Each part takes the options that its
@@ -238,25 +298,72 @@ class OptionValues:
     """
 
     values: dict[str, Any]
+    files: dict[str, FileRecord] = field(compare=False)
+    """The files that values were read from."""
 
     def __init__(self, **values: Any) -> None:
-        self.values = {
-            name: value for name, value in values.items() if value is not None
-        }
+        self.values = {}
+        self.files = {}
+        for name, value in values.items():
+            if isinstance(value, FileContent):
+                self.values[name], self.files[name] = value
+            elif value is not None:
+                self.values[name] = value
+
+    @classmethod
+    def of_part(cls, options: Declared) -> Self:
+        """Return the values of one part's options."""
+        names = [entry.name for entry in type(options).declared()]
+        values = {name: getattr(options, name) for name in names}
+        return cls(**_with_records(values, options.files))
+
+    @property
+    def entries(self) -> dict[str, Any]:
+        """The values; those that were read from files as `FileContent`."""
+        return _with_records(self.values, self.files)
+
+    def as_json(self, options: type[Any]) -> dict[str, Any]:
+        """Return the options of one part that are set, as JSON holds them: also those
+        that are set to their defaults.
+        """
+        return as_json(self.of(options), also=self.values.keys())
 
     def of(self, options: type[Group]) -> Group:
-        """The options of one part."""
+        """Return the options of one part."""
         names = [entry.name for entry in fields(options)]  # type: ignore[arg-type]
-        return options(
-            **{name: self.values[name] for name in names if name in self.values}
+        return _declared_with_files(
+            options, {name: self.entries[name] for name in names if name in self.values}
         )
+
+
+def _with_records(
+    values: Mapping[str, Any], files: Mapping[str, FileRecord]
+) -> dict[str, Any]:
+    """Return values, those with a record as `FileContent`."""
+    recorded = {name: FileContent(values[name], files[name]) for name in files}
+    return {**values, **recorded}
+
+
+def _declared_with_files(group: type[Group], values: Mapping[str, Any]) -> Group:
+    """Return an object of a declared class that knows the files of its values."""
+    plain: dict[str, Any] = {}
+    files: dict[str, FileRecord] = {}
+    for name, value in values.items():
+        if isinstance(value, FileContent):
+            plain[name], files[name] = value
+        else:
+            plain[name] = value
+    declared = group(**plain)
+    if files:
+        object.__setattr__(declared, "_files", files)  # the class is frozen
+    return declared
 
 
 def made(
     group: type[Group], declared: Iterable[Field], typed: Mapping[str, Any]
 ) -> Group:
     """An object of the values that were typed, by the names of fields."""
-    return group(**dict(_values(declared, typed)))
+    return _declared_with_files(group, dict(_values(declared, typed)))
 
 
 def _values(
@@ -270,39 +377,95 @@ def _values(
             values: dict[str, Any] = {}
             for inner in _inner(entry):
                 for name, value in _values([inner], typed):
-                    if value not in ((), inner.default):
-                        inner.check(value)
-                        values[name] = value
+                    inner.check(value)
+                    values[name] = value
             yield entry.name, entry.hint(**values)
         elif entry.name in typed:
             value = typed[entry.name]
             if not about.read:
                 yield entry.name, value
             elif value not in (None, ()):
-                yield entry.name, about.read(value)
+                yield entry.name, _as_read(about, value)
 
 
-def as_json(options: Declared) -> dict[str, Any]:
-    """The options that are set, flat, as JSON holds them: a file that was read by its
-    path and digest.
+def _as_read(about: Option, value: Any) -> Any:
+    """Return what an option makes of a parsed value; of a file, with its record."""
+    assert about.read is not None
+    return read_content(about, value) if about.reads else about.read(value)
+
+
+def settings_of(
+    options: Declared, without: type[Declared] | None = None
+) -> dict[str, str]:
+    """Return options as a signature has them, by name.
+
+    Each option is there, unless its value is None. A file is named by its digest.
+
+    Args:
+        options: The options of a part.
+        without: A declared class whose options are left out.
+    """
+    left_out = [entry.name for entry in without.declared()] if without else []
+    settings: dict[str, str] = {}
+    for entry in type(options).declared():
+        value = getattr(options, entry.name)
+        name = entry.name.replace("_", "-")
+        if value is None or entry.name in left_out:
+            continue
+        if entry.about.nested:
+            settings |= settings_of(value)
+        elif entry.about.read and entry.about.reads:
+            settings[name] = _record(options, entry.name).digest
+        elif isinstance(value, bool):
+            settings[name] = "yes" if value else "no"
+        elif isinstance(value, tuple):
+            settings[name] = ",".join(map(str, value))
+        else:
+            settings[name] = f"{value:g}" if isinstance(value, float) else str(value)
+    return settings
+
+
+def as_json(options: Declared, also: Collection[str] = ()) -> dict[str, Any]:
+    """Return the options that differ from their defaults, flat, as JSON holds them: a
+    file that was read by its path and digest.
+
+    Args:
+        options: The options of a part.
+        also: Names of options that are returned in any case.
+
+    Raises:
+        UserError: A value was not read from a file, and does not know its file.
     """
     result: dict[str, Any] = {}
     for entry in options.declared():
         value = getattr(options, entry.name)
         if entry.about.nested:
             result |= as_json(value)
-        elif value != entry.default:
-            result[entry.name] = (
-                {"path": value.path, "digest": value.digest}
-                if entry.about.read
-                else value
-            )
+        elif value == entry.default and entry.name not in also:
+            continue
+        elif entry.about.read and entry.about.reads:
+            result[entry.name] = _record(options, entry.name)._asdict()
+        else:
+            result[entry.name] = str(value) if isinstance(value, Path) else value
     return result
 
 
+def _record(options: Declared, name: str) -> FileRecord:
+    """Return the record of the file that an option was read from."""
+    if name in options.files:
+        return options.files[name]
+    value = getattr(options, name)
+    if hasattr(value, "path") and hasattr(value, "digest"):
+        return FileRecord(str(value.path), value.digest)
+    raise UserError(f"option {name}: give the path of its file, not its content")
+
+
 def from_json(group: type[Group], values: Mapping[str, Any]) -> Group:
-    """The options that `as_json` wrote. A file that changed since it was read is an
-    error.
+    """Return the options that `as_json` wrote.
+
+    Raises:
+        UserError: The class has no such option, or a value is of another type; a file
+            changed since it was read.
     """
     known = [entry.name for entry in flattened(group.declared())]  # type: ignore[attr-defined]
     if unknown := values.keys() - set(known):
@@ -312,22 +475,25 @@ def from_json(group: type[Group], values: Mapping[str, Any]) -> Group:
 
 def _restored(group: type[Group], values: Mapping[str, Any]) -> Group:
     restored: dict[str, Any] = {}
-    for name, _, about, _, _ in group.declared():  # type: ignore[attr-defined]
+    for entry in group.declared():  # type: ignore[attr-defined]
+        name, about = entry.name, entry.about
         if about.nested:
             restored[name] = _restored(about.nested, values)
+        elif name in values and about.read and about.reads:
+            restored[name] = _same_file(about, values[name])
+        elif name in values and Path in (entry.hint, *get_args(entry.hint)):
+            restored[name] = Path(values[name])
         elif name in values:
-            restored[name] = (
-                _same_file(about.read, values[name]) if about.read else values[name]
-            )
-    return group(**restored)
+            restored[name] = parsed(values[name], entry.hint, f"option {name}")
+    return _declared_with_files(group, restored)
 
 
-def _same_file(read: Callable[[Any], Any], recorded: Mapping[str, str]) -> Any:
-    """The content of a file, if it is the recorded content."""
-    content = read(recorded["path"])
-    if content.digest != recorded["digest"]:
+def _same_file(about: Option, recorded: Mapping[str, str]) -> FileContent:
+    """Return the content of a file, if it is the recorded content."""
+    read = read_content(about, recorded["path"])
+    if read.record.digest != recorded["digest"]:
         raise UserError(
             f"{recorded['path']}: the file or the rules for reading it changed after"
             " tuning; tune again"
         )
-    return content
+    return read

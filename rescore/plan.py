@@ -143,10 +143,7 @@ class Plan:
         """The decision under weights: the weights bring the scale of posteriors if the
         plan has none.
         """
-        tuned = (
-            weights.decision.name == self.decision.name and self.decision.scale is None
-        )
-        return weights.decision if tuned else self.decision
+        return self.decision.completed_by(weights.decision)
 
 
 def check(config: RunConfig) -> RunConfig:
@@ -388,7 +385,7 @@ class _Resolver:
             choose_metric(other, self._lists or self._basis, measuring)
             for other in names
         ]
-        told = any("words" in vars(one.options) for one in (metric, *others))
+        told = any(hasattr(one.options, "words") for one in (metric, *others))
         if (
             measuring.words
             and metric.words
@@ -702,19 +699,34 @@ def _asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
 
 
 def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decision:
-    """The decision that was asked for; else that of the weights.
+    """Return the decision that was asked for; what it leaves open is as the weights
+    were tuned.
 
     Raises:
-        UserError: a scale is given, and the decision needs none.
+        UserError: A scale or an option is given that the decision does not take.
     """
-    name = (
-        weights.decision.name
-        if config.decide is None
-        else DECISIONS.check(config.decide)
-    )
-    if config.scale is not None:
-        if not DECISIONS[name].needs_scale:
-            able = [other for other, rule in DECISIONS.loaded() if rule.needs_scale]
-            raise UserError(f"--scale needs --decide {' or '.join(able)}")
-        return Decision(name, config.scale)
-    return weights.decision if name == weights.decision.name else Decision(name)
+    name = weights.decision.name
+    if config.decide is not None:
+        name = DECISIONS.check(config.decide)
+    rule = DECISIONS[name]
+    if config.scale is not None and not rule.needs_scale:
+        able = [other for other, each in DECISIONS.loaded() if each.needs_scale]
+        raise UserError(f"--scale needs --decide {' or '.join(able)}")
+    own = [entry.name for entry in rule.Options.declared()]
+    for option in config.deciding.values:
+        if option not in own:
+            raise UserError(_needs_decision(option))
+    settings = config.deciding.as_json(rule.Options)
+    return Decision(name, config.scale, settings).completed_by(weights.decision)
+
+
+def _needs_decision(option: str) -> str:
+    """Return the message about an option of other decisions."""
+    able = []
+    flag = option
+    for name, rule in DECISIONS.loaded():
+        for entry in rule.Options.declared():
+            if entry.name == option:
+                able.append(name)
+                flag = entry.about.flag(option)
+    return f"{flag} needs --decide {' or '.join(able)}"

@@ -9,7 +9,8 @@ on one line.
 The form is sacreBLEU's: fields with a bar between them, the metric first. Fields of the
 metric are `name:value`. `w:` is the weight of a column; `lm:` the model that gave the
 column, its fingerprint, norm and precision; `without:` the origins of hypotheses that
-may not win; `decide:` the decision rule (nothing for the best score); `tuned:` where
+may not win; `decide:` the decision rule, its scale and options (nothing for the best
+score); `tuned:` where
 the weights come from; `p:` the significance test, or `by=speaker` where intervals draw
 speakers. From `rescore:` on they are versions of programs.
 """
@@ -53,6 +54,8 @@ class Signature:
     """How a text is chosen from a list."""
     scale: float | None = None
     """Of the posteriors exp(scale * score)."""
+    deciding: Mapping[str, str] = field(default_factory=dict)
+    """The options of the decision that are not the usual ones."""
     tuned: str | None = None
     """Where the weights come from: `given`, `card`, the tuning set's size and content
     hash.
@@ -78,8 +81,11 @@ class Signature:
         if self.excluded:
             parts.append(f"without:{','.join(map(_quoted, self.excluded))}")
         if self.decision != "best":
-            scale = "" if self.scale is None else f",{self.scale:.{DIGITS}g}"
-            parts.append(f"decide:{_quoted(self.decision)}{scale}")
+            how = [_quoted(self.decision)]
+            if self.scale is not None:
+                how.append(f"{self.scale:.{DIGITS}g}")
+            how += [f"{name}={_quoted(text)}" for name, text in self.deciding.items()]
+            parts.append(f"decide:{','.join(how)}")
         if self.tuned:
             parts.append(f"tuned:{quote(self.tuned, safe=SAFE + '@,=')}")
         if self.test:

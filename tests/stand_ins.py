@@ -28,9 +28,10 @@ class FakeComet(Comet):
     class Options(Declared):
         model: str | None = option(None, "", "--comet-model", metavar="DIR")
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.settings = {"comet": folder.name}
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._folder = Path(str(options.model))
+        self.settings = {"comet": self._folder.name}
 
     @property
     def versions(self) -> dict[str, str]:

@@ -4,7 +4,6 @@ it does in `run`.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
@@ -53,6 +52,7 @@ CASES: dict[str, dict[str, Any]] = {
     "lexicon": {"respell": 3, "channel": "shipped", "lexicon": "lexicon.xz"},
     "decide": {"decide": "mbr"},
     "scale": {"decide": "mbr", "scale": 0.5},
+    "no_word": {"decide": "rover", "scale": 0.5, "no_word": 9.0},
     "metrics": {"metrics": ("cer",)},
     "open_asr": {"open_asr": "en"},
     "words": {"metrics": ("bwer",), "words": "words"},
@@ -388,15 +388,11 @@ def test_the_rescorer_refuses_what_it_does_not_use() -> None:
                 Rescorer(list(LMS), {"s2s": 1.0}, RunConfig(**{name: case[name]}))
 
 
-def test_functions_with_arguments_take_those_of_their_roads() -> None:
-    """`evaluate` has no further options."""
-    taken = set(inspect.signature(rescore.evaluate).parameters) - {"lists", "weights"}
-    assert taken == {
-        {"metrics": "metric", "decide": "decision"}.get(name, name)
-        for name in ROADS["evaluate"][1]
-    }
-    with pytest.raises(TypeError, match="boost"):
-        rescore.evaluate(read("test"), boost=1.0)  # type: ignore[call-arg]
+def test_evaluate_takes_options_of_its_road_alone() -> None:
+    result = rescore.evaluate(read("test"), split_hyphens=True)
+    assert "|split-hyphens:yes|" in result.signature
+    with pytest.raises(UserError, match="evaluate takes no boost; give it to"):
+        rescore.evaluate(read("test"), boost=1.0)
 
 
 def test_a_number_is_no_bonus_to_tune() -> None:

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rescore import formats, parts
+from rescore import evaluate, formats, parts
 from rescore.decision import Decision, DecisionRule
+from rescore.decision.risk import LeastExpectedLoss
 from rescore.errors import UserError
 from rescore.expansion import Expansion
+from rescore.files import sha256
 from rescore.formats import ReadOptions
 from rescore.formats.source import Source
 from rescore.lms import ComputeOptions, Kind, Question, TokenScores
@@ -28,7 +30,7 @@ from rescore.metrics.listed import WordList
 from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, Origin, Role
-from rescore.options import Declared, as_json, option
+from rescore.options import Declared, as_json, option, read_file
 from rescore.parts import Registry
 from rescore.reports.check import parse
 from rescore.tuning import Weights
@@ -215,22 +217,6 @@ class Sentences(ErrorRate):
             low=0,
         )
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options.normaliser)
-        self.tolerated = options.tolerated
-
-    @classmethod
-    def choose(cls, options: Any, references: Sequence[str]) -> Sentences:
-        return cls(options)
-
-    @property
-    def options(self) -> Declared:
-        return Sentences.Options(normaliser=self.words, tolerated=self.tolerated)
-
-    @property
-    def settings(self) -> dict[str, str]:
-        return super().settings | {"tolerated": str(self.tolerated)}
-
     @property
     def versions(self) -> dict[str, str]:
         return {"counter": "1.2", "comet": "3"}
@@ -239,7 +225,7 @@ class Sentences(ErrorRate):
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
     ) -> np.ndarray:
         counts = super().statistics(hypotheses, references)
-        wrong = (counts[:, :3].sum(axis=1) > self.tolerated).astype(np.int64)
+        wrong = (counts[:, :3].sum(axis=1) > self.options.tolerated).astype(np.int64)
         return np.stack([wrong, 0 * wrong, 0 * wrong, 0 * wrong + 1], axis=1)
 
 
@@ -359,7 +345,7 @@ def test_options_of_a_metric_in_weights(tmp_path: Path) -> None:
 class Last(DecisionRule):
     """A decision rule: the last hypothesis."""
 
-    def choose(self, nbest: NbestList, preference: np.ndarray, prepared: None) -> str:
+    def choose(self, nbest: NbestList, preference: np.ndarray) -> str:
         return nbest.hypotheses[-1].text
 
 
@@ -393,31 +379,17 @@ def test_a_decision(
     )
 
 
-class LeastLoss(DecisionRule):
+class LeastLoss(LeastExpectedLoss):
     """A decision rule with a loss of its own: by how many letters two texts differ in
     length.
     """
 
-    needs_scale = True
-
-    @staticmethod
-    def losses(metric: Metric, lists: Sequence[NbestList]) -> list[np.ndarray]:
+    def losses(self, metric: Metric, lists: Sequence[NbestList]) -> list[np.ndarray]:
         sizes = [
             np.array([float(len(one.text)) for one in nbest.hypotheses])
             for nbest in lists
         ]
         return [np.abs(some[:, None] - some) for some in sizes]
-
-    def prepare(
-        self, lists: Sequence[NbestList], metric: Metric | None
-    ) -> Sequence[np.ndarray]:
-        assert metric is not None
-        return self.losses(metric, lists)
-
-    def choose(
-        self, nbest: NbestList, preference: np.ndarray, prepared: np.ndarray
-    ) -> str:
-        return nbest.hypotheses[int((prepared @ preference).argmin())].text
 
 
 def test_a_decision_by_expected_loss(
@@ -428,11 +400,13 @@ def test_a_decision_by_expected_loss(
     computed: list[int] = []
     losses = LeastLoss.losses
 
-    def counted(metric: Metric, lists: Sequence[NbestList]) -> list[np.ndarray]:
+    def counted(
+        self: LeastLoss, metric: Metric, lists: Sequence[NbestList]
+    ) -> list[np.ndarray]:
         computed.append(len(lists))
-        return losses(metric, lists)
+        return losses(self, metric, lists)
 
-    monkeypatch.setattr(LeastLoss, "losses", staticmethod(counted))
+    monkeypatch.setattr(LeastLoss, "losses", counted)
     hypotheses = [
         Hypothesis("a b", {"s2s": -1.0, "lm": -2.0}),
         Hypothesis("a", {"s2s": -2.0, "lm": -1.0}),
@@ -510,3 +484,114 @@ def test_unknown_names_raise() -> None:
     assert Decision("MBR", 1.0).name == "mbr"
     with pytest.raises(UserError, match="must be 0 or a number above 0"):
         Decision("mbr", -1.0)
+
+
+def names_in(path: str) -> frozenset[str]:
+    """What an option of a plugin reads: it knows neither its file nor a digest."""
+    return frozenset(Path(path).read_text(encoding="utf-8").split())
+
+
+class Names(ErrorRate):
+    """Word error rate without some words. Its options are declared, nothing else."""
+
+    name = "NER"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(ErrorRate.Options):
+        ignored: frozenset[str] | None = read_file(
+            None, "NER: file of words that do not count.", read=names_in
+        )
+        floor: float = option(0.0, "NER: least rate.", "--least-rate")
+
+    def statistics(
+        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> np.ndarray:
+        ignored = self.options.ignored or frozenset()
+        shown, said = (
+            [" ".join(w for w in text.split() if w not in ignored) for text in texts]
+            for texts in (hypotheses, [one[0] for one in references])
+        )
+        return super().statistics(shown, [(text,) for text in said])
+
+
+def test_a_file_is_an_option_of_a_metric(
+    rescore: Run, register: object, tmp_path: Path
+) -> None:
+    """It is tuned for, stands in signatures by its digest, and in weights with its
+    path: the file may not change after tuning.
+    """
+    register(parts.METRICS, "ner", Names, "names")
+    hyps = [
+        {"text": "a b", "score": -1, "scores": {"lm": -3}},
+        {"text": "a c", "score": -2, "scores": {"lm": -1}},
+    ]
+    lines = [json.dumps({"id": f"u{n}", "ref": "a c", "hyps": hyps}) for n in range(4)]
+    (tmp_path / "l.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "names").write_text("b\n", encoding="utf-8")
+    ner = ("--metric", "ner", "--ignored", "names")
+    plain = rescore("eval", "l.jsonl", "--metric", "ner").stdout
+    named = rescore("eval", "l.jsonl", *ner, "--least-rate", "0.5").stdout
+    digest = sha256(tmp_path / "names").hex()[:12]
+    assert "|floor:0|" in plain and "ignored" not in plain
+    assert f"|ignored:{digest}|floor:0.5|" in named
+    assert rescore("tune", "l.jsonl", *ner, "-o", "w.json").returncode == 0
+    about = json.loads((tmp_path / "w.json").read_text())["tuned_for"]
+    assert about["settings"] == {"ignored": {"path": "names", "digest": digest}}
+    apply = ("rerank", "l.jsonl", "--weights", "w.json", "--report", "r.json")
+    assert rescore(*apply).returncode == 0
+    assert f"|ignored:{digest}|" in (tmp_path / "r.json").read_text()
+    lists = formats.read([tmp_path / "l.jsonl"])
+    result = evaluate(lists, metric="ner", ignored=tmp_path / "names")
+    assert result.first_pass == named_value(named)
+    with pytest.raises(UserError, match="option ignored: give the path of its file"):
+        evaluate(lists, metric="ner", ignored=frozenset("b"))
+    (tmp_path / "names").write_text("c\n", encoding="utf-8")
+    assert_one_line_error(rescore(*apply), "changed after tuning")
+
+
+def named_value(output: str) -> float:
+    """The first figure of a table."""
+    return float(output.splitlines()[1].split()[1])
+
+
+class Nth(DecisionRule):
+    """The hypothesis with the N-th best score."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(Declared):
+        place: int = option(1, "nth: which hypothesis is chosen.", metavar="N", low=1)
+
+    def choose(self, nbest: NbestList, preference: np.ndarray) -> str:
+        order = np.argsort(-preference, kind="stable")
+        return nbest.hypotheses[int(order[self.options.place - 1])].text
+
+
+def test_an_option_of_a_decision(
+    rescore: Run, register: object, lists: Path, tmp_path: Path
+) -> None:
+    """On the command line, in Python, in signatures and in weights files."""
+    register(parts.DECISIONS, "nth", Nth, "the N-th")
+    first = rescore("run", lists, "--decide", "nth", "--best", "-").stdout
+    second = rescore("run", lists, "--decide", "nth", "--place", "2", "--best", "-")
+    assert "u0 a longer one" in first and "u0 short" in second.stdout
+    assert_one_line_error(
+        rescore("run", lists, "--place", "2"), "--place needs --decide nth"
+    )
+    assert_one_line_error(
+        rescore("run", lists, "--decide", "nth", "--place", "0"), "is not in the range"
+    )
+    tuned = rescore(*("tune", lists, "--decide", "nth", "--place", "2", "-o", "w.json"))
+    assert tuned.returncode == 0, tuned.stderr
+    decision = json.loads((tmp_path / "w.json").read_text())["decision"]
+    assert decision == {"name": "nth", "scale": None, "settings": {"place": 2}}
+    apply = ("rerank", lists, "--weights", "w.json", "--report")
+    assert rescore(*apply, "r.json").returncode == 0
+    assert rescore(*apply, "s.json", "--place", "1").returncode == 0
+    signatures = [
+        parse(json.loads((tmp_path / name).read_text())["signature"])
+        for name in ("r.json", "s.json")
+    ]
+    assert [one.deciding for one in signatures] == [{"place": "2"}, {}]
+    results = evaluate(formats.read([lists]), decision="nth", place=2)
+    assert "|decide:nth,place=2|" in results.signature
+    assert results.deciding == {"place": "2"}

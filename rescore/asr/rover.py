@@ -12,7 +12,9 @@ numbers, (lists, slots, hypotheses), 0 where a hypothesis has no word in the slo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +24,7 @@ from rescore.decision.rules import DecisionRule
 from rescore.metrics.base import Metric
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
+from rescore.options import Declared, option
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int32]
@@ -34,6 +37,8 @@ CERTAIN = 2e-9
 """A hypothesis whose posterior exceeds that of all others by more wins in every slot:
 nothing needs to be aligned.
 """
+NO_WORD = (1.0, 0.9, 1.1, 0.8, 0.7, 0.6, 0.5)
+"""Factors of no word that are tried on dev lists, the usual one first."""
 NEARLY = 1e-9
 """Costs that differ by less are equal: of equal alignments a word stands in a slot
 rather than beside it.
@@ -52,94 +57,154 @@ class Batch:
     """(lists, hypotheses) numbers of words"""
 
 
+class HeldNetworks(NamedTuple):
+    """The confusion networks of a batch, as `_networks` returns them, and the order in
+    which their hypotheses were aligned (lists, hypotheses).
+    """
+
+    order: npt.NDArray[np.intp]
+    spoken: Numbers
+    numbers: Numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoverOptions(Declared):
+    """The options of a vote word by word."""
+
+    no_word: float | None = option(
+        None,
+        "rover: factor of the posterior of no word; below 1 words are kept more often."
+        "  [default: 1; with several systems tuned on --dev]",
+        metavar="NUMBER",
+        low=0.0,
+        high=1e6,
+    )
+
+    @property
+    def factor(self) -> float:
+        """The factor of the posterior of no word: 1 if it is not set."""
+        return 1.0 if self.no_word is None else self.no_word
+
+
 class Ballots:
     """The words of all hypotheses of all lists, prepared once for all scales."""
 
-    def __init__(self, every: Sequence[Sequence[str]], normaliser: Normaliser) -> None:
-        """`every`: for each list, the text of each hypothesis."""
-        self._every, self._normaliser = every, normaliser
+    def __init__(
+        self,
+        every: Sequence[Sequence[str]],
+        normaliser: Normaliser,
+        no_word: float = 1.0,
+    ) -> None:
+        """Cut the texts into words.
+
+        Args:
+            every: For each list, the text of each hypothesis.
+            normaliser: Says which words are the same.
+            no_word: Factor of the posterior of no word.
+        """
+        self._every = every
+        self._normaliser = normaliser
+        self._no_word = no_word
         self._batches = list(
             _batches([list(map(normaliser, texts)) for texts in every])
         )
-        # of each list and hypothesis that won somewhere
         self._tokens: dict[tuple[int, int], list[Token]] = {}
-        # of each list and winner, or outcome of a vote
+        """The tokens of each list and hypothesis that won somewhere."""
         self._texts: dict[tuple[int, int | bytes], str] = {}
-        self._held: list[
-            tuple[npt.NDArray[np.intp], Numbers, Numbers]
-        ] = []  # of each batch, the order and the network of `hold`
-
-    def hold(self, posteriors: Sequence[Floats]) -> None:
-        """Align all hypotheses now, the most probable first; votes are then counted in
-        these networks, until there are no posteriors.
+        """The text of each list and winner, or outcome of a vote."""
+        self._networks: list[HeldNetworks] = []
+        """The networks of each batch in which all votes are counted; empty if each vote
+        aligns the hypotheses by its own posteriors.
         """
-        self._held.clear()
-        for batch in self._batches if posteriors else ():
-            shares = np.array([posteriors[place] for place in batch.places])
+
+    def near(self, preferences: Sequence[Floats]) -> Ballots:
+        """Return ballots that count all votes in the networks of these posteriors."""
+        held = copy(self)
+        held._networks = []
+        for batch in self._batches:
+            shares = np.array([preferences[place] for place in batch.places])
             order = np.argsort(-shares, axis=1, kind="stable")
             rows = np.arange(len(order))[:, None]
-            spoken, numbers, _ = _networks(
-                shares[rows, order],
-                batch.words[rows, order],
-                batch.lengths[rows, order],
-            )
-            self._held.append((order, spoken, numbers))
+            ordered = shares[rows, order], batch.words[rows, order]
+            spoken, numbers, _ = _networks(*ordered, batch.lengths[rows, order])
+            held._networks.append(HeldNetworks(order, spoken, numbers))
+        return held
 
-    def vote(self, posteriors: Sequence[Floats], empty: Floats) -> list[str]:
-        """The text that wins in each list, by posteriors (hypotheses,) of each list;
-        that of no word is multiplied by `empty` (lists,).
+    def under(self, options: RoverOptions) -> Ballots:
+        """Return the same ballots with another factor for no word."""
+        other = copy(self)
+        other._no_word = options.factor
+        return other
+
+    def texts(self, preferences: Sequence[Floats]) -> list[str]:
+        """Return the text that wins in each list.
+
+        Args:
+            preferences: The posteriors (hypotheses,) of each list.
         """
+        factor = self._no_word
         winners = [""] * len(self._every)
         for number, batch in enumerate(self._batches):
-            # (lists, hypotheses)
-            shares = np.array([posteriors[place] for place in batch.places])
-            factors = empty[batch.places]
+            shares = np.array([preferences[place] for place in batch.places])
             most = shares.max(axis=1)
-            decided = (
-                most * np.minimum(factors, 1.0)
-                > (1.0 - most) * np.maximum(factors, 1.0) + CERTAIN
-            )
+            others = (1.0 - most) * max(factor, 1.0)
+            decided = most * min(factor, 1.0) > others + CERTAIN
             for row in np.flatnonzero(decided).tolist():
-                place, hypothesis = batch.places[row], int(shares[row].argmax())
-                key = place, hypothesis
-                if key not in self._texts:
-                    self._texts[key] = rewritten(self._tokens_of(place, hypothesis))
-                winners[place] = self._texts[key]
+                place = batch.places[row]
+                winners[place] = self._text_of(place, int(shares[row].argmax()))
             left = np.flatnonzero(~decided)
             if not len(left):
                 continue
-            rows = left[:, None]
-            if self._held:
-                held = self._held[number]
-                order, spoken, numbers = held[0][left], held[1][left], held[2][left]
-                totals = _shares(numbers, shares[rows, order])
-            else:
-                order = np.argsort(-shares[left], axis=1, kind="stable")
-                ordered = (
-                    shares[rows, order],
-                    batch.words[rows, order],
-                    batch.lengths[rows, order],
-                )
-                spoken, numbers, totals = _networks(*ordered)
-            ranks, words = elected(spoken, numbers, totals, factors[left])
-            hypotheses = np.where(
-                ranks < 0, -1, np.take_along_axis(order, np.maximum(ranks, 0), axis=1)
-            )
-            for row, outcome in zip(
-                left.tolist(), np.stack([hypotheses, words], axis=1), strict=True
-            ):
+            order, spoken, numbers, totals = self._counted(number, shares, left)
+            ranks, words = elected(spoken, numbers, totals, factor)
+            chosen = np.take_along_axis(order, np.maximum(ranks, 0), axis=1)
+            hypotheses = np.where(ranks < 0, -1, chosen)
+            outcomes = np.stack([hypotheses, words], axis=1)
+            for row, outcome in zip(left.tolist(), outcomes, strict=True):
                 place = batch.places[row]
-                key = place, outcome.tobytes()
-                if key not in self._texts:
-                    pairs = outcome.T.tolist()
-                    chosen = [
-                        self._tokens_of(place, one)[word]
-                        for one, word in pairs
-                        if one >= 0
-                    ]
-                    self._texts[key] = rewritten(chosen)
-                winners[place] = self._texts[key]
+                winners[place] = self._text_of_vote(place, outcome)
         return winners
+
+    def _counted(
+        self, number: int, shares: Floats, rows: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.intp], Numbers, Numbers, Floats]:
+        """Return the votes in some lists of a batch: the order in which hypotheses were
+        aligned (lists, hypotheses), and the three arrays of `_networks`.
+        """
+        batch, own = self._batches[number], rows[:, None]
+        if self._networks:
+            held = self._networks[number]
+            order = held.order[rows]
+            numbers = held.numbers[rows]
+            totals = _shares(numbers, shares[own, order])
+            return order, held.spoken[rows], numbers, totals
+        order = np.argsort(-shares[rows], axis=1, kind="stable")
+        ordered = shares[own, order], batch.words[own, order]
+        return order, *_networks(*ordered, batch.lengths[own, order])
+
+    def _text_of(self, place: int, hypothesis: int) -> str:
+        """Return the text of a hypothesis that wins in every slot."""
+        key = place, hypothesis
+        if key not in self._texts:
+            self._texts[key] = rewritten(self._tokens_of(place, hypothesis))
+        return self._texts[key]
+
+    def _text_of_vote(self, place: int, outcome: Numbers) -> str:
+        """Return the text of the words that win.
+
+        Args:
+            place: The list.
+            outcome: (2, slots) the hypothesis of each slot, -1 for no word, and the
+                place of its word.
+        """
+        key = place, outcome.tobytes()
+        if key not in self._texts:
+            chosen = []
+            for hypothesis, word in outcome.T.tolist():
+                if hypothesis >= 0:
+                    chosen.append(self._tokens_of(place, hypothesis)[word])
+            self._texts[key] = rewritten(chosen)
+        return self._texts[key]
 
     def _tokens_of(self, place: int, hypothesis: int) -> list[Token]:
         key = place, hypothesis
@@ -234,19 +299,16 @@ def _networks(
 
 
 def elected(
-    spoken: Numbers, numbers: Numbers, shares: Floats, empty: Floats
+    spoken: Numbers, numbers: Numbers, shares: Floats, no_word: float
 ) -> tuple[npt.NDArray[np.intp], Numbers]:
     """The winner of each slot: (lists, slots) the hypothesis that gives the word, -1
     for no word, and the word's place in it.
 
     Args:
-        spoken, numbers, shares: as `_networks` returns them. empty: (lists,) by which
-            the posterior of no word is multiplied.
+        spoken, numbers, shares: as `_networks` returns them.
+        no_word: Factor of the posterior of no word.
     """
-    none = (
-        np.where(numbers == 0, shares, 0.0).max(axis=2, keepdims=True)
-        * empty[:, None, None]
-    )
+    none = np.where(numbers == 0, shares, 0.0).max(axis=2, keepdims=True) * no_word
     totals = np.concatenate([none, np.where(numbers > 0, shares, -1.0)], axis=2)
     # the first of equals: no word, then the more probable hypothesis
     winner = totals.argmax(axis=-1) - 1
@@ -356,25 +418,14 @@ def _tables(
 class Rover(DecisionRule):
     """The words with the highest posteriors, place by place."""
 
+    Options = RoverOptions
     needs_scale = True
-    counts_no_word = True
+    varied: ClassVar = {"no_word": NO_WORD}
 
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
-        """Words are the same where the metric counts them as the same."""
+    def chooser(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
+        """Return the ballots of lists: words are the same where the metric counts them
+        as the same.
+        """
         normaliser = (metric and metric.words) or EXACT
-        return Ballots(
-            [[hypothesis.text for hypothesis in nbest.hypotheses] for nbest in lists],
-            normaliser,
-        )
-
-    def hold(self, prepared: Ballots, preferences: Sequence[Floats]) -> None:
-        prepared.hold(preferences)
-
-    def choose_all(
-        self,
-        lists: Sequence[NbestList],
-        preferences: Sequence[Floats],
-        prepared: Ballots,
-        no_word: Floats,
-    ) -> list[str]:
-        return prepared.vote(preferences, no_word)
+        texts = [[one.text for one in nbest.hypotheses] for nbest in lists]
+        return Ballots(texts, normaliser, self.options.factor)

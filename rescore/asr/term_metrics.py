@@ -9,10 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rescore.errors import UserError
 from rescore.metrics.base import Counts, Values
 from rescore.metrics.listed import ListedErrorRate, Terms
-from rescore.metrics.wer import ErrorRate
 
 MATCHED, SPOKEN, WRITTEN = range(3)
 
@@ -34,11 +32,8 @@ class TermRate(ListedErrorRate):
     """
 
     @classmethod
-    def choose(cls, options: ErrorRate.Options, references: Sequence[str]) -> TermRate:
-        assert isinstance(options, ListedErrorRate.Options)
-        if options.words is None:
-            raise UserError(f"--metric {cls.name.lower()} needs --words FILE")
-        return cls(options.words, options.normaliser)
+    def choose(cls, options: Any, references: Sequence[str]) -> TermRate:
+        return cls(options)
 
     @property
     def versions(self) -> dict[str, str]:

@@ -126,11 +126,11 @@ class Offer:
                 about = needed.about
                 flag = f"{about.flag(needed.name)} {about.metavar or ''}".strip()
                 raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
-        return made(
-            self.declared,
-            self._declared(),
-            {name: ctx.params[name] for name in entries},
-        )
+        typed = {}
+        for name in entries:
+            if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+                typed[name] = ctx.params[name]
+        return made(self.declared, self._declared(), typed)
 
 
 def entry_of(parameter: click.Parameter) -> Field | None:

@@ -118,11 +118,11 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
         if about.low is None
         else f" (the same from {about.low:.4g} to {about.high:.4g})"
     )
-    how = "" if weights.decision.name == "best" else f", {weights.decision.name}"
-    how += (
-        ""
-        if weights.decision.scale is None
-        else f" with posteriors exp({weights.decision.scale:.4g} * score)"
-    )
+    decision = weights.decision
+    how = "" if decision.name == "best" else f", {decision.name}"
+    for name, value in decision.signed.items():
+        how += f", {name.replace('-', ' ')} {value}"
+    if decision.scale is not None:
+        how += f" with posteriors exp({decision.scale:.4g} * score)"
     at = f" at lambda {named}{same}" if named else ""
     yield f"{metric} {about.first_pass:.2f} -> {about.value:.2f}{at}{how}"

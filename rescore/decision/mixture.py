@@ -33,11 +33,9 @@ class Mixture:
     """Of each system; 0 for a system that does not count."""
     scales: dict[str, float] = field(default_factory=dict)
     """The posterior scale of systems with scores; 1 for the others."""
-    no_word: float = 1.0
-    """By which a vote word by word multiplies the posterior of no word."""
 
     def __post_init__(self) -> None:
-        numbers = [*self.votes.values(), *self.scales.values(), self.no_word]
+        numbers = [*self.votes.values(), *self.scales.values()]
         if not all(0 <= number < float("inf") for number in numbers) or not any(
             self.votes.values()
         ):
@@ -79,12 +77,11 @@ def named(mixture: Mixture) -> str:
         for name, vote in mixture.votes.items()
         if vote
     }
-    what = ", ".join(f"{name} {vote}" for name, vote in rounded.items())
     if len(rounded) == 1:
-        what = f"{next(iter(rounded))} alone"
-    elif set(rounded.values()) == {"1"}:
-        what = f"equal votes of {', '.join(rounded)}"
-    return what if mixture.no_word == 1 else f"{what}; no word {mixture.no_word:g}"
+        return f"{next(iter(rounded))} alone"
+    if set(rounded.values()) == {"1"}:
+        return f"equal votes of {', '.join(rounded)}"
+    return ", ".join(f"{name} {vote}" for name, vote in rounded.items())
 
 
 def system_texts(lists: Sequence[NbestList], system: str) -> list[str]:

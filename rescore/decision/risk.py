@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,56 @@ def compared(metric: Metric, lists: Sequence[NbestList]) -> list[ListLosses]:
     return [ListLosses(metric, nbest) for nbest in lists]
 
 
-class MinimumBayesRisk(DecisionRule):
+@dataclass(frozen=True, slots=True)
+class RiskChooser:
+    """Chooses by expected loss, with the losses of all lists at hand."""
+
+    rule: LeastExpectedLoss
+    metric: Metric
+    lists: Sequence[NbestList]
+    losses: Sequence[Floats | ListLosses]
+
+    def texts(self, preferences: Sequence[Floats]) -> list[str]:
+        """Return the text of least expected loss of each list; of equals the more
+        probable text, then the first.
+        """
+        texts = []
+        for nbest, losses, shares in zip(
+            self.lists, self.losses, preferences, strict=True
+        ):
+            if isinstance(losses, ListLosses):
+                winner = int(losses.choose(shares[None])[0])
+            else:
+                risks = losses @ shares
+                least = risks <= risks.min() + EQUAL
+                winner = int(np.where(least, shares, -1.0).argmax())
+            texts.append(nbest.hypotheses[winner].text)
+        return texts
+
+    def near(self, preferences: Sequence[Floats]) -> RiskChooser:
+        """Return this chooser: its losses serve all posteriors."""
+        return self
+
+    def under(self, options: Any) -> RiskChooser:
+        """Return the chooser of the rule with other options."""
+        return type(self.rule)(options).chooser(self.lists, self.metric)
+
+
+class LeastExpectedLoss(DecisionRule):
+    """The hypothesis of least expected loss under the posteriors of all hypotheses; a
+    subclass says what the losses are.
+    """
+
+    needs_scale = True
+    by_expected_loss = True
+
+    def chooser(self, lists: Sequence[NbestList], metric: Metric | None) -> RiskChooser:
+        if metric is None:
+            raise UserError("a decision by expected loss needs a metric")
+        return RiskChooser(self, metric, lists, self.losses(metric, lists))
+
+
+class MinimumBayesRisk(LeastExpectedLoss):
     """The hypothesis of least expected loss under the posteriors of all hypotheses
     (Kumar and Byrne 2004; over an N-best list, Stolcke et al. 1997).
 
@@ -211,15 +261,7 @@ class MinimumBayesRisk(DecisionRule):
     score from a perfect score.
     """
 
-    needs_scale = True
-    losses = staticmethod(compared)  # type: ignore[assignment]  # mypy takes a ClassVar of functions for a method
-
-    def prepare(
-        self, lists: Sequence[NbestList], metric: Metric | None
+    def losses(
+        self, metric: Metric, lists: Sequence[NbestList]
     ) -> Sequence[ListLosses]:
-        if metric is None:
-            raise UserError("minimum Bayes risk needs a metric")
         return compared(metric, lists)
-
-    def choose(self, nbest: NbestList, preference: Floats, prepared: ListLosses) -> str:
-        return nbest.hypotheses[int(prepared.choose(preference[None])[0])].text

@@ -5,8 +5,8 @@ text.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from rescore.nbest import (
     ranking,
     without_copies,
 )
+from rescore.options import Declared, NoOptions, from_json, settings_of
 from rescore.parts import DECISIONS
 
 
@@ -151,87 +152,144 @@ def posteriors(
 
 Floats = npt.NDArray[np.float64]
 PAIRS = 1 << 16
-"""Of hypotheses of one list that are compared before a text is chosen: what a rule
-needs to know of lists may grow with the square of their lengths.
+"""Pairs of hypotheses in the lists that are decided together, at most: what a rule
+computes once may grow with the square of a list's length.
 """
 
 
 Losses = Callable[[Metric, Sequence[NbestList]], Sequence[Any]]
-"""Of each list the (hypotheses, hypotheses) loss of choosing one where the other is
-right, or its `ListLosses`.
-"""
+"""As `DecisionRule.losses`."""
+
+
+class Chooser(Protocol):
+    """A rule that has seen the lists that it decides.
+
+    What costs time and does not depend on scores (distances of pairs, alignments) is
+    computed once, when the chooser is made, and serves every scale that is tried.
+    """
+
+    def texts(self, preferences: Sequence[Floats]) -> list[str]:
+        """Return the text of each list.
+
+        Args:
+            preferences: For each list the posteriors (hypotheses,) of its hypotheses,
+                or their scores for a rule that takes no scale.
+        """
+        ...
+
+    def near(self, preferences: Sequence[Floats]) -> Chooser:
+        """Return a faster chooser for preferences near these, or this chooser."""
+        ...
+
+    def under(self, options: Any) -> Chooser:
+        """Return the chooser of the same lists under other options of the rule."""
+        ...
 
 
 class DecisionRule:
-    """Chooses a text for each list: by `choose`; or by `choose_all`, if it is faster
-    over all lists at once.
+    """Chooses a text for each list: by `choose`, list by list, or by a `chooser` of its
+    own, where something is computed once for all scales.
     """
 
+    Options: ClassVar[type[Declared]] = NoOptions
+    """The options of the rule: the command line, weights files, signatures and Python
+    have them.
+    """
     needs_scale: ClassVar[bool] = False
-    """Whether `choose` takes posteriors exp(scale * score); else it takes the scores
-    themselves.
+    """Whether the rule takes posteriors exp(scale * score); else it takes scores."""
+    varied: ClassVar[Mapping[str, Sequence[Any]]] = {}
+    """Options that are tuned with the votes of several systems, where they are not set:
+    the values that are tried, the usual value first.
     """
-    losses: ClassVar[Losses | None] = None
-    """The losses of a rule that chooses the least expected loss: weights and scale are
-    then tuned together.
+    by_expected_loss: ClassVar[bool] = False
+    """Whether the rule chooses the least expected of its `losses`: weights and scale
+    are then tuned together.
     """
-    counts_no_word: ClassVar[bool] = False
-    """Whether it votes word by word, so that `Mixture.no_word` says something to it."""
 
-    def prepare(self, lists: Sequence[NbestList], metric: Metric | None) -> Any:
-        """What `choose` needs to know of each list, in their order: computed once for
-        all scales.
+    options: Any
+    """The options of this rule, of the class `Options`."""
+
+    def __init__(self, options: Any = None) -> None:
+        """Make a rule.
+
+        Args:
+            options: Options of the class `Options`; None for the defaults.
         """
-        return [None] * len(lists)
+        self.options = self.Options() if options is None else options
 
-    def hold(self, prepared: Any, preferences: Sequence[Floats]) -> None:
-        """Keep what depends a little on preferences as it is for these, so that more of
-        them are tried in less time; without any, let it go.
+    def chooser(self, lists: Sequence[NbestList], metric: Metric | None) -> Chooser:
+        """Return the rule, ready for some lists.
+
+        Args:
+            lists: Lists of the hypotheses that may win, in the order in which equals
+                win: of equals the first is chosen.
+            metric: The metric whose expected loss counts, where a rule needs one.
+
+        Raises:
+            UserError: The rule needs a metric, and there is none.
         """
+        return OneByOne(self, lists)
 
-    def choose(self, nbest: NbestList, preference: Floats, prepared: Any) -> str:
-        """The text chosen from a list, given the posterior or score (hypotheses,) of
-        each hypothesis.
-
-        The list has the hypotheses that may win, in the order in which equals win: of
-        equals the first is right.
+    def losses(self, metric: Metric, lists: Sequence[NbestList]) -> Sequence[Any]:
+        """Return the losses of each list, of a rule by expected loss: (hypotheses,
+        hypotheses), of choosing a row where the column is right; or
+        `rescore.decision.risk.ListLosses`.
         """
         raise NotImplementedError
 
-    def choose_all(
-        self,
-        lists: Sequence[NbestList],
-        preferences: Sequence[Floats],
-        prepared: Any,
-        no_word: Floats,
-    ) -> list[str]:
-        """The text chosen from each list; `prepared` is what `prepare` returned,
-        `no_word` (lists,) as in `Mixture`.
+    def choose(self, nbest: NbestList, preference: Floats) -> str:
+        """Return the text chosen from a list.
+
+        Args:
+            nbest: The list, as in `chooser`.
+            preference: The posterior of each hypothesis (hypotheses,), or its score for
+                a rule that takes no scale.
         """
-        return [
-            self.choose(*each)
-            for each in zip(lists, preferences, prepared, strict=True)
-        ]
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class OneByOne:
+    """The chooser of a rule that needs nothing but a list and its preferences."""
+
+    rule: DecisionRule
+    lists: Sequence[NbestList]
+
+    def texts(self, preferences: Sequence[Floats]) -> list[str]:
+        """Return the text of each list."""
+        pairs = zip(self.lists, preferences, strict=True)
+        return [self.rule.choose(nbest, preference) for nbest, preference in pairs]
+
+    def near(self, preferences: Sequence[Floats]) -> OneByOne:
+        """Return this chooser: no other is faster."""
+        return self
+
+    def under(self, options: Any) -> OneByOne:
+        """Return the chooser of the rule with other options."""
+        return OneByOne(type(self.rule)(options), self.lists)
 
 
 class Best(DecisionRule):
     """The hypothesis with the best score, the first of equals."""
 
-    def choose(self, nbest: NbestList, preference: Floats, prepared: Any) -> str:
+    def choose(self, nbest: NbestList, preference: Floats) -> str:
         return nbest.hypotheses[int(np.argmax(preference))].text
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A rule of `DECISIONS`, and the scale of the posteriors exp(scale * score), where
-    the rule needs one.
+    """A rule of `DECISIONS`, its options, and the scale of the posteriors
+    exp(scale * score), where the rule takes one.
 
     Raises:
-        UserError: there is no such rule, or the scale is below 0.
+        UserError: There is no such rule; the scale is below 0; the rule has no such
+            option.
     """
 
     name: str = "best"
     scale: float | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    """The options that are set, as JSON holds them (`rescore.options.as_json`)."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", DECISIONS.check(self.name))
@@ -242,9 +300,43 @@ class Decision:
             )
 
     @property
+    def options(self) -> Any:
+        """The options, of the rule's class `Options`."""
+        try:
+            return from_json(DECISIONS[self.name].Options, self.settings)
+        except UserError as error:
+            raise UserError(f"decision {self.name}: {error}") from None
+
+    @property
+    def rule(self) -> DecisionRule:
+        """The rule with its options."""
+        rule: DecisionRule = DECISIONS[self.name](self.options)
+        return rule
+
+    @property
+    def signed(self) -> dict[str, str]:
+        """The options that differ from the usual ones, for signatures."""
+        if not self.settings:
+            return {}
+        usual = settings_of(DECISIONS[self.name].Options())
+        settings = settings_of(self.options)
+        return {
+            name: text for name, text in settings.items() if usual.get(name) != text
+        }
+
+    def completed_by(self, tuned: Decision) -> Decision:
+        """Return the decision with what it leaves open as it was tuned: the scale, if
+        it has none, and options that are not set.
+        """
+        if tuned.name != self.name:
+            return self
+        scale = tuned.scale if self.scale is None else self.scale
+        return Decision(self.name, scale, tuned.settings | self.settings)
+
+    @property
     def needs_scale(self) -> bool:
         """Whether the rule needs a scale that is not there yet."""
-        return self.scale is None and bool(DECISIONS[self.name].needs_scale)
+        return self.scale is None and self.takes_scale
 
     @property
     def takes_scale(self) -> bool:
@@ -253,16 +345,17 @@ class Decision:
 
     @property
     def losses(self) -> Losses | None:
-        """Those of a rule that chooses the least expected one."""
-        return DECISIONS[self.name].losses
+        """The losses of a rule by expected loss; None for another rule."""
+        rule = self.rule
+        return rule.losses if rule.by_expected_loss else None
 
     def texts(
         self, metric: Metric | None, every: Sequence[NbestList], weights: WeightsOf
     ) -> list[str]:
-        """The text that is chosen for each list.
+        """Return the text that is chosen for each list.
 
         Raises:
-            UserError: the rule needs a scale, or a metric, that is not given.
+            UserError: The rule needs a scale, or a metric, that is not given.
         """
         texts: list[str] = []
         lists: Iterable[NbestList] = every
@@ -271,62 +364,46 @@ class Decision:
 
             lists = paced(every, "decided %d of %d lists")
         for portion in in_parts(lists, PAIRS, lambda nbest: len(nbest.hypotheses) ** 2):
-            texts += Decider(
-                self.name, metric, portion, weights, copies=self.scale == 0
-            ).texts(self.scale)
+            texts += Decider(self, metric, portion, weights).texts(self.scale)
         return texts
 
 
 class Decider:
-    """One rule on given lists, for one scale after another.
+    """One decision on given lists, for one scale after another.
 
-    Equal hypotheses with equal scores count once, unless `copies` says that all of them
-    count, as samples do.
+    Equal hypotheses with equal scores count once, unless the scale of the decision is
+    0: then all of them count, as samples do.
     """
 
     def __init__(
         self,
-        name: str,
+        decision: Decision,
         metric: Metric | None,
         lists: Sequence[NbestList],
         weights: WeightsOf,
-        copies: bool = False,
     ) -> None:
-        self._name = name
-        self.rule: DecisionRule = DECISIONS[name]()
-        every = [weights_for(nbest, weights) for nbest in lists]
-        pairs = zip(lists, every, strict=True)
-        lists = [candidates(nbest, weight.excluded) for nbest, weight in pairs]
-        self.lists = lists if copies else list(map(without_copies, lists))
-        """Of the hypotheses that may win, in the order in which equals win."""
+        self.decision = decision
+        self.lists: list[NbestList] = []
+        """The hypotheses that may win, in the order in which equals win."""
+        for nbest in lists:
+            allowed = candidates(nbest, weights_for(nbest, weights).excluded)
+            samples = decision.scale == 0
+            self.lists.append(allowed if samples else without_copies(allowed))
         self.scores = [combine(nbest, weights) for nbest in self.lists]
-        self._no_word = np.array(
-            [each.mixture.no_word if each.mixture else 1.0 for each in every]
-        )
-        self.prepared = self.rule.prepare(self.lists, metric)
-
-    def chosen(
-        self, preferences: Sequence[Floats], no_word: float | None = None
-    ) -> list[str]:
-        """The text that is chosen for each list by posteriors or scores (hypotheses,);
-        `no_word` replaces the number of the lists' mixtures.
-        """
-        factors = (
-            self._no_word if no_word is None else np.full(len(self.lists), no_word)
-        )
-        return self.rule.choose_all(self.lists, preferences, self.prepared, factors)
+        self.chooser = decision.rule.chooser(self.lists, metric)
 
     def texts(self, scale: float | None) -> list[str]:
-        """The text that is chosen for each list, by combined scores or by posteriors.
+        """Return the text that is chosen for each list, by combined scores or by
+        posteriors.
 
         Raises:
-            UserError: the rule needs a scale, and it is None.
+            UserError: The rule needs a scale, and it is None.
         """
-        if not self.rule.needs_scale:
-            return self.chosen(self.scores)
+        if not self.decision.takes_scale:
+            return self.chooser.texts(self.scores)
         if scale is None:
             raise UserError(
-                f"{self._name} needs the scale of posteriors; give --scale, or tune it"
-                " on dev lists"
+                f"{self.decision.name} needs the scale of posteriors; give --scale, or"
+                " tune it on dev lists"
             )
-        return self.chosen(posteriors(self.scores, scale))
+        return self.chooser.texts(posteriors(self.scores, scale))

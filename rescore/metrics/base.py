@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.metrics.normalise import UNSPACED, Normaliser
 from rescore.nbest import NbestList
-from rescore.options import Declared, OptionValues
+from rescore.options import Declared, NoOptions, OptionValues, settings_of
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +39,6 @@ class Input(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoOptions(Declared):
-    """The options of a metric that has none."""
-
-
 class Metric:
     """Values are percentages. Statistics add up: the statistics of a set are the sum
     over its sentences.
@@ -55,6 +49,10 @@ class Metric:
     higher_is_better: bool = True
     unit: str
     """The unit of errors or matches: word, character, n-gram, edit."""
+    options: Any
+    """The options of this metric, of the class `Options`: `choose` makes the same
+    metric of them again.
+    """
     Options: ClassVar[type[Declared]] = NoOptions
     """The options of the metric: the command line, weights files and `MetricOptions`
     have them.
@@ -88,32 +86,37 @@ class Metric:
     brevity penalty does.
     """
 
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        """Make a metric.
+
+        Args:
+            options: Options of the class `Options`; None for the defaults.
+            values: Values of options by name, where `options` is None.
+        """
+        self.options = options if options is not None else self.Options(**values)
+
     @classmethod
     def choose(cls, options: Any, references: Sequence[str]) -> Metric:
-        """The metric with options of the class `Options`, for the references that it
-        will see.
+        """Return the metric for the references that it will see.
+
+        Args:
+            options: Options of the class `Options`.
+            references: The references; empty if they are not known.
 
         Raises:
-            UserError: the options or the references do not fit the metric.
+            UserError: The options or the references do not fit the metric.
         """
-        return cls()
+        return cls(options)
 
     @property
     def settings(self) -> dict[str, str]:
-        """How the metric counts, for the signature."""
-        return {}
+        """How the metric counts, for the signature: by default its options."""
+        return settings_of(self.options)
 
     @property
     def versions(self) -> dict[str, str]:
         """Of the programs that the figures depend on."""
         return {}
-
-    @property
-    def options(self) -> Any:
-        """The options from which `choose` makes the same metric again, of the class
-        `Options`.
-        """
-        return self.Options()
 
     def statistics(
         self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]
@@ -158,11 +161,11 @@ class MetricOptions(OptionValues):
 
     def merged_with(self, options: MetricOptions) -> MetricOptions:
         """`options`, with the values of this object for options that are not set."""
-        both = self.values | options.values
-        if self.values.get("normaliser") and options.values.get("normaliser"):
-            both["normaliser"] = self.values["normaliser"].merged_with(
-                options.values["normaliser"]
-            )
+        both = self.entries | options.entries
+        ours = self.values.get("normaliser")
+        theirs = options.values.get("normaliser")
+        if ours and theirs:
+            both["normaliser"] = ours.merged_with(theirs)
         return MetricOptions(**both)
 
 

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 
 from rescore.metrics.base import Counts
-from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
-from rescore.options import Declared
 
 
 class CharacterErrorRate(ErrorRate):
@@ -24,7 +23,7 @@ class CharacterErrorRate(ErrorRate):
 
     @property
     def settings(self) -> dict[str, str]:
-        return self.words.settings | {"tok": "char"}
+        return self.words.settings | {"tok": "char"} | self._further_settings
 
     @property
     def versions(self) -> dict[str, str]:
@@ -49,15 +48,10 @@ class MixedErrorRate(ErrorRate):
 
     name = "MER"
 
-    def __init__(self, normaliser: Normaliser | None = None) -> None:
-        super().__init__(normaliser)
-        self._given = self.words
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        super().__init__(options, **values)
+        # These characters are MER's own: its options stay, and WER keeps its words.
         self.words = replace(self.words, split_characters=False, split_mixed=True)
-
-    @property
-    def options(self) -> Declared:
-        # the characters are MER's own: WER keeps its words
-        return ErrorRate.Options(normaliser=self._given)
 
 
 def _characters(references: list[str], hypotheses: list[str]) -> Counts:

@@ -25,7 +25,7 @@ from rescore.metrics.wer import (
     ErrorRate,
 )
 from rescore.nbest import LISTED, Column, NbestList, Role
-from rescore.options import Declared, read_file
+from rescore.options import read_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,49 +271,44 @@ class ListedErrorRate(ErrorRate):
             read=WordList.load,
         )
 
-    def __init__(self, listed: WordList, normaliser: Normaliser | None = None) -> None:
-        super().__init__(normaliser)
-        self._list, self.reads = listed, listed.reads
+    # Its words depend on the utterance.
+    pair_losses = least_losses = None  # type: ignore[assignment]
+
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        super().__init__(options, **values)
+        listed = self.options.words
+        if listed is None:
+            raise UserError(f"--metric {self.name.lower()} needs --words FILE")
+        self._list: WordList = listed
+        self.reads = listed.reads
         self._terms = OwnTerms(listed, self.words)
 
-    pair_losses = least_losses = None  # type: ignore[assignment]  # its words depend on the utterance
-
     @classmethod
-    def choose(
-        cls, options: ErrorRate.Options, references: Sequence[str]
-    ) -> ListedErrorRate:
-        assert isinstance(options, ListedErrorRate.Options)
-        if options.words is None:
-            raise UserError("--metric bwer and uwer need --words FILE")
-        metric = cls(options.words, options.normaliser)
-        marked = {
-            mark
-            for text in references
-            for mark in metric._terms.every.marks(metric.words(text))
-        }
-        # A word that one utterance lists is another word in the others.
-        counting = (
-            True in marked
-            if cls.inside
-            else bool(marked)
-            if metric.reads
-            else False in marked
-        )
-        if references and not counting:
+    def choose(cls, options: Any, references: Sequence[str]) -> ListedErrorRate:
+        metric = cls(options)
+        if references and not metric._counts_words_of(references):
             which = "is a word of" if cls.inside else "is outside"
             raise UserError(
                 f"{options.words.path}: no word of the references {which} this list"
             )
         return metric
 
+    def _counts_words_of(self, references: Sequence[str]) -> bool:
+        """Return whether a word of the references counts.
+
+        A word that one utterance lists is another word in the others.
+        """
+        marks: set[bool] = set()
+        for text in references:
+            marks.update(self._terms.every.marks(self.words(text)))
+        if self.inside:
+            return True in marks
+        return bool(marks) if self.reads else False in marks
+
     @property
     def settings(self) -> dict[str, str]:
         form = {"words-by": "utterance"} if self._list.by_utterance else {}
-        return super().settings | {"align": "sclite", "words": self._list.digest} | form
-
-    @property
-    def options(self) -> Declared:
-        return ListedErrorRate.Options(normaliser=self.words, words=self._list)
+        return super().settings | {"align": "sclite"} | form
 
     def _count(self, references: list[str], hypotheses: list[Any]) -> Counts:
         """Only words that count."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -147,7 +147,8 @@ class Chrf(_Sacrebleu):
     unit = "character n-gram"
     name, word_order = "chrF", 0
 
-    def __init__(self) -> None:
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        super().__init__(options, **values)
         from sacrebleu.metrics.chrf import CHRF
 
         self.tool = CHRF(word_order=self.word_order)
@@ -215,7 +216,8 @@ class Ter(_Sacrebleu):
     eight.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        super().__init__(options, **values)
         from sacrebleu.metrics.ter import TER
 
         self.tool = TER()
@@ -274,10 +276,11 @@ class Bleu(_Sacrebleu):
             describes=TOKENIZERS,
         )
 
-    def __init__(self, tokenise: str = "13a") -> None:
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        super().__init__(options, **values)
         from sacrebleu.metrics.bleu import BLEU
 
-        self._tokenise = name = TOKENIZERS.check(tokenise)
+        name = TOKENIZERS.check(self.options.tokenise or "13a")
         # `force` only silences the warning that a text looks tokenised; what it looks
         # like was decided before
         try:
@@ -293,17 +296,12 @@ class Bleu(_Sacrebleu):
             ) from None
 
     @classmethod
-    def choose(cls, options: Options, references: Sequence[str]) -> Bleu:
+    def choose(cls, options: Any, references: Sequence[str]) -> Bleu:
         """The metric with the requested tokenizer; by default `none` for tokenised
         references, 13a for others.
         """
-        return cls(
-            options.tokenise or ("none" if looks_tokenised(references) else "13a")
-        )
-
-    @property
-    def options(self) -> Options:
-        return Bleu.Options(tokenise=self._tokenise)
+        usual = "none" if looks_tokenised(references) else "13a"
+        return cls(replace(options, tokenise=options.tokenise or usual))
 
     def values(self, sums: Counts) -> Values:
         return corpus_bleu(sums)

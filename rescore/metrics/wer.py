@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
 from rescore.metrics.counting import CLOSEST, encoded, encoded_counts
 from rescore.metrics.normalise import Normaliser, paired_words
-from rescore.options import Declared, option
+from rescore.options import Declared, option, settings_of
 
 SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
 
@@ -33,25 +34,24 @@ class ErrorRate(Metric):
     class Options(Declared):
         normaliser: Normaliser = option(Normaliser, nested=Normaliser)
 
-    def __init__(self, normaliser: Normaliser | None = None) -> None:
-        self.words = normaliser or Normaliser()
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        super().__init__(options, **values)
+        self.words = self.options.normaliser
         if self.words.open_asr:  # it counts in a way of its own
             self.pair_losses = self.least_losses = None  # type: ignore[assignment]
 
-    @classmethod
-    def choose(cls, options: Options, references: Sequence[str]) -> ErrorRate:
-        return cls(options.normaliser)
-
     @property
     def settings(self) -> dict[str, str]:
-        return self.words.settings | {
+        counting = {
             "tok": self.words.unit,
             "align": "kaldialign" if self.words.open_asr else "sclite",
         }
+        return self.words.settings | counting | self._further_settings
 
     @property
-    def options(self) -> Declared:
-        return ErrorRate.Options(normaliser=self.words)
+    def _further_settings(self) -> dict[str, str]:
+        """The options that a subclass declares beside the normaliser."""
+        return settings_of(self.options, without=ErrorRate.Options)
 
     def statistics(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]

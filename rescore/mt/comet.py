@@ -83,16 +83,13 @@ class Comet(Metric):
             metavar="DIR",
         )
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._model = _load(folder)
-        self._known: dict[str, Tensor] = {}
-
-    @classmethod
-    def choose(cls, options: Options, references: Sequence[str]) -> Comet:
-        if options.model is None:
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        super().__init__(options, **values)
+        if self.options.model is None:
             raise UserError("--metric comet: no model; give --comet-model DIR")
-        return cls(Path(options.model))
+        self._folder = Path(self.options.model)
+        self._model = _load(self._folder)
+        self._known: dict[str, Tensor] = {}
 
     @cached_property
     def settings(self) -> dict[str, str]:
@@ -101,10 +98,6 @@ class Comet(Metric):
     @property
     def versions(self) -> dict[str, str]:
         return {"unbabel-comet": version("unbabel-comet")}
-
-    @property
-    def options(self) -> Options:
-        return Comet.Options(model=str(self._folder))
 
     def statistics(
         self, hypotheses: Sequence[Input], references: Sequence[Sequence[str]]

@@ -140,7 +140,7 @@ def _settings(
     ]
     # weights are as they choose: their last digits differ between machines
     if choices[0] == choices[1]:
-        ignored |= {"weights", "scale"}
+        ignored |= {"weights", "scale", "deciding"}
     for name, values in different.items():
         if name not in ignored:
             yield Finding(name, *values, "changed", "not a failure by itself")
@@ -208,11 +208,7 @@ def parse(text: str) -> Signature:
             elif key == "without":
                 single["excluded"] = tuple(map(unquote, value.split(",")))
             elif key == "decide":
-                rule, comma, scale = value.partition(",")
-                single |= {
-                    "decision": unquote(rule),
-                    "scale": float(scale) if comma else None,
-                }
+                single |= _decision(value)
             elif key in ("tuned", "p"):
                 single["test" if key == "p" else key] = unquote(value)
             elif key == "rescore" or values["versions"]:
@@ -226,6 +222,20 @@ def parse(text: str) -> Signature:
     if not metric or "rescore" not in values["versions"]:
         raise UserError(f"signature {text!r}: has no metric or no version of rescore")
     return Signature(unquote(metric), **values, **single)  # type: ignore[arg-type]
+
+
+def _decision(field: str) -> dict[str, object]:
+    """Return the fields of a signature that `decide:` holds: a rule, perhaps a scale,
+    and options.
+    """
+    rule, *rest = field.split(",")
+    options = dict(part.split("=", 1) for part in rest if "=" in part)
+    scales = [float(part) for part in rest if "=" not in part]
+    return {
+        "decision": unquote(rule),
+        "scale": scales[0] if scales else None,
+        "deciding": {name: unquote(text) for name, text in options.items()},
+    }
 
 
 def differences(first: Signature, second: Signature) -> dict[str, tuple[str, str]]:

@@ -202,6 +202,7 @@ def sign(
         excluded=weights.exclusions,
         decision=decide.name,
         scale=decide.scale,
+        deciding=decide.signed,
         tuned=weights.tuned,
         test=test.signature if test else None,
         versions={"rescore": VERSION, **(metric.versions if metric else {})},

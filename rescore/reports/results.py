@@ -359,6 +359,10 @@ class Results(_Details):
         float | None,
         described("Of posteriors exp(scale * score), which decisions need."),
     ] = None
+    deciding: Annotated[
+        dict[str, str],
+        described("Options of the decision that are not the usual ones."),
+    ] = field(default_factory=dict)
     seconds: Annotated[
         float, described("Scoring, tuning and evaluation together, in seconds.")
     ] = 0.0
@@ -484,6 +488,7 @@ def evaluate(
         signature=str(sign(metric, lists, weights, decide)),
         decision=decide.name,
         scale=decide.scale,
+        deciding=decide.signed,
         changed=sum(old != new for old, new in zip(before, texts, strict=True)),
     )
     results.details = lambda: resolve("rescore.reports.details:details")(
@@ -540,10 +545,13 @@ def render(results: Results) -> str:
     for rank, measured in enumerate(results.metrics):
         lines += worse(measured, not rank and results.dev is not None)
     lines.append(_weights(results))
+    how = [
+        f"{name.replace('-', ' ')} {text}" for name, text in results.deciding.items()
+    ]
     if results.scale is not None:
-        lines.append(
-            f"decision: {results.decision}, posteriors exp({results.scale:.4g} * score)"
-        )
+        how.append(f"posteriors exp({results.scale:.4g} * score)")
+    if how:
+        lines.append(f"decision: {', '.join([results.decision, *how])}")
     if results.unboosted:
         changes = (
             f"{one.metric} {results.unboosted[one.metric]:.2f} -> {one.reranked:.2f}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from rescore.decision.mixture import (
     system_posteriors,
     system_texts,
 )
-from rescore.decision.rules import Decider, posteriors
+from rescore.decision.rules import Chooser, Decider, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics, text_value
 from rescore.metrics.significance import in_order
 from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
@@ -32,8 +34,6 @@ log = logging.getLogger(__name__)
 
 POWERS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 """Votes of a system that are tried: (least error rate / its error rate) to a power."""
-NO_WORD = (1.0, 0.9, 1.1, 0.8, 0.7, 0.6, 0.5)
-"""Factors of no word that are tried, in a vote word by word."""
 LEAST_RATE = 0.1
 """In percent: a system without an error does not decide alone."""
 
@@ -52,37 +52,49 @@ def tune_with_votes(
     has_columns: bool,
     level: int,
 ) -> Weights:
-    """The votes of systems, and the weights of columns beside the first pass that these
-    votes make.
+    """Return the votes of systems, and the weights of columns beside the first pass
+    that these votes make.
 
     Columns are tuned beside the votes and beside the best single system. This system
     decides unless the texts by votes are better by more than one standard error: votes
     of smaller gains are as often worse on other lists.
 
     Args:
-        has_columns: whether `fitted` tunes anything beside the first pass. level: of
-            the message about the systems.
+        metric: The metric that is tuned for.
+        lists: Lists of several systems, with references.
+        options: How weights are tuned, and the decision.
+        fitted: Tunes the weights of columns beside a mixture.
+        has_columns: Whether `fitted` tunes anything beside the first pass.
+        level: Level of the message about the systems.
     """
-    lists, decide = in_order(lists, lists), options.decide
-    voting, best = tune_mixture(metric, lists, decide, level)
-    alone = Mixture({name: float(name == best) for name in voting.votes}, voting.scales)
-    if decide.needs_scale and not has_columns:
-        decide = Decision(decide.name, 1.0)  # the scale that the votes were tuned with
-    (by_votes, ours), (by_one, theirs) = (
-        fitted(
-            [_possible(applied(mixture, nbest)) for nbest in lists],
-            replace(options, decide=decide),
-            mixture,
+    lists = in_order(lists, lists)
+    tuner = _VoteTuner(metric, lists, options.decide)
+    voting = tuner.best_vote()
+    if log.isEnabledFor(level):
+        log.log(
+            level,
+            "the systems, on the %s lists that votes are tuned on:\n%s",
+            *(f"{len(lists):,}", tuner.table(voting)),
         )
-        for mixture in (voting, alone)
-    )
+    best = tuner.best_system
+    alone = Vote(tuner.mixture_of({best: 1.0}), options.decide)
+
+    def fit(vote: Vote) -> tuple[Weights, Counts]:
+        decide = vote.decision
+        if decide.needs_scale and not has_columns:
+            decide = replace(decide, scale=1.0)  # votes were tuned with this scale
+        voted = [_possible(applied(vote.mixture, nbest)) for nbest in lists]
+        return fitted(voted, replace(options, decide=decide), vote.mixture)
+
+    by_votes, ours = fit(voting)
+    by_one, theirs = fit(alone)
     first_pass = text_value(
         metric, lists, Decision().texts(None, lists, {FIRST_PASS: 1.0})
     )
     low, high = gain_interval(metric, ours, theirs)
-    # the gain less one standard error, or the gain
+    # The gain less one standard error, or the gain.
     clear = low + (high - low) / 4 if options.bagging else low + high
-    if clear <= 0 and len(voting.votes) > 1:
+    if clear <= 0 and len(tuner.systems) > 1:
         log.warning(
             "the vote has no clear gain over the best system on these %s lists (%.2f,"
             " %s alone %.2f): %s decides",
@@ -100,109 +112,156 @@ def tune_with_votes(
 
 
 def _possible(nbest: NbestList) -> NbestList:
-    """The list without the hypotheses that no system with votes wrote."""
-    return replace(
-        nbest,
-        hypotheses=[
-            one for one in nbest.hypotheses if one.scores[FIRST_PASS] > -math.inf
-        ],
-    )
+    """Return the list without the hypotheses that no system with votes wrote."""
+    possible = [one for one in nbest.hypotheses if one.scores[FIRST_PASS] > -math.inf]
+    return replace(nbest, hypotheses=possible)
 
 
-def tune_mixture(
-    metric: Metric, lists: Sequence[NbestList], decide: Decision, level: int
-) -> tuple[Mixture, str]:
-    """The votes with which a decision is best, and the best single system.
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """The votes of systems, and the decision that chooses by them."""
 
-    Two numbers are tuned for all systems together, so that few lists are enough: the
-    power of the error rates, and what no word counts for.
+    mixture: Mixture
+    decision: Decision
 
-    Args:
-        decide: its scale is 1 where it has none. level: of the table of systems.
+
+class _VoteTuner:
+    """Tries votes of systems on lists with references.
+
+    One number is tuned for all systems together, so that few lists are enough: the
+    power of the error rates. Options of the decision that vary with votes
+    (`DecisionRule.varied`) are tuned with it.
     """
-    systems = systems_of(lists[0].provenance)
-    scales = _scales(metric, lists, systems)
-    decider = Decider(decide.name, metric, lists, {FIRST_PASS: 1.0})
-    shares = [system_posteriors(nbest, systems, scales) for nbest in decider.lists]
-    alone = [
-        text_statistics(metric, lists, system_texts(decider.lists, name))
-        for name in systems
-    ]
-    rates = np.array(
-        [
-            _rate(metric, counts[np.array([each[:, place].any() for each in shares])])
-            for place, counts in enumerate(alone)
+
+    def __init__(
+        self, metric: Metric, lists: Sequence[NbestList], decide: Decision
+    ) -> None:
+        self._metric = metric
+        self._lists = lists
+        self._decide = decide
+        self.systems = systems_of(lists[0].provenance)
+        self._scales = _scales(metric, lists, self.systems)
+        unscaled = replace(decide, scale=None)
+        self._decider = Decider(unscaled, metric, lists, {FIRST_PASS: 1.0})
+        shares = [
+            system_posteriors(nbest, self.systems, self._scales)
+            for nbest in self._decider.lists
         ]
-    )
-    whole = [_rate(metric, counts) for counts in alone]
+        self._sizes = list(map(len, shares))
+        self._together = np.concatenate(shares)
+        self._starts = np.cumsum([0, *self._sizes[:-1]])
+        rates = []
+        self._rates_of_all: list[float] = []
+        """The error rate of each system; a list without its text has an empty text."""
+        for place, name in enumerate(self.systems):
+            texts = system_texts(self._decider.lists, name)
+            counts = text_statistics(metric, lists, texts)
+            heard = np.array([each[:, place].any() for each in shares])
+            rates.append(_rate(metric, counts[heard]))
+            self._rates_of_all.append(_rate(metric, counts))
+        self._ratios = min(rates) / np.array(rates)
+        """(systems,) the least error rate over each system's, where it has a text."""
 
-    sizes = list(map(len, shares))
-    together, starts = np.concatenate(shares), np.cumsum([0, *sizes[:-1]])
+    @cached_property
+    def _held(self) -> Chooser:
+        """The chooser near votes in the middle of those that are tried."""
+        middle = self._preferences(np.sqrt(self._ratios), scale=1.0)
+        return self._decider.chooser.near(middle)
 
-    def preferences(
-        votes: Iterable[float], scale: float = decide.scale or 1.0
-    ) -> Sequence[Floats]:
-        scores = np.split(
-            _mixed_in_lists(together, np.array(list(votes)), starts, sizes), starts[1:]
-        )
-        return posteriors(scores, scale) if decider.rule.needs_scale else scores
+    @property
+    def best_system(self) -> str:
+        """The system with the least error rate."""
+        return self.systems[int(np.argmin(self._rates_of_all))]
 
-    def rate(preferred: Sequence[Floats], no_word: float) -> float:
-        return _rate(
-            metric, text_statistics(metric, lists, decider.chosen(preferred, no_word))
-        )
+    def mixture_of(self, votes: Mapping[str, float]) -> Mixture:
+        """Return the mixture of votes; systems that are absent have none."""
+        every = {name: votes.get(name, 0.0) for name in self.systems}
+        return Mixture(every, self._scales)
 
-    decider.rule.hold(decider.prepared, preferences(np.sqrt(rates.min() / rates), 1.0))
-    tried: list[tuple[float, Mixture]] = []
-    for power in paced(POWERS, "tried votes of %d of %d powers"):
-        votes = dict(
-            zip(systems, ((rates.min() / rates) ** power).tolist(), strict=True)
-        )
-        preferred = preferences(votes.values())
-        for no_word in NO_WORD if decider.rule.counts_no_word else (1.0,):
-            tried.append((rate(preferred, no_word), Mixture(votes, scales, no_word)))
-    # the first of equals: the first of all has equal votes
-    mixture = min(tried, key=lambda each: each[0])[1]
-    best = systems[int(np.argmin(whole))]
-    if log.isEnabledFor(level):
-        if sum(sizes) < MANY:
-            decider.rule.hold(decider.prepared, ())
-        top = 100.0 if metric.higher_is_better else 0.0
-        rates_of = [
-            (
-                name,
-                alone_rate,
-                rate(
-                    preferences((mixture.votes | {name: 0.0}).values()), mixture.no_word
-                ),
+    def best_vote(self) -> Vote:
+        """Return the votes with which the decision is best, and its options.
+
+        Of equals the first is taken: the first of all has equal votes and the usual
+        options.
+        """
+        held = self._held
+        best = self._equal_vote
+        least = math.inf
+        for power in paced(POWERS, "tried votes of %d of %d powers"):
+            votes = self._ratios**power
+            mixture = self.mixture_of(
+                dict(zip(self.systems, votes.tolist(), strict=True))
             )
-            for name, alone_rate in zip(systems, whole, strict=True)
-            if len(systems) > 1
-        ]
-        shown = [
-            [
-                name,
-                *(f"{abs(top - each):.2f}" for each in pair),
-                f"{mixture.votes[name]:.2g}",
-            ]
-            for name, *pair in rates_of
-        ]
-        of_all = [
-            rate(preferences(each.votes.values()), each.no_word)
-            for each in (tried[0][1], mixture)
-        ]
-        shown += [
-            [f"all, {how} votes", f"{abs(top - each):.2f}", "", ""]
-            for how, each in zip(("equal", "tuned"), of_all, strict=True)
-        ]
-        table = text([["", metric.name, "without it", "votes"], *shown])
-        log.log(
-            level,
-            "the systems, on the %s lists that votes are tuned on:\n%s",
-            f"{len(lists):,}",
-            table,
-        )
-    return mixture, best
+            for decision in _variants(self._decide):
+                vote = Vote(mixture, decision)
+                rate = self._rate_of(vote, held)
+                if rate < least:
+                    best, least = vote, rate
+        return best
+
+    @property
+    def _equal_vote(self) -> Vote:
+        equal = self.mixture_of(dict.fromkeys(self.systems, 1.0))
+        return Vote(equal, next(iter(_variants(self._decide))))
+
+    def _preferences(
+        self, votes: Floats, scale: float | None = None
+    ) -> Sequence[Floats]:
+        """Return the posteriors of each list under votes (systems,), or their logs for
+        a rule that takes no scale.
+
+        Args:
+            votes: The vote of each system.
+            scale: The scale of posteriors; None for the scale of the decision.
+        """
+        mixed = _mixed_in_lists(self._together, votes, self._starts, self._sizes)
+        scores = np.split(mixed, self._starts[1:])
+        if not self._decide.takes_scale:
+            return scores
+        return posteriors(scores, scale or self._decide.scale or 1.0)
+
+    def _rate_of(self, vote: Vote, chooser: Chooser) -> float:
+        """Return the error rate of the texts that a vote chooses, in percent."""
+        votes = np.array(list(vote.mixture.votes.values()))
+        own = chooser.under(vote.decision.options)
+        texts = own.texts(self._preferences(votes))
+        return _rate(self._metric, text_statistics(self._metric, self._lists, texts))
+
+    def table(self, voting: Vote) -> str:
+        """Return a table of the systems: the metric of each alone, the metric of all
+        others, and its votes; then all with equal and with tuned votes.
+        """
+        chooser = self._decider.chooser
+        if sum(self._sizes) >= MANY:
+            chooser = self._held
+        top = 100.0 if self._metric.higher_is_better else 0.0
+        rows = [["", self._metric.name, "without it", "votes"]]
+        votes = voting.mixture.votes
+        for name, rate in zip(self.systems, self._rates_of_all, strict=True):
+            if len(self.systems) == 1:
+                continue
+            others = Vote(self.mixture_of({**votes, name: 0.0}), voting.decision)
+            figures = [rate, self._rate_of(others, chooser)]
+            shown = [f"{abs(top - figure):.2f}" for figure in figures]
+            rows.append([name, *shown, f"{votes[name]:.2g}"])
+        for how, vote in (("equal", self._equal_vote), ("tuned", voting)):
+            figure = abs(top - self._rate_of(vote, chooser))
+            rows.append([f"all, {how} votes", f"{figure:.2f}", "", ""])
+        return text(rows)
+
+
+def _variants(decide: Decision) -> Iterator[Decision]:
+    """Yield the decision with all values of the options that vary with votes and are
+    not set, the usual values first.
+    """
+    varied = {
+        name: values
+        for name, values in decide.rule.varied.items()
+        if name not in decide.settings
+    }
+    for values in product(*varied.values()):
+        chosen = dict(zip(varied, values, strict=True))
+        yield replace(decide, settings=decide.settings | chosen)
 
 
 def _mixed_in_lists(
@@ -247,6 +306,6 @@ def _scales(
         ]
         own = [nbest for nbest in own if nbest.hypotheses]
         if any(len(nbest.hypotheses) > 1 for nbest in own):
-            decision, _ = tune_scale("mbr", metric, own, {FIRST_PASS: 1.0})
+            decision, _ = tune_scale(Decision("mbr"), metric, own, {FIRST_PASS: 1.0})
             scales[name] = decision.scale or 1.0
     return scales

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -54,35 +55,42 @@ def warn_at_end(scale: float, grid: Sequence[float], what: str) -> None:
 
 
 def tune_scale(
-    name: str, metric: Metric, lists: Sequence[NbestList], weights: WeightsOf
+    decision: Decision,
+    metric: Metric,
+    lists: Sequence[NbestList],
+    weights: WeightsOf,
 ) -> tuple[Decision, Counts]:
-    """The decision with the scale of `scale_grid` whose texts are best on lists with
-    references.
+    """Return the decision with the scale of `scale_grid` whose texts are best on lists
+    with references.
 
-    Of equally good scales next to each other the middle one, in the longest run of
-    them. With `MANY` hypotheses rover tries all scales in the alignments of the middle
-    one.
+    Of equally good scales next to each other the middle one is taken, in the longest
+    run of them. For lists of `MANY` hypotheses a rule may choose by what holds for the
+    middle scale (`Chooser.near`).
+
+    Args:
+        decision: A decision without a scale.
+        metric: The metric that is tuned for.
+        lists: Lists with references.
+        weights: The weights of columns.
 
     Returns:
-        the decision, and the statistics (lists, k) of its texts.
+        The decision with its scale, and the statistics (lists, k) of its texts.
     """
-    decider = Decider(name, metric, lists, weights)
+    decider = Decider(decision, metric, lists, weights)
     grid = scale_grid(decider.scores)
+    chooser = decider.chooser
     if sum(map(len, decider.scores)) >= MANY:
-        decider.rule.hold(
-            decider.prepared, posteriors(decider.scores, grid[len(grid) // 2])
-        )
-    tried = map(decider.texts, paced(grid, "tried %d of %d scales of the posteriors"))
-    sums = [text_statistics(metric, lists, texts).sum(axis=0) for texts in tried]
-    decider.rule.hold(decider.prepared, ())
+        chooser = chooser.near(posteriors(decider.scores, grid[len(grid) // 2]))
+    sums = []
+    for scale in paced(grid, "tried %d of %d scales of the posteriors"):
+        texts = chooser.texts(posteriors(decider.scores, scale))
+        sums.append(text_statistics(metric, lists, texts).sum(axis=0))
     values = metric.values(np.stack(sums))
     good = values == (values.max() if metric.higher_is_better else values.min())
-    runs = np.split(
-        np.flatnonzero(good), np.flatnonzero(np.diff(np.flatnonzero(good)) > 1) + 1
-    )
+    places = np.flatnonzero(good)
+    runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     longest = max(runs, key=len)
-    place = int(longest[(len(longest) - 1) // 2])
-    warn_at_end(grid[place], grid, f"--decide {name}")
-    return Decision(name, grid[place]), text_statistics(
-        metric, lists, decider.texts(grid[place])
-    )
+    scale = grid[int(longest[(len(longest) - 1) // 2])]
+    warn_at_end(scale, grid, f"--decide {decision.name}")
+    chosen = text_statistics(metric, lists, decider.texts(scale))
+    return replace(decision, scale=scale), chosen

@@ -273,7 +273,7 @@ class Tuner:
         decide = (
             self.options.decide
             if objective.losses is None
-            else Decision(self.options.decide.name, scale)
+            else replace(self.options.decide, scale=scale)
         )
         fit = Fit(
             dict.fromkeys(names, 0.0) | weights | self.given,
@@ -336,9 +336,7 @@ class Tuner:
             # here: the best score has no scale
             from rescore.tuning.scale import tune_scale
 
-            decision, chosen = tune_scale(
-                decision.name, self.metric, self.lists, deciding
-            )
+            decision, chosen = tune_scale(decision, self.metric, self.lists, deciding)
         else:
             chosen = self._texts(decision, deciding)
         return Fit(dict(weights), chosen, decision, excluded)

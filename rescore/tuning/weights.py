@@ -81,7 +81,7 @@ class TunedFor:
             options = from_json(METRICS[self.metric].Options, self.settings)
         except UserError as error:
             raise UserError(f"weights tuned for {self.metric}: {error}") from None
-        return MetricOptions(**vars(options))
+        return MetricOptions.of_part(options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,16 +241,9 @@ class Weights:
 
     @property
     def votes(self) -> dict[str, float]:
-        """The votes of systems, and what multiplies votes for no word, for
-        signatures.
-        """
-        mix = self.mixture
-        return (
-            {f"vote.{name}": vote for name, vote in mix.votes.items()}
-            | {"no-word": mix.no_word}
-            if mix
-            else {}
-        )
+        """The votes of systems, for signatures."""
+        votes = self.mixture.votes if self.mixture else {}
+        return {f"vote.{name}": vote for name, vote in votes.items()}
 
     @property
     def of_fold(self) -> FoldWeights:
@@ -330,6 +323,12 @@ class Weights:
         ):
             raise UserError(
                 f'{path}: no "weights"; expected a file that `rescore tune` wrote'
+            )
+        mixture = values.get("mixture")
+        if isinstance(mixture, dict) and "no_word" in mixture:
+            raise UserError(
+                f"{path}: its votes are of an earlier version (the factor of no word is"
+                " an option of rover now); tune again"
             )
         if values.get("schema", SCHEMA) != SCHEMA:
             raise UserError(

@@ -372,20 +372,17 @@ def test_a_bad_system_does_no_harm() -> None:
     assert max(votes["d"], votes["e"]) < min(votes[name] for name in "abc")
 
 
-def test_what_no_word_counts_for_is_a_weight() -> None:
+def test_the_factor_of_no_word_is_an_option_of_the_decision() -> None:
     systems = {
         "a": {"r": recording("x y z")},
         "b": {"r": recording("x z")},
         "c": {"r": recording("x z")},
     }
     lists = list(combine(systems, PLAIN))
-    decision = Decision("rover", 1.0)
-    for no_word, text in ((1.0, "x z"), (0.3, "x y z")):
-        votes = ListWeights(
-            {FIRST_PASS: 1.0},
-            mixture=Mixture(dict.fromkeys("abc", 1.0), no_word=no_word),
-        )
-        assert decision.texts(None, lists, lambda nbest, votes=votes: votes) == [text]
+    votes = ListWeights({FIRST_PASS: 1.0}, mixture=Mixture(dict.fromkeys("abc", 1.0)))
+    for options, text in (({}, "x z"), ({"no_word": 0.3}, "x y z")):
+        decision = Decision("rover", 1.0, options)
+        assert decision.texts(None, lists, lambda nbest: votes) == [text]
 
 
 def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(

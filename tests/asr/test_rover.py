@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rescore.asr.rover import Rover
+from rescore.asr.rover import Rover, RoverOptions
 from rescore.asr.written import rewritten, tokens_of
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
@@ -39,43 +39,27 @@ def test_all_lists_at_once_as_one_after_another(seed: int) -> None:
         posteriors.append(
             np.full(len(texts), 1 / len(texts)) if index % 5 == 0 else shares
         )
-    rule = Rover()
-    prepared = rule.prepare(lists, ErrorRate())
+    ballots = Rover().chooser(lists, ErrorRate())
     every = [
         [tokens_of(one.text, Normaliser()) for one in nbest.hypotheses]
         for nbest in lists
     ]
     texts = {}
-    for logs in (
-        [0.0] * len(lists),
-        random.choice([-0.7, -0.1, 0.0, 0.4], len(lists)).tolist(),
-    ):
-        each = zip(every, posteriors, np.exp(logs).tolist(), strict=True)
-        texts[tuple(logs)] = [
-            rewritten(vote(confusion_network(tokens, shares.tolist()), empty))
-            for tokens, shares, empty in each
+    for no_word in (1.0, 0.5, 1.4):
+        texts[no_word] = [
+            rewritten(vote(confusion_network(tokens, shares.tolist()), no_word))
+            for tokens, shares in zip(every, posteriors, strict=True)
         ]
-        no_word = np.exp(logs)
-        assert (
-            rule.choose_all(lists, posteriors, prepared, no_word) == texts[tuple(logs)]
-        )
-        held = rule.prepare(lists, ErrorRate())
-        # networks of these posteriors: their votes are the same
-        rule.hold(held, posteriors)
-        assert rule.choose_all(lists, posteriors, held, no_word) == texts[tuple(logs)]
-    single, weighed = texts.values()
-    assert single != weighed and len(set(single)) > 20
+        own = ballots.under(RoverOptions(no_word=no_word))
+        assert own.texts(posteriors) == texts[no_word]
+        # Networks of these posteriors: their votes are the same.
+        assert own.near(posteriors).texts(posteriors) == texts[no_word]
+    assert texts[1.0] != texts[0.5] and len(set(texts[1.0])) > 20
 
 
 def test_a_held_network_counts_other_votes() -> None:
     """The alignment stays, the votes change."""
     lists = [NbestList("u", [Hypothesis(text) for text in ("a b c", "a x c", "x c")])]
-    rule = Rover()
-    held = rule.prepare(lists, ErrorRate())
-    rule.hold(held, [np.array([0.4, 0.3, 0.3])])
-    assert rule.choose_all(lists, [np.array([0.4, 0.3, 0.3])], held, np.ones(1)) == [
-        "a x c"
-    ]
-    assert rule.choose_all(lists, [np.array([0.1, 0.1, 0.8])], held, np.ones(1)) == [
-        "x c"
-    ]
+    held = Rover().chooser(lists, ErrorRate()).near([np.array([0.4, 0.3, 0.3])])
+    assert held.texts([np.array([0.4, 0.3, 0.3])]) == ["a x c"]
+    assert held.texts([np.array([0.1, 0.1, 0.8])]) == ["x c"]

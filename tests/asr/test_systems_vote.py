@@ -214,7 +214,7 @@ def test_the_value_of_tuning_is_that_of_the_chosen_texts() -> None:
     }
     found = list(combined(systems))
     weights = pipeline.tune(found, decision="rover")
-    assert weights.mixture and weights.mixture.no_word < 1 and weights.value == 0.0
+    assert weights.decision.settings["no_word"] < 1 and weights.value == 0.0
     assert set(weights.decision.texts(ErrorRate(), found, weights.of)) == {
         "it is right"
     }

@@ -18,13 +18,13 @@ LISTED = WordList(("New York", "New York Times", "york", "eva => Aoife"), "words
 def rate(
     name: str, hypotheses: list[str], references: list[str], listed: WordList = LISTED
 ) -> float:
-    metric = {"recall": Recall, "precision": Precision, "F1": F1}[name](listed)
+    metric = {"recall": Recall, "precision": Precision, "F1": F1}[name](words=listed)
     rows = metric.statistics(hypotheses, [(text,) for text in references])
     return float(metric.values(rows.sum(axis=0)[None])[0])
 
 
 def test_the_longest_term_counts() -> None:
-    metric = Recall(LISTED)
+    metric = Recall(words=LISTED)
     rows = metric.statistics(
         ["the new york times of york"], [("new york times york new york",)]
     )
@@ -44,7 +44,7 @@ def test_recall_precision_f1() -> None:
 
 def test_lists_by_utterance() -> None:
     listed = WordList(("u-1 york", "u-2 paris"), "words", by_utterance=True)
-    metric = Recall(listed)
+    metric = Recall(words=listed)
     rows = metric.statistics(
         [Input("u-1", "york paris"), Input("u-2", "york paris")], [("york paris",)] * 2
     )

@@ -56,7 +56,9 @@ def read_recordings(path: Path) -> dict[str, Recording]:
 def wer(output: Path, reference: Path, normaliser: Normaliser | None = None) -> float:
     (lists,) = measured_recordings([str(output)], str(reference))
     return text_value(
-        ErrorRate(normaliser), lists, [nbest.hypotheses[0].text for nbest in lists]
+        ErrorRate(normaliser=normaliser or Normaliser()),
+        lists,
+        [nbest.hypotheses[0].text for nbest in lists],
     )
 
 

@@ -187,7 +187,7 @@ def test_a_vote_is_of_the_metrics_words(normaliser: Normaliser) -> None:
     rover = Decision("rover", 1.0)
     assert rover.texts(ErrorRate(), [one], {"s2s": 1.0}) == ["THE cat"]
     assert rover.texts(ErrorRate(normaliser=EXACT), [one], {"s2s": 1.0}) == ["a cat"]
-    assert rover.texts(Bleu("none"), [one], {"s2s": 1.0}) == ["a cat"]
+    assert rover.texts(Bleu(tokenise="none"), [one], {"s2s": 1.0}) == ["a cat"]
     one = some_list(
         ("it's a well-known owl", 0.4),
         ("it is the well known howl", 0.3),
@@ -204,7 +204,7 @@ def test_a_vote_is_of_the_metrics_words(normaliser: Normaliser) -> None:
 
 def test_a_vote_by_characters() -> None:
     one = some_list(("今天 天汽", 0.4), ("今大 天气", 0.35), ("明天 天气", 0.25))
-    metric = CharacterErrorRate(Normaliser(split_characters=True))
+    metric = CharacterErrorRate(normaliser=Normaliser(split_characters=True))
     assert Decision("rover", 1.0).texts(metric, [one], {"s2s": 1.0}) == ["今天 天气"]
     network = ConfusionNetwork(
         "今天", ["今天", "今大", "明天"], np.log([0.4, 0.35, 0.25]), metric.words

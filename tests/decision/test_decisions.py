@@ -110,7 +110,7 @@ def test_losses_are_the_metrics_own() -> None:
     texts = ["the old clock ticked", "the old cluck ticked", "an old clock ticked on"]
     one = nbest(*((text, -1.0) for text in texts))
     for metric, score in (
-        (Bleu("none"), sacrebleu.sentence_bleu),
+        (Bleu(tokenise="none"), sacrebleu.sentence_bleu),
         (Chrf(), sacrebleu.sentence_chrf),
     ):
         (matrix,) = losses(metric, [one])
@@ -125,7 +125,7 @@ def test_losses_are_the_metrics_own() -> None:
 
 @pytest.mark.parametrize(
     "metric",
-    [ErrorRate(), CharacterErrorRate(), Bleu("none"), Chrf()],
+    [ErrorRate(), CharacterErrorRate(), Bleu(tokenise="none"), Chrf()],
     ids=lambda one: one.name,
 )
 @settings(max_examples=40, deadline=None)
@@ -285,7 +285,7 @@ def test_the_scale_is_tuned(name: str) -> None:
         )
         for _ in range(30)
     ]
-    tuned, _ = tune_scale(name, ErrorRate(), lists, WEIGHTS)
+    tuned, _ = tune_scale(Decision(name), ErrorRate(), lists, WEIGHTS)
     values = [
         text_value(
             ErrorRate(), lists, Decision(name, scale).texts(ErrorRate(), lists, WEIGHTS)
@@ -305,16 +305,16 @@ def test_the_scale_is_tuned(name: str) -> None:
 
 def test_many_lists_are_aligned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = read([ROOT / "data" / "test.json"])
-    exact = tune_scale("rover", ErrorRate(), lists, WEIGHTS)
+    exact = tune_scale(Decision("rover"), ErrorRate(), lists, WEIGHTS)
     alignments = []
     aligned_lists = rover._networks
     monkeypatch.setattr(
         rover, "_networks", lambda *each: alignments.append(0) or aligned_lists(*each)
     )
-    tune_scale("rover", ErrorRate(), lists, WEIGHTS)
+    tune_scale(Decision("rover"), ErrorRate(), lists, WEIGHTS)
     each = len(alignments)
     monkeypatch.setattr(scale, "MANY", sum(len(nbest.hypotheses) for nbest in lists))
-    held = tune_scale("rover", ErrorRate(), lists, WEIGHTS)
+    held = tune_scale(Decision("rover"), ErrorRate(), lists, WEIGHTS)
     assert held[0] == exact[0] and (held[1] == exact[1]).all()
     assert len(alignments) - each < each / 5
 

@@ -75,7 +75,7 @@ def test_ter_with_several_references() -> None:
 @settings(max_examples=60, deadline=None)
 @given(PAIRS)
 def test_sentence_bleu_is_sacrebleus(pairs: list[tuple[str, str]]) -> None:
-    bleu = Bleu("none")
+    bleu = Bleu(tokenise="none")
     rows = bleu.statistics(
         [text for _, text in pairs], [(f"x {reference}",) for reference, _ in pairs]
     )
@@ -99,7 +99,7 @@ def test_bleu_is_sacrebleus(pairs: list[tuple[str, str]], tokenise: str) -> None
         [f"x, {reference}." for reference, _ in pairs],
         [text for _, text in pairs],
     )
-    metric = Bleu(tokenise)
+    metric = Bleu(tokenise=tokenise)
     sums = metric.statistics(
         hypotheses, [(reference,) for reference in references]
     ).sum(axis=0)
@@ -117,16 +117,16 @@ def test_several_references() -> None:
         ["a b c", "d", "a b"], [("a x c", "a b c d"), ("d",), ("a c", "x b", "x y b")]
     )
     assert counts.tolist() == [[0, 1, 0, 4], [0, 0, 0, 1], [1, 0, 0, 2]]
-    bleu = Bleu("none")
+    bleu = Bleu(tokenise="none")
     sums = bleu.statistics(["a b c d e"], [("x", "a b c d e")]).sum(axis=0)
     assert value(bleu, sums) == pytest.approx(100)
 
 
 def test_signatures_name_settings_and_versions() -> None:
     assert ErrorRate().settings == {"case": "lc", "tok": "space", "align": "sclite"}
-    assert Bleu("none").settings["tok"] == "none" and Bleu("none").versions == {
-        "sacrebleu": sacrebleu.__version__
-    }
+    assert Bleu(tokenise="none").settings["tok"] == "none" and Bleu(
+        tokenise="none"
+    ).versions == {"sacrebleu": sacrebleu.__version__}
     assert CharacterErrorRate().versions.keys() == {"jiwer", "rapidfuzz"}
 
 

@@ -16,7 +16,12 @@ from tests.decision.plain import losses
 
 WORDS = st.sampled_from(["a", "the", "clock", "old", ",", "it's", "été", "."])
 TEXTS = st.lists(st.lists(WORDS, max_size=9).map(" ".join), min_size=1, max_size=7)
-METRICS: list[Metric] = [Bleu("none"), Bleu("13a"), Chrf(), ChrfPlusPlus()]
+METRICS: list[Metric] = [
+    Bleu(tokenise="none"),
+    Bleu(tokenise="13a"),
+    Chrf(),
+    ChrfPlusPlus(),
+]
 
 
 @pytest.mark.parametrize(

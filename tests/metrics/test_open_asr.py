@@ -110,9 +110,9 @@ def test_compounds_in_alignments(leaderboard: None) -> None:
         ["the", "white", "paper"],
         ["white", "paper", "is"],
     )
-    assert ErrorRate(words).statistics(["whitepaper"], [("white paper",)]).tolist() == [
-        [0, 0, 0, 2]
-    ]
+    assert ErrorRate(normaliser=words).statistics(
+        ["whitepaper"], [("white paper",)]
+    ).tolist() == [[0, 0, 0, 2]]
     assert Normaliser(nfkc=True).merged_with(words) == Normaliser(
         nfkc=True, open_asr="en"
     )

@@ -57,7 +57,9 @@ def systems(seed: int, number: int = 120) -> tuple[list[str], list[str], list[st
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("metric", [Bleu("none"), Chrf()], ids=["BLEU", "chrF"])
+@pytest.mark.parametrize(
+    "metric", [Bleu(tokenise="none"), Chrf()], ids=["BLEU", "chrF"]
+)
 def test_p_values_are_sacrebleus(metric: Bleu | Chrf, seed: int) -> None:
     references, first, second = systems(seed)
     theirs = {

@@ -51,7 +51,7 @@ def test_the_mixed_error_rate_by_hand() -> None:
 
 def test_characters_as_words() -> None:
     split = Normaliser(split_characters=True)
-    word, character = ErrorRate(normaliser=split), CharacterErrorRate(split)
+    word, character = ErrorRate(normaliser=split), CharacterErrorRate(normaliser=split)
     assert word.statistics(["今天 天汽"], [("今天天气",)]).tolist() == [[1, 0, 0, 4]]
     # blanks count, as in ESPnet
     assert character.statistics(["今天 天汽"], [("今天天气",)]).tolist() == [
@@ -100,7 +100,7 @@ def test_chrf_plus_plus_is_sacrebleus() -> None:
 )
 def test_tokenizers_of_words(name: str, package: str, text: str) -> None:
     pytest.importorskip(package, reason=f"needs {package}")
-    metric = Bleu(name)
+    metric = Bleu(tokenise=name)
     assert metric.settings["tok"].startswith(name)
     rows = metric.statistics([text, text[:-2]], [(text,), (text,)])
     assert metric.values(rows[:1])[0] == pytest.approx(100) and rows[0, 9] > 3
@@ -122,7 +122,7 @@ def test_a_tokenizer_that_is_not_there(
             r"--tokenize flores200 needs further packages; pip install 'rescore\[cjk\]'"
         ),
     ):
-        Bleu("flores200")
+        Bleu(tokenise="flores200")
     monkeypatch.undo()
     pytest.importorskip("sentencepiece", reason="needs sentencepiece")
 
@@ -132,11 +132,11 @@ def test_a_tokenizer_that_is_not_there(
     monkeypatch.setattr(tokenizer_spm, "SACREBLEU_DIR", str(tmp_path))
     monkeypatch.setattr(tokenizer_spm, "download_file", no_network)
     with pytest.raises(UserError, match="sacreBLEU cannot get its model"):
-        Bleu("flores200")
+        Bleu(tokenise="flores200")
     with pytest.raises(
         UserError, match=r"--tokenize 'zhh' is not one of .*; did you mean zh"
     ):
-        Bleu("zhh")
+        Bleu(tokenise="zhh")
 
 
 def some_list(name: str, *references: str) -> NbestList:
@@ -144,7 +144,7 @@ def some_list(name: str, *references: str) -> NbestList:
 
 
 def test_signatures_say_how_many_references() -> None:
-    for metric in (Bleu("none"), Chrf(), choose_metric("ter", [])):
+    for metric in (Bleu(tokenise="none"), Chrf(), choose_metric("ter", [])):
         lists = [some_list("u", "a b", "a c"), some_list("v", "a", "b")]
         assert settings_on(metric, lists)["nrefs"] == "2"
         assert settings_on(metric, [*lists, some_list("w", "a")])["nrefs"] == "var"

@@ -37,7 +37,7 @@ NAMES = WordList(("Anna", "New York", "lear"), "names.txt")
 def test_by_hand() -> None:
     references = [("anna saw king lear",), ("in new york",), ("the end",)]
     hypotheses = ["hanna saw a king", "in new cork today", "the end anna"]
-    inside, outside = ListedErrorRate(NAMES), OtherErrorRate(NAMES)
+    inside, outside = ListedErrorRate(words=NAMES), OtherErrorRate(words=NAMES)
     # anna -> hanna, lear is missing; york -> cork; anna inserted
     assert inside.statistics(hypotheses, references).tolist() == [
         [1, 1, 0, 2],
@@ -55,7 +55,11 @@ def test_both_add_up_to_all(seed: int) -> None:
     listed = WordList(("a", "d e"), "x")
     sums = [
         metric.statistics(hypotheses, [(one,) for one in references])
-        for metric in (ListedErrorRate(listed), OtherErrorRate(listed), ErrorRate())
+        for metric in (
+            ListedErrorRate(words=listed),
+            OtherErrorRate(words=listed),
+            ErrorRate(),
+        )
     ]
     assert (sums[0] + sums[1]).tolist() == sums[2].tolist()
     assert sums[0][:, :3].sum() and sums[1][:, :3].sum()
@@ -87,7 +91,7 @@ def test_the_list_is_read_as_references_are(tmp_path: Path) -> None:
         WordList.load(tmp_path / "none.txt")
     made = METRICS["bwer"].choose(ListedErrorRate.Options(words=NAMES), ["anna"])
     assert made.options.words == NAMES and made.settings["words"] == NAMES.digest
-    with pytest.raises(UserError, match="need --words FILE"):
+    with pytest.raises(UserError, match="needs --words FILE"):
         METRICS["uwer"].choose(ListedErrorRate.Options(), ["anna"])
     with pytest.raises(
         UserError, match=r"names\.txt: no word of the references is a word of this list"
@@ -129,7 +133,7 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     )
     assert "|tok:space|align:sclite|" in found["UWER"]["signature"]
     assert "listed words" in done.stdout and rescore("report", "r.json").returncode == 0
-    assert_one_line_error(rescore("l.jsonl", "--metric", "bwer"), "need --words FILE")
+    assert_one_line_error(rescore("l.jsonl", "--metric", "bwer"), "needs --words FILE")
     assert (
         "50.00"
         in rescore("eval", "l.jsonl", "--metric", "bwer", "--words", "names.txt").stdout
@@ -263,7 +267,7 @@ def test_lists_of_utterances_in_every_use(seed: int) -> None:
             == wanted[metric.name]
         )
         for nbest, own, loss in zip(lists, listed, losses(metric, lists), strict=True):
-            alone = METRICS[name](WordList(tuple(own), "y"))
+            alone = METRICS[name](words=WordList(tuple(own), "y"))
             assert loss.tolist() == losses(alone, [nbest])[0].tolist()
         assert len(Decision("mbr", 1.0).texts(metric, lists, {"s2s": 1.0})) == 60
 

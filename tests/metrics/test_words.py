@@ -151,7 +151,7 @@ def test_boost_and_bwer_count_the_same_words_in_any_order_of_the_list(
         Normaliser(),
         Normaliser(drop_punctuation=True, split_hyphens=True),
     ):
-        metric = ListedErrorRate(WordList(terms, "words"), normaliser)
+        metric = ListedErrorRate(words=WordList(terms, "words"), normaliser=normaliser)
         for text in (
             "Times of New York, York Times",
             "new-york of the york",

@@ -115,7 +115,7 @@ def own(model: Path, triples: list[tuple[str, str, str]]) -> np.ndarray:
 def test_scores_are_those_of_the_library(model: Path) -> None:
     from rescore.mt.comet import Comet
 
-    metric = Comet(model)
+    metric = Comet(model=str(model))
     rows = metric.statistics(
         [Input(source, text) for source, text, _ in TRIPLES],
         [(one,) for *_, one in TRIPLES],

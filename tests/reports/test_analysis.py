@@ -101,7 +101,7 @@ def test_the_texts_of_the_decision_count() -> None:
 
 
 def test_other_metrics_have_no_words() -> None:
-    found = analyse(Bleu("none"), LISTS, HALF)
+    found = analyse(Bleu(tokenise="none"), LISTS, HALF)
     assert found.moves.moved == 3 and not found.corrected
 
 

@@ -237,7 +237,8 @@ def test_the_order_of_lists_and_hypotheses_changes_nothing() -> None:
     ]
     for rule in ("mbr", "rover"):
         decisions = [
-            tune_scale(rule, WER, some, {"s2s": 1.0})[0] for some in (lists, turned)
+            tune_scale(Decision(rule), WER, some, {"s2s": 1.0})[0]
+            for some in (lists, turned)
         ]
         assert decisions[0].scale == pytest.approx(decisions[1].scale)
 

@@ -68,7 +68,7 @@ def test_never_worse_than_one_after_the_other(
     )
     texts = Decision("mbr", scale).texts(metric, lists, weights)
     assert value == pytest.approx(text_value(metric, lists, texts))
-    old, _ = tune_scale("mbr", metric, lists, before)
+    old, _ = tune_scale(Decision("mbr"), metric, lists, before)
     sequential = text_value(metric, lists, old.texts(metric, lists, before))
     sign = 1 if metric.higher_is_better else -1
     assert sign * value >= sign * sequential - 1e-9

@@ -108,7 +108,7 @@ def test_tuning_finds_what_trying_all_finds(seed: int, bleu: bool) -> None:
     from rescore import decision
     from rescore.metrics import list_statistics, total, value
 
-    metric = Bleu("none") if bleu else ErrorRate()
+    metric = Bleu(tokenise="none") if bleu else ErrorRate()
     lists = lists_of(np.random.default_rng(seed), 12)
     tuned = tune(metric, lists, ["lm"])
     slow = slow_best(metric, lists)

@@ -54,7 +54,9 @@ def value_at(
     )
 
 
-@pytest.mark.parametrize("metric", [ErrorRate(), Bleu("none")], ids=["WER", "BLEU"])
+@pytest.mark.parametrize(
+    "metric", [ErrorRate(), Bleu(tokenise="none")], ids=["WER", "BLEU"]
+)
 @pytest.mark.parametrize("seed", range(5))
 def test_several_weights_beat_single_ones_and_random_points(
     metric: ErrorRate | Bleu, seed: int
