@@ -334,6 +334,11 @@ CHANNEL_KINDS: Registry[Any] = Registry(
 `rescore.lms.base.Kind`.
 """
 
+LESSONS: Registry[Any] = Registry("lesson", {}, "rescore.lessons")
+"""What is added to the training of networks of several kinds: subclasses of
+`rescore.lms.training.options.Lesson`.
+"""
+
 EXPANSIONS: Registry[Any] = Registry(
     "expansion",
     {

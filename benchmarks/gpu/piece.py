@@ -87,7 +87,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         unpack(arguments.shard, tokenizer, Path(folder))
         corpus = Corpus(Path(folder), tokenizer, arguments.held_out, seed=0)
-        tasks = TtaKind("tta").tasks(TrainingData(tokenizer, options, corpus))
+        data = TrainingData(tokenizer, options, network.config, corpus)
+        tasks = TtaKind("tta").tasks(data)
         trainer = Trainer(network, tokenizer, tasks, options, Path(folder))
         done = trainer.run(lambda line: print(line, flush=True))
     checkpoint.save(arguments.state, network, tokenizer)

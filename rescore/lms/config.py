@@ -124,6 +124,18 @@ class NetworkConfig:
     def _reads_after(self) -> bool:
         return cast(bool, network_kind(self.kind).capabilities.context[1] > 0)
 
+    def of_kind(self, kind: str, **changes: Any) -> NetworkConfig:
+        """Return this configuration for networks of a kind, in the kind's own class.
+
+        Args:
+            kind: The name of the kind.
+            changes: Other values of fields.
+        """
+        own: type[NetworkConfig] = network_kind(kind).Config
+        names = {field.name for field in fields(own)}
+        values = {name: value for name, value in asdict(self).items() if name in names}
+        return own(**{**values, **changes, "kind": kind})
+
     def save(self, path: Path) -> None:
         write_text(path, json.dumps(asdict(self), indent=2) + "\n")
 
@@ -153,14 +165,17 @@ class NetworkConfig:
                     f"{path}: {name} belongs to an earlier version; train the network"
                     " again"
                 )
-        unknown = sorted(set(values) - {field.name for field in fields(cls)})
+        own: type[NetworkConfig] = cls
+        named = str(values.get("kind"))
+        if named in KINDS and KINDS[named].is_network:
+            values.setdefault("scaled_embeddings", KINDS[named].scaled_embeddings)
+            own = KINDS[named].Config
+        unknown = sorted(set(values) - {field.name for field in fields(own)})
         if unknown:
             raise UserError(
                 f"{path}: unknown field {unknown[0]!r}; remove it or correct its name"
             )
-        if (named := str(values.get("kind"))) in KINDS and KINDS[named].is_network:
-            values.setdefault("scaled_embeddings", KINDS[named].scaled_embeddings)
-        return parsed(values, cls, str(path))
+        return parsed(values, own, str(path))
 
 
 # `base` is from section 5.1 of the paper; two CPU cores train `small` in hours.

@@ -385,7 +385,7 @@ def convert(network: Network, precision: str) -> TiedSoftmax:
     only.
     """
     network.to(DTYPES[precision])
-    weight = network.token_embedding.weight.detach()
+    weight = network.output_weight.detach()
     bias = None if network.output_bias is None else network.output_bias.detach()
     kind = {"int8": torch.qint8, "float32": torch.float16}.get(precision)
     if kind is None or (precision == "float32" and not _fits_float16(network)):

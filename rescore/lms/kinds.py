@@ -43,6 +43,8 @@ class NeuralKind(Kind):
     """Whether a network scales its embeddings by sqrt(d) if its config.json does not
     say it.
     """
+    Config: ClassVar[type[NetworkConfig]] = NetworkConfig
+    """The configuration of its networks, with fields of its own."""
     architecture: ClassVar[str] = ""
     """The class of its networks, as "module:class"."""
     trained_with: ClassVar[str] = ""

@@ -29,6 +29,13 @@ class Network(nn.Module):
     token_embedding: nn.Embedding
     output_bias: nn.Parameter | None
 
+    @property
+    def output_weight(self) -> Tensor:
+        """The matrix of the softmax (vocabulary, d): the token embeddings, unless the
+        network has another.
+        """
+        return self.token_embedding.weight
+
     def embed(self, tokens: Tensor) -> Tensor:
         """tokens (batch, n) -> the input of the first layer (batch, n, d)."""
         raise NotImplementedError

@@ -21,6 +21,8 @@ from rescore.nbest import in_parts
 
 CHUNK = 10_000
 """Lines that are read and encoded together."""
+COUNTED_TOGETHER = 1 << 24
+"""Tokens that are counted together: bounds memory."""
 SHUFFLED_TOGETHER = 32_768
 """Sentences that are sorted by length together: enough to fill batches, few enough to
 stay shuffled.
@@ -141,22 +143,52 @@ class Corpus:
         """Tokens in one epoch, [BOS] and [EOS] not counted."""
         return self.tokens - sum(len(self._item(index)) for index in self._held_out)
 
-    def windows(self, between: Sequence[int]) -> Corpus:
-        """A corpus whose items are the windows of this corpus.
+    def windows(
+        self, between: Sequence[int], least: int = 1, longest: int | None = None
+    ) -> Corpus:
+        """Return a corpus whose items are the windows of this corpus.
 
         With windows of two sentences, `between` [EOS] [BOS] gives items [BOS] first
         [EOS] [BOS] second [EOS].
 
         Args:
-            between: the tokens between two sentences of a window.
+            between: The tokens between two sentences of a window.
+            least: Sentences of a window, at least; shorter windows are left out.
+            longest: Tokens of a window with its frame, at most; longer windows are left
+                out. None for no limit.
+
+        Raises:
+            UserError: No window is left to train on, or none is held out.
         """
         windows = copy.copy(self)
-        windows._training, windows._held_out = (
-            self._training_windows,
-            self._held_out_windows,
-        )
         windows._between = np.array(between, dtype=self._ids.dtype)
+        sizes = np.diff(self._windows)
+
+        def fitting(indices: Indices) -> Indices:
+            kept = indices[sizes[indices] >= least]
+            if longest is None:
+                return kept
+            lengths = np.array([len(windows._item(int(index))) + 2 for index in kept])
+            return kept[lengths <= longest]
+
+        windows._training = fitting(self._training_windows)
+        windows._held_out = fitting(self._held_out_windows)
+        if not len(windows._training) or not len(windows._held_out):
+            raise UserError(
+                f"the text has too few windows of {least} consecutive lines:"
+                f" {len(windows._training)} to train on, {len(windows._held_out)} held"
+                " out; give a longer text (an empty line ends a document)"
+            )
         return windows
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Return how often each token occurs in the whole text: (vocabulary,)."""
+        size = self._tokenizer.vocab_size
+        counts = np.zeros(size, dtype=np.int64)
+        for start in range(0, len(self._ids), COUNTED_TOGETHER):
+            part = self._ids[start : start + COUNTED_TOGETHER]
+            counts += np.bincount(part, minlength=size)
+        return counts
 
     def _item(self, index: int) -> npt.NDArray[np.unsignedinteger]:
         """The tokens of a sentence or window, without the first [BOS] and the last

@@ -9,7 +9,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from itertools import cycle, islice
@@ -29,7 +29,7 @@ from rescore.lms.devices import choose_device
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentenceBatch
-from rescore.lms.training.objectives import Objective, Task, tied_cross_entropy
+from rescore.lms.training.objectives import Objective, Task
 from rescore.lms.training.options import NeuralOptions
 
 STATE = "training.safetensors"
@@ -46,7 +46,7 @@ LINE_STEPS, LINE_SECONDS = 200, 30.0
 
 
 def optimizers(
-    network: Network, name: str, weight_decay: float
+    network: Network, name: str, weight_decay: float, heads: nn.Module | None = None
 ) -> list[torch.optim.Optimizer]:
     """Muon (Jordan et al. 2024) for the layers' matrices, AdamW for embeddings, biases
     and LayerNorm; or AdamW for all.
@@ -56,16 +56,22 @@ def optimizers(
     optimiser.
 
     Args:
+        network: The network.
         name: `muon`, or `adamw` for all.
+        weight_decay: Weight decay of matrices.
+        heads: Parameters of objectives, for AdamW.
     """
     named = list(network.named_parameters())
+    of_heads = list(heads.parameters()) if heads else []
     vectors = [value for _, value in named if value.dim() != 2]
+    vectors += [value for value in of_heads if value.dim() != 2]
     matrices = [
         value for name, value in named if value.dim() == 2 and "embedding" not in name
     ]
     embeddings = [
         value for name, value in named if value.dim() == 2 and "embedding" in name
     ]
+    embeddings += [value for value in of_heads if value.dim() == 2]
     optimizer_list: list[torch.optim.Optimizer] = []
     if name == "muon":
         if not hasattr(torch.optim, "Muon"):
@@ -169,6 +175,8 @@ class TrainingState:
     """The mean of the tasks' losses."""
     losses: dict[str, float] = field(default_factory=dict)
     """Each task's validation loss."""
+    accuracies: dict[str, float] = field(default_factory=dict)
+    """The accuracy of tasks whose objectives count it."""
     best_step: int = 0
     """Where the first task's validation loss was lowest; 0 is the model to start
     from.
@@ -234,7 +242,11 @@ class Trainer:
         self._validated, self._validated_share = time.monotonic(), 0.0
         self._best: dict[str, Tensor] = {}
         """The weights of the lowest validation loss, of an adaptation."""
-        self.optimizers = optimizers(network, options.optimizer, options.weight_decay)
+        self.heads = nn.ModuleDict(_heads(self.tasks)).to(self.device)
+        """The parameters of objectives, by the task."""
+        self.optimizers = optimizers(
+            network, options.optimizer, options.weight_decay, self.heads
+        )
         self._model: Callable[..., Tensor] = network
         if self.device.type == "cuda":
             self._model = torch.compile(network, dynamic=True)
@@ -348,54 +360,50 @@ class Trainer:
             yield task.objective, next(streams[task.name])
 
     def update(self, objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
-        """One update. Returns the loss a token, and the number of tokens."""
+        """Make one update.
+
+        Returns:
+            The loss a target, and the number of tokens.
+        """
         rate = self.learning_rate()
-        for group in (
-            group for optimizer in self.optimizers for group in optimizer.param_groups
-        ):
-            group["lr"] = rate
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
         seed = [self.options.seed, self.progress.step]
-        example = objective(
-            torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed
-        ).to(self.device)
+        objective = objective.at(min(self._done(), 1.0))
+        example = objective(*_tensors(batch), seed).to(self.device)
         mixed = self.precision != torch.float32
         with torch.autocast(self.device.type, self.precision, enabled=mixed):
             hidden = self._model(example.tokens, example.lengths)
-        loss = self._cross_entropy(
-            hidden[example.predicted].to(self.precision), example.targets
-        )
+        loss = objective.loss(self.network, hidden.to(self.precision), example)
         (loss / len(example.targets)).backward()
-        nn.utils.clip_grad_norm_(self.network.parameters(), LARGEST_GRADIENT)
+        trained = [*self.network.parameters(), *self.heads.parameters()]
+        nn.utils.clip_grad_norm_(trained, LARGEST_GRADIENT)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         frame = np.isin(batch.tokens, [self.tokenizer.bos, self.tokenizer.eos]).sum()
         return loss.item() / len(example.targets), int(batch.lengths.sum() - frame)
 
-    def _cross_entropy(self, hidden: Tensor, targets: Tensor) -> Tensor:
-        """Sum of the losses of hidden vectors (k, d) and their targets (k,)."""
-        return tied_cross_entropy(
-            hidden,
-            self.network.token_embedding.weight,
-            targets,
-            bias=self.network.output_bias,
-        )
-
     @torch.no_grad()
     def validate(self, report: Report) -> None:
-        """Each task's loss on its held-out sentences, in full precision and without
-        dropout. An adaptation keeps the weights if the first task's loss was never
-        lower.
+        """Measure each task's loss on its held-out sentences, in full precision and
+        without dropout. An adaptation keeps the weights if the first task's loss was
+        never lower.
         """
         self.network.eval()
         progress = self.progress
         for name, task in self.tasks.items():
-            loss = progress.losses[name] = self._validation_loss(task)
-            report(
-                f"step {progress.step}  tokens {progress.tokens:,} "
-                f" {f'{name}: ' if len(self.tasks) > 1 else ''}validation loss"
-                f" {loss:.4f}  {task.objective.perplexity} {math.exp(loss):.2f}"
-            )
+            loss, accuracy = self._validation_loss(task)
+            progress.losses[name] = loss
+            of_task = f"{name}: " if len(self.tasks) > 1 else ""
+            line = f"step {progress.step}  tokens {progress.tokens:,}  {of_task}"
+            line += f"validation loss {loss:.4f}"
+            line += f"  {task.objective.perplexity} {math.exp(loss):.2f}"
+            if accuracy is not None:
+                progress.accuracies[name] = accuracy
+                line += f"  accuracy {accuracy:.4f}"
+            report(line)
         self.network.train()
         progress.validation_loss = sum(progress.losses.values()) / len(progress.losses)
         self._validated, self._validated_share = time.monotonic(), self._done()
@@ -418,20 +426,24 @@ class Trainer:
         else:
             progress.worse += 1
 
-    def _validation_loss(self, task: Task) -> float:
-        total, count = 0.0, 0
-        for batch in task.corpus.held_out(self.options.batch_tokens):
-            seed = [self.options.seed, count]  # the same masks at every validation
-            example = task.objective(
-                torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths), seed
-            )
-            example = example.to(self.device)
+    def _validation_loss(self, task: Task) -> tuple[float, float | None]:
+        """Return a task's loss a target on its held-out sentences, natural log, and its
+        accuracy, where the objective counts it.
+        """
+        objective = task.objective.at(1.0)
+        total = right = 0.0
+        targets = counted = 0
+        for number, batch in enumerate(task.corpus.held_out(self.options.batch_tokens)):
+            seed = [self.options.seed, number]  # the same masks at every validation
+            example = objective(*_tensors(batch), seed).to(self.device)
             hidden = self.network(example.tokens, example.lengths)
-            total += self._cross_entropy(
-                hidden[example.predicted], example.targets
-            ).item()
-            count += len(example.targets)
-        return total / count
+            total += objective.loss(self.network, hidden, example).item()
+            targets += len(example.targets)
+            correct = objective.right(self.network, hidden, example)
+            if correct is not None:
+                right += correct.item()
+                counted += len(example.targets)
+        return total / targets, right / counted if counted else None
 
     def save(self) -> None:
         """Write the whole state, so that `resume` goes on as if nothing had
@@ -441,6 +453,8 @@ class Trainer:
             f"model.{name}": value for name, value in self.network.state_dict().items()
         }
         tensors |= {f"best.{name}": value for name, value in self._best.items()}
+        heads = self.heads.state_dict()
+        tensors |= {f"head.{name}": value for name, value in heads.items()}
         for number, optimizer in enumerate(self.optimizers):
             for index, values in optimizer.state_dict()["state"].items():
                 tensors |= {
@@ -476,6 +490,7 @@ class Trainer:
         # who resumes a training that stopped by itself wants it to go on
         self.progress.worse = 0
         self.network.load_state_dict(_with_prefix(tensors, "model."))
+        self.heads.load_state_dict(_with_prefix(tensors, "head."))
         if self._adapts:
             self._best = _with_prefix(tensors, "best.")
         for number, optimizer in enumerate(self.optimizers):
@@ -496,6 +511,21 @@ class Trainer:
             self.network.load_state_dict(self._best)
             self.progress.losses = self.progress.best_losses
         checkpoint.save(self.folder, self.network, self.tokenizer)
+
+
+def _tensors(batch: SentenceBatch) -> tuple[Tensor, Tensor]:
+    """Return the tokens and lengths of a batch."""
+    return torch.from_numpy(batch.tokens), torch.from_numpy(batch.lengths)
+
+
+def _heads(tasks: Mapping[str, Task]) -> dict[str, nn.Module]:
+    """Return the parameters of objectives, by the first task that has them."""
+    heads: dict[str, nn.Module] = {}
+    for name, task in tasks.items():
+        head = task.objective.head
+        if head is not None and all(head is not other for other in heads.values()):
+            heads[name] = head
+    return heads
 
 
 def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

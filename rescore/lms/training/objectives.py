@@ -4,47 +4,133 @@ losses.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A batch as a network sees it, and its targets."""
+    """A batch as a network sees it, and its targets. An objective may add fields in a
+    subclass, for a loss of its own.
+    """
 
-    tokens: Tensor  # (batch, n)
-    lengths: Tensor  # (batch,)
-    # (batch, n), True at the positions whose hidden vector predicts a token
+    tokens: Tensor
+    """(batch, n), padded behind."""
+    lengths: Tensor
+    """(batch,)."""
     predicted: Tensor
-    targets: Tensor  # (number of predicted positions,), in row-major order
+    """(batch, n), True at the positions whose hidden vector predicts a token."""
+    targets: Tensor
+    """(targets,): the tokens of the predicted positions, in row-major order; or what
+    else the loss of the objective reads.
+    """
 
-    def to(self, device: torch.device) -> Example:
-        tensors = (self.tokens, self.lengths, self.predicted, self.targets)
-        return Example(*(tensor.to(device, non_blocking=True) for tensor in tensors))
+    def to(self, device: torch.device) -> Self:
+        """Return the example with its tensors on a device."""
+        moved = {}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, Tensor):
+                moved[entry.name] = value.to(device, non_blocking=True)
+        return replace(self, **moved)
 
 
 class Objective:
-    """Turns a batch of sentences into an example."""
+    """Turns a batch of sentences into an example, and measures a network on it."""
 
     perplexity: str = "perplexity"
     """The name of exp(loss)."""
     predicts_end: bool = False
     """Whether [EOS] is predicted, too."""
+    head: nn.Module | None = None
+    """Parameters of the objective, such as a classifier. They are trained and resumed
+    with the network; model folders do not have them.
+    """
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        """tokens (batch, n) with [BOS] and [EOS], lengths (batch,); `seed` decides all
-        random choices.
+        """Return the example of a batch.
+
+        Args:
+            tokens: (batch, n) sentences with [BOS] and [EOS], padded behind.
+            lengths: (batch,) lengths with [BOS] and [EOS].
+            seed: Decides all random choices.
         """
         raise NotImplementedError
+
+    def at(self, done: float) -> Objective:
+        """Return the objective at a point of the training, for a curriculum.
+
+        Args:
+            done: Share of the training that is done, from 0 to 1. Validation takes the
+                objective at 1.
+        """
+        return self
+
+    def loss(self, network: Network, hidden: Tensor, example: Example) -> Tensor:
+        """Return the loss of an example: the sum over its targets, natural log.
+
+        By default it is the cross entropy of the network's softmax at the predicted
+        positions. A loss of several parts adds them.
+
+        Args:
+            network: The network, with what it has beside its softmax.
+            hidden: Hidden vectors (batch, n, d), in bfloat16 where training computes in
+                bfloat16.
+            example: What `__call__` returned, on the network's device.
+        """
+        return tied_cross_entropy(
+            hidden[example.predicted],
+            network.output_weight,
+            example.targets,
+            bias=network.output_bias,
+        )
+
+    def right(
+        self, network: Network, hidden: Tensor, example: Example
+    ) -> Tensor | None:
+        """Return how many targets are predicted right, for the accuracy in validation;
+        None (the default) where it is not reported.
+        """
+        return None
+
+
+class WrappedObjective(Objective):
+    """Another objective on changed batches: a subclass changes the batch before, or the
+    example behind it. Loss, curriculum and parameters are those of the other objective.
+    """
+
+    def __init__(self, inner: Objective) -> None:
+        self.inner = inner
+        self.perplexity = inner.perplexity
+        self.predicts_end = inner.predicts_end
+        self.head = inner.head
+
+    def at(self, done: float) -> Objective:
+        inner = self.inner.at(done)
+        if inner is self.inner:
+            return self
+        now = copy.copy(self)
+        now.inner = inner
+        return now
+
+    def loss(self, network: Network, hidden: Tensor, example: Example) -> Tensor:
+        return self.inner.loss(network, hidden, example)
+
+    def right(
+        self, network: Network, hidden: Tensor, example: Example
+    ) -> Tensor | None:
+        return self.inner.right(network, hidden, example)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +214,7 @@ class BackwardLanguageModelling(CausalLanguageModelling):
         return super().__call__(mirrored(tokens, lengths), lengths, seed)
 
 
-class ContextObjective(Objective):
+class ContextObjective(WrappedObjective):
     """An objective for windows of consecutive sentences, each read among its neighbours
     (Segatron).
 
@@ -136,61 +222,55 @@ class ContextObjective(Objective):
     predicted; [EOS] is predicted only by objectives that predict the next token.
     """
 
-    def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
-        self.perplexity, self.predicts_end = (
-            objective.perplexity,
-            objective.predicts_end,
-        )
-        self._objective, self._tokenizer = objective, tokenizer
+    def __init__(self, inner: Objective, tokenizer: Tokenizer) -> None:
+        super().__init__(inner)
+        self._tokenizer = tokenizer
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         tokenizer = self._tokenizer
-        example = self._objective(tokens, lengths, seed)
+        example = self.inner(tokens, lengths, seed)
         frame = (tokens == tokenizer.bos) | (tokens == tokenizer.eos)
-        # no [MASK] in the place of a frame
-        shown = torch.where(frame, tokens, example.tokens)
+        shown = torch.where(frame, tokens, example.tokens)  # a frame is never masked
         kept = example.targets != tokenizer.bos
         if not self.predicts_end:
             kept &= example.targets != tokenizer.eos
         predicted = example.predicted.clone()
         predicted[example.predicted] = kept
         number = (tokens == tokenizer.bos).cumsum(dim=1) - 1
-        return Example(
-            shown + number * tokenizer.vocab_size,
-            lengths,
-            predicted,
-            example.targets[kept],
+        return replace(
+            example,
+            tokens=shown + number * tokenizer.vocab_size,
+            predicted=predicted,
+            targets=example.targets[kept],
         )
 
 
-class SourceObjective(Objective):
+class SourceObjective(WrappedObjective):
     """Another objective, for the second of two sentences; the first is seen by all
     positions and not predicted.
 
     A pair comes as [BOS] source [EOS] [BOS] target [EOS].
     """
 
-    def __init__(self, objective: Objective, tokenizer: Tokenizer) -> None:
-        self.perplexity, self.predicts_end = (
-            objective.perplexity,
-            objective.predicts_end,
-        )
-        self._objective, self._bos, self._size = (
-            objective,
-            tokenizer.bos,
-            tokenizer.vocab_size,
-        )
+    def __init__(self, inner: Objective, tokenizer: Tokenizer) -> None:
+        super().__init__(inner)
+        self._bos = tokenizer.bos
+        self._size = tokenizer.vocab_size
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         number = (tokens == self._bos).cumsum(dim=1) - 1
         begins = (number == 0).sum(dim=1)
         columns = torch.arange(tokens.shape[1])
         ahead = (columns + begins[:, None]).clamp_max(tokens.shape[1] - 1)
-        target = self._objective(tokens.gather(1, ahead), lengths - begins, seed)
+        target = self.inner(tokens.gather(1, ahead), lengths - begins, seed)
         behind = (columns - begins[:, None]).clamp_min(0)
         shown = torch.where(number > 0, target.tokens.gather(1, behind), tokens)
-        predicted = (number > 0) & target.predicted.gather(1, behind)
-        return Example(shown + number * self._size, lengths, predicted, target.targets)
+        return replace(
+            target,
+            tokens=shown + number * self._size,
+            lengths=lengths,
+            predicted=(number > 0) & target.predicted.gather(1, behind),
+        )
 
 
 def mirrored(tokens: Tensor, lengths: Tensor) -> Tensor:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rescore.errors import UserError
 from rescore.lms.backends import parse, shipped
+from rescore.lms.base import Kind
 from rescore.lms.config import NAMED, NetworkConfig
 from rescore.lms.options import PairOptions, TextOptions, TokenizerOptions
-from rescore.options import option
+from rescore.options import Declared, OptionValues, option
+from rescore.parts import KINDS, LESSONS
 
 if TYPE_CHECKING:
     from rescore.lms.tokenizer import Tokenizer
@@ -120,6 +122,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         "Number format of the training.",
         choices=("auto", "bfloat16", "float32"),
     )
+    lessons: OptionValues = option(OptionValues, group="Lessons", parts=LESSONS)
+    """The options of lessons; a lesson is given by one of them."""
     device: str | None = option(
         None,
         "cpu, cuda or cuda:N.  [default: cuda if available]",
@@ -193,7 +197,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         """The options that decide the objective, by name; a saved state is valid for
         these alone.
         """
-        return {}
+        return {name: str(value) for name, value in self.lessons.values.items()}
 
     @property
     def named_config(self) -> NetworkConfig:
@@ -206,18 +210,21 @@ class NeuralOptions(TextOptions, TokenizerOptions):
             )
         return NetworkConfig.load(Path(self.config))
 
-    def sized(self, kind: str, tokenizer: Tokenizer) -> NetworkConfig:
-        """The configuration of the network: a named size with the tokenizer's
-        vocabulary, or the configuration of the model to start from, with the options'
-        additions.
+    def sized(self, kind: Kind, tokenizer: Tokenizer) -> NetworkConfig:
+        """Return the configuration of the network: a named size with the tokenizer's
+        vocabulary, or the configuration of the model to start from, with the additions
+        of options and lessons.
         """
-        if self.start is not None:
-            return self.shaped(
-                replace(NetworkConfig.load(self.start / "config.json"), kind=kind)
-            )
-        return self.shaped(
-            replace(self.named_config, kind=kind, vocab_size=tokenizer.vocab_size)
-        )
+        if self.start is None:
+            named = self.named_config
+            config = named.of_kind(kind.name, vocab_size=tokenizer.vocab_size)
+        else:
+            started = NetworkConfig.load(self.start / "config.json")
+            config = started.of_kind(kind.name)
+        config = self.shaped(config)
+        for lesson in lessons_of(self.lessons, kind):
+            config = lesson.shaped(config)
+        return config
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         """A configuration with the options' additions."""
@@ -238,8 +245,90 @@ class TrainingData:
 
     tokenizer: Tokenizer
     options: NeuralOptions
+    config: NetworkConfig
     text: Corpus
     pairs: Corpus | None = None
+
+
+class Lesson:
+    """Changes the training of a network. Each method returns what it is given, unless a
+    subclass changes it.
+    """
+
+    Options: ClassVar[type[Declared]]
+    """The options. The lesson is given if an option without `needs` is set."""
+
+    def __init__(self, options: Any) -> None:
+        """Make a lesson.
+
+        Args:
+            options: Options of the class `Options`.
+        """
+        self.options = options
+
+    @classmethod
+    def suits(cls, kind: Kind) -> bool:
+        """Return whether networks of a kind can have the lesson."""
+        return True
+
+    def shaped(self, config: NetworkConfig) -> NetworkConfig:
+        """Return the configuration of the network that is trained."""
+        return config
+
+    def window(self, config: NetworkConfig, usual: int) -> int:
+        """Return how many consecutive sentences are held out, or trained on, together.
+
+        Args:
+            config: The configuration of the network.
+            usual: The number without the lesson.
+        """
+        return usual
+
+    def tasks(self, tasks: list[Task], data: TrainingData) -> list[Task]:
+        """Return the tasks of the batches in turn.
+
+        Args:
+            tasks: The tasks without the lesson; the first is the kind's own.
+            data: What tasks are made of.
+        """
+        return tasks
+
+
+def lessons_of(values: OptionValues, kind: Kind) -> list[Lesson]:
+    """Return the lessons that options ask for, in the order of the table.
+
+    Args:
+        values: The options of lessons that are set.
+        kind: The kind of the network.
+
+    Raises:
+        UserError: A lesson does not suit the kind.
+    """
+    lessons: list[Lesson] = []
+    for _, part in LESSONS.loaded() if values.values else ():
+        given = [
+            entry
+            for entry in part.Options.declared()
+            if values.values.get(entry.name) and not entry.about.needs
+        ]
+        if not given:
+            continue
+        if not part.suits(kind):
+            raise UserError(
+                f"{given[0].about.flag(given[0].name)} is not for --lm {kind.name};"
+                f" it is for {', '.join(_suited(part))}"
+            )
+        lessons.append(part(values.of(part.Options)))
+    return lessons
+
+
+def _suited(lesson: type[Lesson]) -> list[str]:
+    """Return the names of the kinds that a lesson suits."""
+    names = []
+    for name, kind in KINDS.loaded():
+        if kind.is_network and lesson.suits(kind(name)):
+            names.append(name)
+    return names
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.lms.training.loop import STATE, Trainer
-from rescore.lms.training.options import NeuralOptions, TrainingData
+from rescore.lms.training.options import NeuralOptions, TrainingData, lessons_of
 from rescore.lms.training.vocabulary import train_wordpiece
 
 # folders of encoded text beside the checkpoint; nobody needs them after training
@@ -62,7 +62,7 @@ def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Net
     """A network with fresh weights, or with the weights of the model to start from;
     parts that this model lacks have no effect at first.
     """
-    network = checkpoint.build(options.sized(kind.name, tokenizer))
+    network = kind.network(options.sized(kind, tokenizer))
     if options.start is not None:
         started = checkpoint.load(options.start)[0]
         if started.state_dict().keys() - network.state_dict().keys():
@@ -75,7 +75,10 @@ def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Net
 
 
 def _check(kind: NeuralKind, options: NeuralOptions) -> None:
-    """Check that texts to train on and a folder to write to exist."""
+    """Check that texts to train on and a folder to write to exist, and that lessons
+    suit the kind.
+    """
+    lessons_of(options.lessons, kind)
     out, state = options.out, options.out / STATE
     # each process would write into the folder
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -116,7 +119,7 @@ def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> Tokeni
             lexicon.Lexicon.count(words).save(out / lexicon.NAME)
     if options.steps == 0 or not texts:
         return tokenizer
-    longest = options.sized(kind.name, tokenizer).max_positions - 2
+    longest = options.sized(kind, tokenizer).max_positions - 2
     encode_corpus(texts, tokenizer, out / CORPUS, longest)
     if options.translations is not None:
         count = encode_pairs(*options.translations, tokenizer, out / PAIRS, longest)
@@ -164,13 +167,18 @@ def _run(
 ) -> None:
     """Train, and write the model and its card."""
     out, held_out, seed = options.out, options.held_out, options.seed
-    text = Corpus(
-        out / CORPUS, tokenizer, held_out, seed, options.window(network.config)
-    )
-    pairs = (
-        Corpus(out / PAIRS, tokenizer, held_out, seed) if options.translations else None
-    )
-    tasks = kind.tasks(TrainingData(tokenizer, options, text, pairs))
+    lessons = lessons_of(options.lessons, kind)
+    window = options.window(network.config)
+    for lesson in lessons:
+        window = lesson.window(network.config, window)
+    text = Corpus(out / CORPUS, tokenizer, held_out, seed, window)
+    pairs = None
+    if options.translations:
+        pairs = Corpus(out / PAIRS, tokenizer, held_out, seed)
+    data = TrainingData(tokenizer, options, network.config, text, pairs)
+    tasks = kind.tasks(data)
+    for lesson in lessons:
+        tasks = lesson.tasks(tasks, data)
     trainer = Trainer(network, tokenizer, tasks, options, out)
     if options.resume:
         trainer.resume()

@@ -184,7 +184,7 @@ def tasks_of(
 ) -> list[Task]:
     """What a network learns from a text."""
     kind: NeuralKind = KINDS[config.kind](config.kind)
-    return kind.tasks(TrainingData(tokenizer, options, *corpora))
+    return kind.tasks(TrainingData(tokenizer, options, config, *corpora))
 
 
 def options_of(config: NetworkConfig, settings: dict[str, Any]) -> NeuralOptions:
