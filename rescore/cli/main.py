@@ -93,6 +93,10 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.research.commands:similarity_command",
             "Correlate sentence vectors with human similarity scores.",
         ),
+        "accuracy": (
+            "rescore.research.report_commands:accuracy_command",
+            "Measure how many tokens of a text language models predict.",
+        ),
         "models": (
             "rescore.cli.setup:models_command",
             "List the shipped models, or print the card of a model.",
