@@ -97,6 +97,10 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.research.report_commands:accuracy_command",
             "Measure how many tokens of a text language models predict.",
         ),
+        "errors": (
+            "rescore.research.report_commands:errors_command",
+            "Show word errors by place in the sentence and by length.",
+        ),
         "models": (
             "rescore.cli.setup:models_command",
             "List the shipped models, or print the card of a model.",
