@@ -101,6 +101,10 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.research.report_commands:errors_command",
             "Show word errors by place in the sentence and by length.",
         ),
+        "bench": (
+            "rescore.research.report_commands:bench_command",
+            "Measure the run time of language models by sentence length.",
+        ),
         "models": (
             "rescore.cli.setup:models_command",
             "List the shipped models, or print the card of a model.",

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import click
 
+from rescore import formats
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.files import shown
-from rescore.formats.source import InputWarnings
+from rescore.formats.outputs import is_text
+from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import read_lines
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file
@@ -38,6 +40,22 @@ def read_text(path: str) -> list[NbestList]:
             f"{path}: no text in it; give a file with one sentence per line"
         )
     return lines
+
+
+def running_words(path: str) -> list[str]:
+    """Return the words of a text, or of the first hypotheses of N-best lists.
+
+    Args:
+        path: A text, or N-best lists of any format that is detected.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    source = Source(path)
+    if is_text(source):
+        return [word for line in source.lines() for word in line.split()]
+    lists = formats.iterate([source])
+    return [word for nbest in lists for word in nbest.hypotheses[0].text.split()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,4 +127,67 @@ def errors_command(
         report = error_places.compare_weights(read[0][1], weights, config, own.width)
     else:
         report = error_places.compare_outputs(read, config, own.width)
+    output.write_charted(report)
+
+
+def _numbers(text: str) -> list[int]:
+    """The numbers of words in a text such as `5,20,100`."""
+    numbers = [int(part) if part.isdecimal() else 0 for part in text.split(",")]
+    if min(numbers) < 1:
+        raise ValueError(f"{text}: expected numbers of words, such as 5,20,100")
+    return numbers
+
+
+def _checked_numbers(text: str) -> str:
+    _numbers(text)
+    return text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench(Declared):
+    common = True
+
+    nbest: str = option(
+        "", metavar="NBEST|TEXT", argument=True, required=True, reads=True
+    )
+    lengths: str = option(
+        "5,10,20,30,50,75,100",
+        "Numbers of words of the sentences, which are cut from the lists or the text.",
+        metavar="N,N...",
+        parse=_checked_numbers,
+    )
+    sentences: int = option(10, "Number of sentences of each length.", low=1)
+    repeats: int = option(5, "Number of runs; the median counts.", low=1)
+    vectors: bool = option(
+        False, "Measure sentence vectors, as in `similarity`, instead of scores."
+    )
+
+
+@options.command("bench", lms=options.PLAIN)
+def bench_command(
+    own: Bench, lms: options.LanguageModelOptions, output: ChartOptions
+) -> None:
+    """Measure the run time of language models by sentence length: one sentence at a
+    time, and in batches. Ratios are against the first --lm.
+
+    \b
+    rescore bench test.json --lm tta --lm bilm --lm unilm --plot speed.svg
+    rescore bench test.txt --lm tta --lm bilm --vectors
+    """
+    from rescore.research import speed
+
+    output.check()
+    lengths = _numbers(own.lengths)
+    words = running_words(own.nbest)
+    with options.progress_bar(len(set(lengths)) * own.repeats, "bench", "run") as bar:
+        report = speed.measure(
+            lms.load(),
+            words,
+            lengths,
+            own.sentences,
+            own.repeats,
+            own.vectors,
+            lms.computing.device,
+            bar.update,
+        )
     output.write_charted(report)
