@@ -105,6 +105,10 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.research.report_commands:bench_command",
             "Measure the run time of language models by sentence length.",
         ),
+        "correlate": (
+            "rescore.research.report_commands:correlate_command",
+            "Correlate perplexity with word error rates.",
+        ),
         "models": (
             "rescore.cli.setup:models_command",
             "List the shipped models, or print the card of a model.",

@@ -17,6 +17,7 @@ from rescore.formats.source import InputWarnings, Source
 from rescore.formats.text import read_lines
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file
+from rescore.plan import resolve
 from rescore.reports import perplexity
 from rescore.research import error_places
 from rescore.research.report import ChartOptions, ReportOptions
@@ -190,4 +191,50 @@ def bench_command(
             lms.computing.device,
             bar.update,
         )
+    output.write_charted(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Correlate(Declared):
+    common = True
+
+    nbest: tuple[str, ...] = option(
+        (), metavar="NBEST...", argument=True, required=True, reads=True
+    )
+    results: tuple[str, ...] = read_file(
+        (),
+        "Results of reranking the lists with each model, from `rescore compare -o"
+        " FILE.json` or `rescore run --report FILE`. May be repeated.",
+    )
+
+
+@options.command("correlate", lms=options.PLAIN, config=options.config("analyse"))
+def correlate_command(
+    own: Correlate,
+    lms: options.LanguageModelOptions,
+    output: ChartOptions,
+    config: RunConfig,
+    inputs: options.InputOptions,
+) -> None:
+    """Correlate the perplexity of language models with word error rates: over models,
+    and over sentences. The lists need references.
+
+    \b
+    rescore compare test.json --dev dev.json --lm tta --lm unilm -o compared.json
+    rescore correlate test.json --lm tta --lm unilm --results compared.json
+
+    Perplexities are of the references. Over sentences, the perplexity of the first pass
+    is correlated with its errors.
+    """
+    from rescore.research import correlation
+
+    output.check()
+    lists = inputs.read(own.nbest, need_references=True)
+    single = options.with_one_metric(options.configured(config))
+    metric = resolve(single, lists).metric
+    error_rates = correlation.read_error_rates(own.results, metric.name, len(lists))
+    models = lms.load()
+    total = 2 * len(models) * len(lists)
+    with options.progress_bar(total, "score", "sent") as bar:
+        report = correlation.measure(models, lists, metric, error_rates, bar.update)
     output.write_charted(report)
