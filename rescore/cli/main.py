@@ -109,6 +109,10 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.research.report_commands:correlate_command",
             "Correlate perplexity with word error rates.",
         ),
+        "frequencies": (
+            "rescore.research.report_commands:frequencies_command",
+            "Show perplexity by the frequency of words.",
+        ),
         "models": (
             "rescore.cli.setup:models_command",
             "List the shipped models, or print the card of a model.",

@@ -19,7 +19,7 @@ from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file
 from rescore.plan import resolve
 from rescore.reports import perplexity
-from rescore.research import error_places
+from rescore.research import error_places, frequencies
 from rescore.research.report import ChartOptions, ReportOptions
 from rescore.tuning import Weights
 
@@ -237,4 +237,40 @@ def correlate_command(
     total = 2 * len(models) * len(lists)
     with options.progress_bar(total, "score", "sent") as bar:
         report = correlation.measure(models, lists, metric, error_rates, bar.update)
+    output.write_charted(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frequencies(Declared):
+    common = True
+
+    text: str = option("", metavar="TEXT", argument=True, required=True, reads=True)
+    corpus: str = read_file(
+        "",
+        "Training text of the models, or a model folder with lexicon.txt.xz, from which"
+        " the frequencies come.",
+        metavar="FILE|DIR",
+        required=True,
+    )
+
+
+@options.command("frequencies", lms=options.PLAIN)
+def frequencies_command(
+    own: Frequencies, lms: options.LanguageModelOptions, output: ChartOptions
+) -> None:
+    """Show the perplexity of the words of a text by their frequency in a training text,
+    and the share of words that each model predicts best.
+
+    \b
+    rescore frequencies test.txt --corpus train.txt --lm tta --lm unilm
+
+    TEXT has one sentence per line. Words are separated by blanks.
+    """
+    output.check()
+    lines = read_text(own.text)
+    corpus = frequencies.read_corpus(own.corpus)
+    models = lms.load()
+    sources = shown(own.text), shown(own.corpus)
+    with options.progress_bar(len(models) * len(lines), "score", "sent") as bar:
+        report = frequencies.measure(models, lines, corpus, sources, bar.update)
     output.write_charted(report)
