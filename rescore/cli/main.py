@@ -89,6 +89,10 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.cli.train:command",
             "Train a language model on text or translations.",
         ),
+        "embed": (
+            "rescore.research.commands:embed_command",
+            "Write the vectors of sentences or tokens.",
+        ),
         "similarity": (
             "rescore.research.commands:similarity_command",
             "Correlate sentence vectors with human similarity scores.",

@@ -4,8 +4,9 @@ they tell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,57 @@ from rescore.research.vector_options import VectorOptions
 
 if TYPE_CHECKING:
     from rescore.lms import LanguageModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedding(Declared):
+    common = True
+
+    text: str = option("", metavar="FILE", argument=True, required=True, reads=True)
+    output: str = written_file(
+        "",
+        "Write the vectors: .npy, .safetensors or .jsonl (also .gz); - is stdout, as"
+        " JSON Lines.",
+        "-o",
+        "--output",
+        required=True,
+    )
+    tokens: bool = option(
+        False, "Write the vectors of tokens instead of sentences; JSON Lines only."
+    )
+
+
+@options.command("embed", lms=options.PLAIN)
+def embed_command(
+    own: Embedding, lms: options.LanguageModelOptions, vectors: VectorOptions
+) -> None:
+    """Write the vector of each sentence of FILE, which has one sentence per line.
+
+    \b
+    rescore embed sentences.txt --lm tta -o vectors.npy
+    rescore embed sentences.txt --lm unilm --lm unilm-bw -o vectors.jsonl
+
+    The vectors of several --lm are concatenated. The vector of an empty line is 0. .npy
+    and .jsonl are written as a stream; .safetensors needs all vectors in memory.
+    """
+    from rescore.formats.source import Source
+    from rescore.research import vector_files
+    from rescore.research.vectors import Embedder
+
+    vector_files.check_output(own.output, own.tokens)
+    sentences = (line.strip() for line in Source(own.text).lines())
+    first = next(sentences, None)
+    if first is None:
+        raise UserError(f"{own.text}: is empty; expected one sentence per line")
+    embedder = Embedder(lms.load(), vectors)
+    with options.progress_bar(None, "embed", unit="sent") as bar:
+
+        def reported() -> Iterator[list[str]]:
+            for chunk in vector_files.in_chunks(chain([first], sentences)):
+                yield chunk
+                bar.update(len(chunk))
+
+        vector_files.write_vectors(own.output, reported(), embedder, own.tokens)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ def test_help_imports_no_torch() -> None:
     program = (
         "import sys\n"
         "from rescore.cli.main import cli\n"
-        "for name in ('similarity',):\n"
+        "for name in ('embed', 'similarity'):\n"
         "    cli([name, '--help-all'], standalone_mode=False)\n"
         "assert 'torch' not in sys.modules\n"
     )
