@@ -97,6 +97,10 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.research.commands:similarity_command",
             "Correlate sentence vectors with human similarity scores.",
         ),
+        "probe": (
+            "rescore.research.commands:probe_command",
+            "Train a linear classifier on vectors and print its accuracy.",
+        ),
         "models": (
             "rescore.cli.setup:models_command",
             "List the shipped models, or print the card of a model.",

@@ -1,4 +1,4 @@
-"""`rescore embed` and `similarity`: vectors of sentences and tokens, and what
+"""`rescore embed`, `similarity` and `probe`: vectors of sentences and tokens, and what
 they tell.
 """
 
@@ -13,7 +13,8 @@ import click
 
 from rescore.cli import options
 from rescore.errors import UserError
-from rescore.options import Declared, option, read_file, written_file
+from rescore.options import Declared, OptionValues, option, read_file, written_file
+from rescore.research.probe_tasks import PROBES
 from rescore.research.vector_options import VectorOptions
 
 if TYPE_CHECKING:
@@ -159,3 +160,43 @@ def _of_words(
         for embedder in embedders
     ]
     return results, words_in_context.render(results)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probing(Declared):
+    common = True
+
+    name: str = option("", argument=True, required=True, choices=PROBES)
+    path: str = option("", metavar="FILE", argument=True, required=True, reads=True)
+    of_task: OptionValues = option(OptionValues, parts=PROBES)
+    """The options of the tasks."""
+    output: str | None = written_file(
+        None, "Write the figures as JSON; - is stdout.", "-o", "--output"
+    )
+
+
+@options.command("probe", lms=options.PLAIN)
+def probe_command(
+    own: Probing, lms: options.LanguageModelOptions, vectors: VectorOptions
+) -> None:
+    """Train a linear classifier on vectors and print its accuracy. Needs scikit-learn.
+
+    sick: entailment in SICK.txt; wic: words in context; order: which of two lines of a
+    text comes first.
+
+    \b
+    rescore probe sick SICK.txt --lm tta --lm unilm
+    rescore probe wic dev.data.txt --gold dev.gold.txt --lm tta
+    rescore probe order novels.txt --lm tta
+    """
+    from rescore.reports.markup import write_json
+    from rescore.research import probe, probe_tasks
+    from rescore.research.vectors import Embedder
+
+    examples = probe_tasks.read_examples(own.name, own.path, own.of_task)
+    embedders = [Embedder([lm], vectors) for lm in lms.load()]
+    results = [probe.probe(own.name, examples, embedder) for embedder in embedders]
+    if own.output:
+        write_json(results, own.output)
+    if own.output != "-":
+        click.echo(probe.render(results))

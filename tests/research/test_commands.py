@@ -10,8 +10,8 @@ def test_help_imports_no_torch() -> None:
     program = (
         "import sys\n"
         "from rescore.cli.main import cli\n"
-        "for name in ('embed', 'similarity'):\n"
+        "for name in ('embed', 'similarity', 'probe'):\n"
         "    cli([name, '--help-all'], standalone_mode=False)\n"
-        "assert 'torch' not in sys.modules\n"
+        "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
