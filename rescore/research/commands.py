@@ -15,7 +15,7 @@ from rescore.cli import options
 from rescore.errors import UserError
 from rescore.options import Declared, OptionValues, option, read_file, written_file
 from rescore.research.probe_tasks import PROBES
-from rescore.research.vector_options import VectorOptions
+from rescore.research.vector_options import FineTuning, VectorOptions
 
 if TYPE_CHECKING:
     from rescore.lms import LanguageModel
@@ -170,6 +170,12 @@ class Probing(Declared):
     path: str = option("", metavar="FILE", argument=True, required=True, reads=True)
     of_task: OptionValues = option(OptionValues, parts=PROBES)
     """The options of the tasks."""
+    fine_tune: bool = option(
+        False,
+        "Also train a copy of the network together with the classifier, and print both"
+        " accuracies.",
+    )
+    training: FineTuning = option(FineTuning, nested=FineTuning)
     output: str | None = written_file(
         None, "Write the figures as JSON; - is stdout.", "-o", "--output"
     )
@@ -188,14 +194,28 @@ def probe_command(
     rescore probe sick SICK.txt --lm tta --lm unilm
     rescore probe wic dev.data.txt --gold dev.gold.txt --lm tta
     rescore probe order novels.txt --lm tta
+    rescore probe sick SICK.txt --lm tta --fine-tune --epochs 2
     """
     from rescore.reports.markup import write_json
-    from rescore.research import probe, probe_tasks
+    from rescore.research import fine_tuning, probe, probe_tasks
     from rescore.research.vectors import Embedder
 
     examples = probe_tasks.read_examples(own.name, own.path, own.of_task)
-    embedders = [Embedder([lm], vectors) for lm in lms.load()]
+    models = lms.load()
+    embedders = [Embedder([lm], vectors) for lm in models]
+    if own.fine_tune:
+        for lm in models:
+            fine_tuning.trainable(lm)  # refused before anything is computed
     results = [probe.probe(own.name, examples, embedder) for embedder in embedders]
+    if own.fine_tune:
+        total = own.training.epochs * examples.trained * len(models)
+        with options.progress_bar(total, "fine-tune", unit="pairs") as bar:
+            for lm in models:
+                results.append(
+                    fine_tuning.fine_tuned(
+                        own.name, examples, lm, vectors, own.training, bar.update
+                    )
+                )
     if own.output:
         write_json(results, own.output)
     if own.output != "-":

@@ -1,4 +1,4 @@
-"""The options of vectors, which need no PyTorch."""
+"""The options of vectors and of fine-tuning, which need no PyTorch."""
 
 from __future__ import annotations
 
@@ -125,3 +125,34 @@ class VectorOptions(Declared):
         if self.special_tokens:
             settings["special"] = "yes"
         return settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuning(Declared):
+    """How a network is trained together with a classifier.
+
+    The dissertation trains for 3 epochs with a learning rate of 2e-5 (section 5.4.2);
+    its networks have ten times as many weights.
+    """
+
+    common = True
+
+    epochs: int = option(
+        3, "Passes over the training examples.", low=1, needs="fine_tune"
+    )
+    learning_rate: float = option(
+        5e-4,
+        "Highest learning rate of AdamW.",
+        low=1e-9,
+        high=1,
+        needs="fine_tune",
+    )
+    batch_pairs: int = 32
+    """Pairs in a batch."""
+    dropout: float = 0.1
+    weight_decay: float = 0.01
+    largest_gradient: float = 1.0
+    """The norm to which larger gradients are cut."""
+    warmup: float = 0.1
+    """Share of the training in which the learning rate rises; later it falls to 0."""
+    seed: int = 12345
