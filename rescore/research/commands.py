@@ -53,10 +53,12 @@ def embed_command(
     and .jsonl are written as a stream; .safetensors needs all vectors in memory.
     """
     from rescore.formats.source import Source
+    from rescore.lms.devices import bound_kernels
     from rescore.research import vector_files
     from rescore.research.vectors import Embedder
 
     vector_files.check_output(own.output, own.tokens)
+    bound_kernels()  # a long text has batches of many shapes
     sentences = (line.strip() for line in Source(own.text).lines())
     first = next(sentences, None)
     if first is None:
