@@ -115,6 +115,13 @@ class Registry(Generic[Part]):
         text = written if isinstance(written, str) else inspect.getdoc(part) or ""
         return text.partition("\n")[0]
 
+    def place(self, name: str) -> str:
+        """Return where a part is, as "module:attribute"; empty for an object."""
+        if name not in self._parts:
+            return self._plugins[name].value
+        part = self._parts[name][0]
+        return part if isinstance(part, str) else ""
+
     def register(self, name: str, part: Part | str, about: str = "") -> None:
         """Add a part, or replace the part of that name."""
         self._parts[name] = (part, about)

@@ -229,10 +229,12 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pairs = "1\tthe old clock\tthe clock\n2\ta house\tthe house\n3\tan owl\tthe owl\n"
     for name in ("pairs.tsv", "sts-dev.csv"):
         (folder / name).write_text(pairs, encoding="utf-8")
-    rows = "the old clock\tthe clock\tNEUTRAL\nan owl\tan owl\tENTAILMENT\n" * 10
-    (folder / "SICK.txt").write_text(
-        "sentence_A\tsentence_B\tentailment_label\n" + rows, encoding="utf-8"
-    )
+    head = "sentence_A\tsentence_B\tentailment_label\trelatedness_score\n"
+    rows = "the old clock\tthe clock\tNEUTRAL\t3\nan owl\tan owl\tENTAILMENT\t5\n"
+    (folder / "SICK.txt").write_text(head + rows * 10, encoding="utf-8")
+    words = "clock\tN\t2-1\tthe old clock\tthe clock\nowl\tN\t1-0\tan owl\towl\n" * 10
+    (folder / "dev.data.txt").write_text(words, encoding="utf-8")
+    (folder / "dev.gold.txt").write_text("T\nF\n" * 10, encoding="utf-8")
     table = "utt,what,cost,lm_logp\n1,a b,2,-7\n1,a,1,-9\n"
     (folder / "lists.csv").write_text(table, encoding="utf-8")
     formats.write(formats.read([folder / "test.json"]), str(folder / "lists.jsonl"))

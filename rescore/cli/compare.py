@@ -22,8 +22,8 @@ class Comparison(options.Lists):
     )
     token_bonus: bool | None = option(
         None,
-        "Tune a token bonus.  [default: for rows with pseudo-log-likelihoods, on 500 dev"
-        " lists or more, not for BLEU]",
+        "Tune a token bonus.  [default: for rows with pseudo-log-likelihoods, on 500"
+        " dev lists or more, not for BLEU]",
         "--token-bonus/--no-token-bonus",
     )
     style: str = option(
