@@ -134,7 +134,7 @@ def as_weights(
             name: float(weight) if isinstance(weight, Real) else weight
             for name, weight in given.items()
         }
-        return Weights(numbers, "given")
+        return Weights(numbers)
     if not isinstance(given, Real):
         raise UserError(
             f"weights are a {type(given).__name__}; give rescore.Weights"
@@ -147,7 +147,7 @@ def as_weights(
             f"one number is the weight of one LM, but the lists have {len(columns)}:"
             f" {', '.join(columns)}"
         )
-    return Weights.interpolation({columns[0]: float(given)}, "given", "given")
+    return Weights.interpolation({columns[0]: float(given)})
 
 
 def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:

@@ -36,7 +36,7 @@ from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
 from rescore.scoring import OnProgress, OnScores, add_columns, windows
-from rescore.tuning import Weights, suited, tuned_in_folds
+from rescore.tuning import Tuned, TunedBy, Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import (
     added_columns,
@@ -141,7 +141,7 @@ def run(
         warn_of_single(scored)
     texts, weights, folded = None, plan.weights, list[Weights]()
     with clock.measure("tuning"):
-        if tuned_on is None and weights.tuned == "card":
+        if tuned_on is None and weights.tuned.by is TunedBy.CARD:
             log.info(
                 "weight %g, from the model card of %s",
                 weights.weights[plan.model_columns[0]],
@@ -156,7 +156,7 @@ def run(
             folded = [of_folds[fold] for fold in parts.fold]
             weights = replace(
                 weights,
-                tuned=parts.signature(scored),
+                tuned=weights.tuned.in_folds(parts.number, parts.unit),
                 fold_weights=tuple(fold.of_fold for fold in of_folds),
             )
     with clock.measure("evaluation"):
@@ -305,7 +305,8 @@ def tune(
     if not lists:
         raise UserError("no lists to tune on")
     added_columns(lists)  # all lists have them, or no list
-    return tune_weights(plan.metric, lists, plan.columns, plan.tuned_on, plan.tuning)
+    tuned = Tuned.on(plan.tuned_on, lists)
+    return tune_weights(plan.metric, lists, plan.columns, plan.tuning, tuned)
 
 
 def evaluate(

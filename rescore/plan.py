@@ -296,7 +296,7 @@ class _Resolver:
             plan = self._to_tune(plan, components)
         elif self._tuned is not None:
             plan = replace(plan, weights=self._tuned)
-            self._decide("weights", self._tuned.origin, "as tuned before")
+            self._decide("weights", self._tuned.tuned, "as tuned before")
         else:
             plan = replace(plan, weights=self._given(plan))
         return replace(plan, reasons=tuple(self._reasons))
@@ -685,7 +685,7 @@ class _Resolver:
         weights = replace(
             weights, columns={lm.name: origin(lm, plan.norm) for lm in plan.models}
         )
-        self._decide("weights", weights.origin, "neither --dev nor --folds")
+        self._decide("weights", weights.tuned, "neither --dev nor --folds")
         return weights
 
 

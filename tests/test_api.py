@@ -110,7 +110,7 @@ def test_functions_dictionaries_and_plain_texts() -> None:
     for weights in (
         {"s2s": 0.5, "brevity": 0.5},
         0.5,
-        rescore.Weights({"s2s": 0.5, "brevity": 0.5}, "given"),
+        rescore.Weights({"s2s": 0.5, "brevity": 0.5}),
     ):
         assert rescore.rerank(scored, weights)[0].hypotheses[0].text == "a"
         assert rescore.evaluate(scored, weights).reranked == 0.0
@@ -506,7 +506,7 @@ def test_weights_are_numbers(tmp_path: Path) -> None:
     nan = float("nan")
     for wrong in (nan, float("inf"), "0.5", None):
         for make in (
-            lambda weight: rescore.Weights({"s2s": 1.0, "brevity": weight}, "given"),
+            lambda weight: rescore.Weights({"s2s": 1.0, "brevity": weight}),
             lambda weight: rescore.rerank(scored, {"s2s": 1.0, "brevity": weight}),
             lambda weight: rescore.evaluate(scored, {"s2s": 1.0, "brevity": weight}),
             lambda weight: rescore.confidence(scored, {"s2s": 1.0, "brevity": weight}),
@@ -598,7 +598,7 @@ def test_what_a_shell_shows() -> None:
     assert dir(rescore) == sorted(rescore.__all__)
     assert repr(LISTS[0]) == "<NbestList u1: 2 hypotheses, 'a b'>"
     assert (
-        repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}, "given"))
+        repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}))
         == "<Weights: s2s 0.75, tta 0.25 (given)>"
     )
     assert (
@@ -630,7 +630,7 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(
 
     lists = rescore.read(ROOT / "data" / "test.json")[:6]
     formats.write(lists, str(tmp_path / "l.jsonl"))
-    weights = rescore.Weights({"s2s": 0.25}, "given")
+    weights = rescore.Weights({"s2s": 0.25})
     rescore.save_weights(weights, tmp_path / "w.json")
     assert rescore.load_weights(str(tmp_path / "w.json")) == weights
     assert (
@@ -666,9 +666,7 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(
 def test_confidences_under_weights_of_another_model() -> None:
     lists = rescore.score(LISTS, brevity)
     column = replace(lists[0].provenance["brevity"], fingerprint="0" * 64)
-    weights = rescore.Weights(
-        {"s2s": 0.5, "brevity": 0.5}, "given", columns={"brevity": column}
-    )
+    weights = rescore.Weights({"s2s": 0.5, "brevity": 0.5}, columns={"brevity": column})
     with pytest.raises(rescore.UserError, match="column brevity comes from"):
         rescore.confidence(lists, weights)
 

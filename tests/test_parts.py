@@ -334,7 +334,7 @@ def test_options_of_a_metric_in_weights(tmp_path: Path) -> None:
     about = TunedFor(
         "bwer", settings=as_json(options.of(parts.METRICS["bwer"].Options))
     )
-    Weights({"s2s": 1}, "", tuned_for=about).save(tmp_path / "w.json")
+    Weights({"s2s": 1}, tuned_for=about).save(tmp_path / "w.json")
     loaded = Weights.load(tmp_path / "w.json").tuned_for
     assert loaded == about and loaded.options == options
     (tmp_path / "names").write_text("bert\n", encoding="utf-8")

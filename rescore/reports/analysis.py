@@ -19,14 +19,13 @@ from rescore.nbest import (
     FIRST_PASS,
     NbestList,
     Role,
-    content_hash,
     first_pass_indices,
     ranking,
     systems_of,
 )
 from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
 from rescore.styles import p_phrase, text
-from rescore.tuning.weights import FORCED, Weights
+from rescore.tuning.weights import Weights
 
 PAIRS = 20
 """How many word pairs are listed."""
@@ -217,12 +216,7 @@ def _agreement(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -
 
 def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Outlook:
     """What the texts chosen under weights gain, and what perfect choices would gain."""
-    # The signature of weights ends with the number and the content hash of the lists
-    # that they were tuned on.
-    flatters = (
-        weights.tuned.removesuffix(FORCED).split(",")[-1]
-        == f"{len(lists)}@{content_hash(lists)}"
-    )
+    flatters = weights.tuned.is_on(lists)
     # reranked lists, as `run --folds -o` writes them, have another hash
     if weights.fold_weights and weights.tuned_for:
         flatters |= weights.tuned_for.utterances == len(lists)

@@ -37,6 +37,7 @@ from rescore.reports.markup import (
 )
 from rescore.reports.results import Dev, zero
 from rescore.styles import marked_worse, p_value, text
+from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases, notes
 
 log = logging.getLogger(__name__)
@@ -381,7 +382,7 @@ def compare_outputs(
     are_lists = [
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]
-    weights = FIRST_PASS_ALONE if all(are_lists) else Weights({}, "", tuned="")
+    weights = FIRST_PASS_ALONE if all(are_lists) else Weights({}, Tuned(TunedBy.TEXTS))
     used = test.signature if several else BY_SPEAKER if test.by_speaker else None
     signature = replace(sign(metric, base_lists, weights), test=used)
     systems = Systems(metric.name, used, str(signature), len(base_lists))

@@ -279,11 +279,9 @@ class Dev:
             or about.value is None
         ):
             return None
-        source = (
-            "all lists"
-            if weights.fold_weights and held_out is None
-            else weights.origin.removeprefix("tuned on ")
-        )
+        source = weights.tuned.name
+        if weights.fold_weights and held_out is None:
+            source = "all lists"
         number = about.utterances
         if held_out is not None:
             figures = held_out.first_pass, held_out.reranked
@@ -484,7 +482,7 @@ def evaluate(
         columns=origins(lists, weights.weights),
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
-        origin=weights.origin,
+        origin=str(weights.tuned),
         signature=str(sign(metric, lists, weights, decide)),
         decision=decide.name,
         scale=decide.scale,

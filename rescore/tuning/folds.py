@@ -13,6 +13,7 @@ from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns
 from rescore.tuning.tune import tune
+from rescore.tuning.tuned import Tuned
 from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ def tuned_in_folds(
             for nbest, place in zip(lists, folds.fold, strict=True)
             if place != fold
         ]
-        weights = tune(metric, rest, columns, HELD_OUT, options)
+        tuned = Tuned.on(HELD_OUT, rest, held_out=True)
+        weights = tune(metric, rest, columns, options, tuned)
         weights_of_folds.append(weights)
         chosen = [lists[index] for index in mine]
         decision: Decision = weights.decision

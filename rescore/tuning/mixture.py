@@ -22,7 +22,7 @@ from rescore.decision.mixture import (
 from rescore.decision.rules import Chooser, Decider, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics, text_value
 from rescore.metrics.significance import in_order
-from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
+from rescore.nbest import FIRST_PASS, NbestList, systems_of
 from rescore.pace import paced
 from rescore.styles import text
 from rescore.tuning.line import Indices
@@ -103,12 +103,7 @@ def tune_with_votes(
     weights = by_votes if clear > 0 else by_one
     assert weights.tuned_for
     about = replace(weights.tuned_for, first_pass=first_pass)
-    return replace(
-        weights,
-        tuned=f"{len(lists)}@{content_hash(lists)}",
-        options=options,
-        tuned_for=about,
-    )
+    return replace(weights, options=options, tuned_for=about)
 
 
 def _possible(nbest: NbestList) -> NbestList:

@@ -108,7 +108,7 @@ def test_an_oracle_is_not_beaten() -> None:
         ("right",),
     )
     nbest.hypotheses[0].scores["x"] = 0.0
-    results, _ = stages.evaluated([nbest], Weights({"s2s": 1.0, "x": 1.0}, "given"))
+    results, _ = stages.evaluated([nbest], Weights({"s2s": 1.0, "x": 1.0}))
     assert (
         results.reranked == results.oracle == 0.0
         and results.metrics[0].own_oracle == 100.0
@@ -227,7 +227,7 @@ def spelled() -> list[NbestList]:
 
 def test_what_is_excluded_neither_wins_nor_votes() -> None:
     lists, metric = spelled(), metrics.choose_metric("wer", spelled())
-    weights = Weights({"s2s": 1.0}, "given", excluded=frozenset({RESPELLED}))
+    weights = Weights({"s2s": 1.0}, excluded=frozenset({RESPELLED}))
     plain = [replace(nbest, hypotheses=nbest.hypotheses[:2]) for nbest in lists]
     for rule, scale in (("mbr", 0.01), ("mbr", 1.0), ("rover", 0.01), ("best", None)):
         decide = Decision(rule, scale)
@@ -242,7 +242,7 @@ def test_what_is_excluded_neither_wins_nor_votes() -> None:
 
 
 def test_excluded_origins_are_in_the_weights_file(tmp_path: Path) -> None:
-    weights = Weights({"s2s": 1.0}, "given", excluded=frozenset({RESPELLED, MERGED}))
+    weights = Weights({"s2s": 1.0}, excluded=frozenset({RESPELLED, MERGED}))
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
     assert weights.of(spelled()[0]).excluded == {RESPELLED, MERGED}

@@ -204,7 +204,7 @@ def test_answers_are_those_of_rerank(
 ) -> None:
     lists = demo(8)
     formats.write(lists, "lists.jsonl")
-    weights = Weights(WEIGHTS, "given")
+    weights = Weights(WEIGHTS)
     weights.save(tmp_path / "w.json")
     lm = f"tta:{models['tta']}"
     assert (
@@ -330,7 +330,7 @@ def test_tuned_weights_of_a_column_without_a_record_are_refused_at_the_start(
     gate: Gate,
 ) -> None:
     """No model gives the column, and a request cannot know that it has to bring it."""
-    given = Weights({"s2s": 0.5, "gate": 0.4, "tokens": 0.1, "more": 0.1}, "given")
+    given = Weights({"s2s": 0.5, "gate": 0.4, "tokens": 0.1, "more": 0.1})
     assert Rescorer(gate, given).weights is given
     for name, message in (
         ("tokens", "no model counts tokens"),
@@ -504,7 +504,7 @@ def test_nothing_is_lost_when_it_is_stopped(
     """SIGTERM under load: accepted requests get their answers, new connections are
     refused, exit status 0.
     """
-    Weights(WEIGHTS, "given").save(tmp_path / "w.json")
+    Weights(WEIGHTS).save(tmp_path / "w.json")
     lists = demo(40, 20)
     long = [
         NbestList(
@@ -541,9 +541,7 @@ def test_nothing_is_lost_when_it_is_stopped(
 
 def test_without_a_model(tmp_path: Path) -> None:
     """Minimum Bayes risk of first-pass scores."""
-    Weights({"s2s": 1.0}, "given", decision=Decision("mbr", 1.0)).save(
-        tmp_path / "w.json"
-    )
+    Weights({"s2s": 1.0}, decision=Decision("mbr", 1.0)).save(tmp_path / "w.json")
     texts = ("a b c d", "x y z", "x y")
     hyps = [{"text": text, "score": -1 - rank / 9} for rank, text in enumerate(texts)]
     with process("", tmp_path) as (_, client):
@@ -584,7 +582,7 @@ def test_the_configuration_of_nginx_in_the_docs(client: Client, tmp_path: Path) 
 @pytest.fixture
 def ngram(tmp_path: Path) -> str:
     """A model that starts at once, and its weights in w.json."""
-    Weights({"s2s": 0.6, "ngram": 0.4}, "given").save(tmp_path / "w.json")
+    Weights({"s2s": 0.6, "ngram": 0.4}).save(tmp_path / "w.json")
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     return f"ngram:{tmp_path / 'lm.arpa'}"
 
@@ -615,7 +613,6 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
     weights = Weights(
         {"s2s": 0.5, "bilm": 0.5},
-        "given",
         columns={"bilm": scored[0].provenance["tta"]},
     )
     # the same model under another name
@@ -690,7 +687,7 @@ def test_weights_of_another_model_are_refused_at_the_start(
     lm = f"tta:{models['tta']}"
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
     other = replace(scored[0].provenance["tta"], fingerprint="0" * 64)
-    weights = Weights(WEIGHTS, "given", columns={"tta": other})
+    weights = Weights(WEIGHTS, columns={"tta": other})
     with pytest.raises(UserError, match="column tta comes from"):
         Rescorer(lm, weights)
     forced = Rescorer(lm, weights, RunConfig(force_weights=True))
@@ -699,9 +696,7 @@ def test_weights_of_another_model_are_refused_at_the_start(
     )
     dev = [replace(nbest, provenance={"tta": other}) for nbest in scored]
     with pytest.raises(UserError, match="column tta comes from"):
-        Rescorer(
-            lm, Weights(WEIGHTS, "given", columns=dict(scored[0].provenance)), dev=dev
-        )
+        Rescorer(lm, Weights(WEIGHTS, columns=dict(scored[0].provenance)), dev=dev)
 
 
 def test_words_are_the_same_where_the_metric_says_so() -> None:
@@ -912,7 +907,6 @@ def test_the_shipped_model_of_a_column_is_named(gate: Gate) -> None:
     column = replace(rescore.score(demo(1), small)[0].provenance["tta-small"])
     tuned = Weights(
         {"s2s": 0.5, "tta": 0.5},
-        "given",
         columns={"tta": column},
         tuned_for=TunedFor("wer"),
     )
