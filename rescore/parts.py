@@ -185,6 +185,10 @@ KINDS: Registry[Any] = Registry(
                 " to --audio"
             ),
         ),
+        "ctc": (
+            "rescore.research.a3t.kinds:CtcKind",
+            "CTC speech model; listens to --audio",
+        ),
         "qe": (
             "rescore.mt.comet:QualityKind",
             "translation quality estimate without references (COMET-QE, CometKiwi)",
