@@ -9,6 +9,9 @@ from rescore.errors import UserError
 from rescore.lms.options import TrainingOptions
 from rescore.options import option, read_file
 
+PREFIX = "ctc:"
+"""How --align and --aligner name a CTC model."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions(TrainingOptions):
@@ -60,3 +63,49 @@ class CtcOptions(NetworkOptions):
     """Options of a CTC recogniser."""
 
     title = "CTC recognisers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class A3tOptions(NetworkOptions):
+    """Options of an A3T."""
+
+    title = "A3T"
+
+    align: str = option(
+        "",
+        "Times of letters or words: a CTM file, or ctc:DIR, a CTC model that places the"
+        " letters.",
+        metavar="FILE|ctc:DIR",
+        required=True,
+        common=True,
+    )
+    aligner: str | None = option(
+        None,
+        "With --align FILE: the CTC model that places the letters of hypotheses."
+        " Scoring needs it.",
+        metavar="ctc:DIR",
+        common=True,
+    )
+    lexicon: Path | None = read_file(
+        None,
+        "Read phones instead of letters. Lines are `word phone phone ...`, as in"
+        " Kaldi's lexicon.txt.",
+    )
+    alignment: bool = option(
+        True, "Without cross-modal alignment embeddings.", "--no-alignment"
+    )
+    conformer: bool = option(
+        True, "Transformer blocks instead of Conformer blocks.", "--no-conformer"
+    )
+    post_net: bool = option(True, "Without the Post-Net.", "--no-post-net")
+    loss: str = option(
+        "l1", "Loss of masked frames: absolute or squared.", choices=("l1", "l2")
+    )
+    mask: float = option(
+        0.8, "Share of the letters whose frames are masked.", low=0.01, high=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.aligner is not None and not self.aligner.startswith(PREFIX):
+            raise UserError(f"--aligner {self.aligner}: expected ctc:DIR")

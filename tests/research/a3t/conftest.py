@@ -77,3 +77,18 @@ def ctc(tones: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "60 utterances, 0." in done.stderr
     assert "step 200 of 200: loss" in done.stderr
     return out
+
+
+@pytest.fixture(scope="session")
+def a3t(tones: Path, ctc: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An A3T of tones."""
+    out = tmp_path_factory.mktemp("a3t") / "model"
+    data = ("--audio", tones / "wav", "--text", tones / "text")
+    times = ("--align", tones / "letters.ctm", "--aligner", f"ctc:{ctc}")
+    learning = ("--steps", "200", "--batch-frames", "500", "--learning-rate", "1e-2")
+    done = run_main(
+        *("train", "--lm", "a3t", *data, *times, *SIZES, "--d-model", "24", *learning),
+        *("--out", out),
+    )
+    assert done.returncode == 0, done.stderr
+    return out
