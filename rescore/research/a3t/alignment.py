@@ -200,11 +200,13 @@ def widened(spans: Sequence[Span]) -> list[Span]:
     """Return spans that meet half-way, because a CTC recogniser names a letter in few
     of its frames. No edge moves by more than `EDGE`.
     """
+    if not spans:
+        return []
     result = []
     borders = [(first.end + second.start) / 2 for first, second in pairwise(spans)]
     starts = [0.0, *borders]
     ends = [*borders, float("inf")]
-    for span, start, end in zip(spans, starts, ends, strict=False):
+    for span, start, end in zip(spans, starts, ends, strict=True):
         earliest = max(start, span.start - EDGE)
         latest = min(end, span.end + EDGE)
         result.append(Span(earliest, latest))
