@@ -315,6 +315,14 @@ KINDS: Registry[Any] = Registry(
                 " to --audio"
             ),
         ),
+        "ctc": (
+            "rescore.research.a3t.kinds:CtcKind",
+            "CTC speech model; listens to --audio",
+        ),
+        "a3t": (
+            "rescore.research.a3t.kinds:A3tKind",
+            "alignment-aware acoustic and text model; listens to --audio",
+        ),
         "qe": (
             "rescore.mt.comet:QualityKind",
             "translation quality estimate without references (COMET-QE, CometKiwi)",

@@ -44,6 +44,7 @@ from tests.large.speech_models import build_speech, sound
 from tests.large.test_huggingface import build as causal_model
 from tests.large.test_seq2seq import build as translation_model
 from tests.lms.test_ngram import ARPA
+from tests.research.a3t.conftest import speak
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = {"--null", "--train", "--write-compact"}
@@ -141,6 +142,7 @@ def short(line: str) -> list[str]:
     line = line.replace("--config small", "--config tiny.json")
     line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
+    line = re.sub(r"train --lm (ctc|a3t) ", r"train --lm \1 --steps 2 ", line)
     if "--lm ngram" in line and line.startswith("rescore train"):
         line += " --discount-fallback"
     return shlex.split(line)[1:]
@@ -294,6 +296,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _recordings(folder)
     _brain_to_text(folder)
     _speech(folder)
+    _tones(folder / "speech")
     first = lists[0].references[0].split()[0]
     (folder / "terms.txt").write_text(f"kubectl\n{first}\n", encoding="utf-8")
     (folder / "talk.srt").write_text(
@@ -320,6 +323,23 @@ def _speech(folder: Path) -> None:
         path = sound(folder / "wav" / f"{nbest.id}.wav", 1.5, number)
         lines.append(f"{nbest.id} {path}\n")
     (folder / "wav.scp").write_text("".join(lines), encoding="utf-8")
+
+
+def _tones(folder: Path) -> None:
+    """Recordings of tones with their texts, and lists about them."""
+    (folder / "wav").mkdir(parents=True)
+    lines = []
+    entries = []
+    for number, text in enumerate(("ab ca", "bc", "cab a", "b cc", "a ba", "ca bb")):
+        name = f"u{number}"
+        speak(text, folder / "wav" / f"{name}.wav", number)
+        lines.append(f"{name} {text}\n")
+        hypotheses = [{"text": text, "score": -1}, {"text": f"{text} b", "score": -2}]
+        entry = {"id": name, "ref": text, "hyps": hypotheses}
+        entries.append(json.dumps(entry) + "\n")
+    (folder / "text").write_text("".join(lines), encoding="utf-8")
+    for name in ("dev", "test"):
+        (folder / f"{name}.jsonl").write_text("".join(entries), encoding="utf-8")
 
 
 def _brain_to_text(folder: Path) -> None:
