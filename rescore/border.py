@@ -21,7 +21,15 @@ from rescore.lms import ComputeOptions, LanguageModel, each, load
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
+from rescore.nbest import (
+    FIRST_PASS,
+    NO_HEADER,
+    Header,
+    Hypothesis,
+    NbestList,
+    are_means,
+    check_scores,
+)
 from rescore.options import Field, OptionValues, flattened, read_content
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.folds import model_columns
@@ -114,6 +122,8 @@ def checked_lists(
                 " of each"
             )
         check_scores(item, f"rescore.{function}: utterance {item.id}")
+        if item.header is NO_HEADER and are_means(item):
+            item = replace(item, header=Header(means=True))
         # which refuses them
         every.append(replace(item) if isinstance(item.references, str) else item)
     return every

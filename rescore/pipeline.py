@@ -31,7 +31,7 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
-from rescore.nbest import NbestList, in_parts, systems_of, without_copies
+from rescore.nbest import NbestList, in_parts, with_header, without_copies
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
@@ -172,13 +172,13 @@ def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
     if not decide.takes_scale:
         return False
     for nbest in lists:
-        if systems_of(nbest.provenance):  # each has its votes
+        if nbest.header.systems:  # each has its votes
             continue
         texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
         if len(set(texts)) < len(texts):
             log.warning(
                 "%slists have a text twice (first: utterance %s); %s adds both",
-                nbest.file,
+                nbest.header.place,
                 nbest.id,
                 decide.name,
             )
@@ -202,7 +202,7 @@ def expand(
         from rescore.metrics.listed import with_listed
 
         lists = with_listed(lists, plan.listed, plan.words)
-    return (replace(nbest, words=plan.words) for nbest in lists)
+    return with_header(lists, lambda header: replace(header, words=plan.words))
 
 
 def score(

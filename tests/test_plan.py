@@ -17,7 +17,7 @@ from rescore.asr.confidence import confidences, networks
 from rescore.config import RunConfig
 from rescore.decision.mixture import Mixture
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import LISTED, TOKENS, Column, Hypothesis, NbestList, Role
+from rescore.nbest import LISTED, TOKENS, Column, Header, Hypothesis, NbestList, Role
 from rescore.plan import resolve
 from rescore.reports.analysis import analyse
 from rescore.reports.comparison import compare_outputs
@@ -61,7 +61,7 @@ def noisy(number: int = 40, seed: int = 1, helpful: bool = True) -> list[NbestLi
                 hypotheses,
                 (" ".join(reference),),
                 None,
-                COLUMNS,
+                Header(columns=COLUMNS),
             )
         )
     return lists
@@ -342,9 +342,9 @@ def test_advice_names_the_columns_of_lists() -> None:
 def test_a_missing_column_says_what_to_do() -> None:
     def message(name: str, **records: Column) -> str:
         with pytest.raises(UserError) as error:
-            NbestList("u", [Hypothesis("a", {"s2s": 0.0})], provenance=records).column(
-                name
-            )
+            NbestList(
+                "u", [Hypothesis("a", {"s2s": 0.0})], header=Header(columns=records)
+            ).column(name)
         return str(error.value)
 
     assert "--words FILE" in message("listed") and "--count-tokens" in message("tokens")

@@ -21,7 +21,6 @@ from rescore.nbest import (
     Role,
     first_pass_indices,
     ranking,
-    systems_of,
 )
 from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
 from rescore.styles import p_phrase, text
@@ -160,7 +159,7 @@ def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Ana
         str(sign(metric, lists, weights)),
         (
             []
-            if systems_of(lists[0].provenance)
+            if lists[0].header.systems
             else by_depth(metric, figures.statistics, lists)
         ),
         _moves(metric, first, reranked),
@@ -180,7 +179,7 @@ def best_system(figures: Figures, chosen: Choice) -> Row:
     """The best of the systems that wrote lists together; its p-value is of the
     difference to the chosen texts.
     """
-    names = systems_of(figures.lists[0].provenance)
+    names = figures.lists[0].header.systems
     alone = {name: figures.of(system_texts(figures.lists, name)) for name in names}
     name = (max if figures.metric.higher_is_better else min)(
         names, key=lambda name: figures.value(alone[name])
@@ -194,9 +193,7 @@ def _systems(
 ) -> list[System]:
     """What the texts that are chosen correct and break of each system."""
     lists, rows = figures.lists, []
-    texts = {
-        name: system_texts(lists, name) for name in systems_of(lists[0].provenance)
-    }
+    texts = {name: system_texts(lists, name) for name in lists[0].header.systems}
     words = {name: [normaliser(text) for text in own] for name, own in texts.items()}
     for name, own in texts.items():
         corrected = _confused(normaliser, lists, wrong=own, right=chosen).total()

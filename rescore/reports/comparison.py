@@ -14,7 +14,7 @@ from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest
-from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList, systems_of
+from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList
 from rescore.parts import STYLES, TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import (
@@ -188,7 +188,7 @@ def compare(
             each.name: text_value(each, lists, [text.text for text in first])
             for each in also
         },
-        baseline=MIXTURE if lists and systems_of(lists[0].provenance) else FIRST,
+        baseline=MIXTURE if lists and lists[0].header.systems else FIRST,
     )
     together, name = first, result.baseline
     direction = 1 if metric.higher_is_better else -1

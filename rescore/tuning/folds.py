@@ -39,7 +39,7 @@ def model_columns(nbest: NbestList) -> list[str]:
     A toolkit's own features are not tuned beside a language model that was added.
     """
     columns = nbest.columns(Role.LM)
-    return [name for name in columns if name in nbest.provenance] or columns
+    return [name for name in columns if name in nbest.header.columns] or columns
 
 
 def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
@@ -83,7 +83,7 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
     """Say so where lists have scores of models that are not among the models of a run,
     which gave `columns`.
     """
-    known = lists[0].provenance.items() if lists and columns else ()
+    known = lists[0].header.columns.items() if lists and columns else ()
     unused = [
         name for name, column in known if column.role is Role.LM and name not in columns
     ]
@@ -101,7 +101,7 @@ def warn_of_single(lists: Sequence[NbestList]) -> None:
         log.warning(
             "%severy list has only one hypothesis, so reranking cannot change anything;"
             " write more hypotheses in the decoder, for example with --nbest 10",
-            lists[0].file,
+            lists[0].header.place,
         )
 
 

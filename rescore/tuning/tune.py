@@ -21,7 +21,6 @@ from rescore.nbest import (
     Origin,
     columns_for,
     new_word_origins,
-    systems_of,
     without_copies,
 )
 from rescore.signature import origins
@@ -67,7 +66,7 @@ def tune(
     """
     options = options or TuningOptions()
     tuned = tuned or Tuned.on("dev", lists)
-    if systems_of(lists[0].provenance):
+    if lists[0].header.systems:
         # here: most lists are of one system
         from rescore.tuning.mixture import tune_with_votes
 

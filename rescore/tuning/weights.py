@@ -23,10 +23,10 @@ from rescore.nbest import (
     TOKENS,
     WORDS,
     Column,
+    Header,
     NbestList,
     Origin,
     Role,
-    systems_of,
 )
 from rescore.options import as_json, from_json
 from rescore.tuning.tuned import Tuned, TunedBy
@@ -349,9 +349,9 @@ def suited(
     """
     last = None
     for nbest in lists:
-        if nbest.provenance is last:  # the lists of a file share one record
+        if nbest.header.columns is last:  # the lists of a file share one record
             continue
-        last = nbest.provenance
+        last = nbest.header.columns
         fault = misfit(weights, last)
         if fault and not force:
             raise UserError(f"utterance {nbest.id}: {fault}")
@@ -364,7 +364,7 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
     """Why weights do not suit columns: the first that comes from another model, or has
     another norm.
     """
-    if weights.mixture and set(systems := systems_of(columns)) != set(
+    if weights.mixture and set(systems := Header(columns=columns).systems) != set(
         weights.mixture.votes
     ):
         return (

@@ -17,7 +17,7 @@ from rescore import formats
 from rescore.asr.respell import Respelling, find_lexicon
 from rescore.errors import UserError
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import CHANNEL, EDITS, Column, Hypothesis, NbestList, Origin
+from rescore.nbest import CHANNEL, EDITS, Column, Header, Hypothesis, NbestList, Origin
 from rescore.reports.analysis import analyse, outlook
 from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
@@ -130,7 +130,10 @@ def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> 
         name: Column("tta", fingerprint, "sum", "float32")
         for name, fingerprint in (("tta", "0"), ("now", "1"))
     }
-    lists = [replace(nbest, provenance={"tta": columns["now"]}) for nbest in lists]
+    lists = [
+        replace(nbest, header=Header(columns={"tta": columns["now"]}))
+        for nbest in lists
+    ]
     forced = suited(
         replace(weights, columns={"tta": columns["tta"]}), lists, force=True
     )
@@ -341,7 +344,7 @@ def test_check_compares_weights_by_what_they_choose(tmp_path: Path) -> None:
 
 def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) -> None:
     lists = package.read(write_lines(tmp_path / "l.jsonl", noise(12, 1)))
-    lists = [replace(nbest, provenance={}) for nbest in lists]
+    lists = [replace(nbest, header=Header()) for nbest in lists]
     for nbest in lists:
         for one in nbest.hypotheses:
             one.scores = {"s2s": one.scores["s2s"]}
@@ -354,15 +357,15 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
         [],
         options=TuningOptions(("channel", "edits"), bagging=False),
     )
-    record = respelled[0].provenance[CHANNEL]
+    record = respelled[0].header.columns[CHANNEL]
     assert weights.columns == {CHANNEL: record}
     assert suited(weights, respelled) is weights
     for change, fits in (
         ({"norm": "lexicon:other"}, True),
         ({"fingerprint": "0" * 12}, False),
     ):
-        columns = respelled[0].provenance | {CHANNEL: replace(record, **change)}
-        others = [replace(nbest, provenance=columns) for nbest in respelled]
+        columns = respelled[0].header.columns | {CHANNEL: replace(record, **change)}
+        others = [replace(nbest, header=Header(columns=columns)) for nbest in respelled]
         if fits:
             assert suited(weights, others) is weights
             continue

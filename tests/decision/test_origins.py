@@ -21,12 +21,12 @@ from rescore.lms.lexicon import Lexicon
 from rescore.nbest import (
     ROLES,
     Column,
+    Header,
     Hypothesis,
     NbestList,
     Origin,
     Role,
     first_pass_indices,
-    ranked_by_means,
     ranking,
 )
 from rescore.options import OptionValues
@@ -314,10 +314,10 @@ def test_the_order_of_fairseqs_file_is_no_mean(rescore: Run, tmp_path: Path) -> 
         "P-0\t-2 -2 -2",
     ]
     (tmp_path / "log").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert ranked_by_means(formats.read([tmp_path / "log"]))
+    assert formats.read([tmp_path / "log"])[0].header.means
     ranked = formats.read([tmp_path / "log"], s2s="rank")
     assert (
-        not ranked_by_means(ranked)
+        not ranked[0].header.means
         and resolve(pipeline.RunConfig(), ranked).norm == "sum"
     )
     assert (
@@ -384,10 +384,12 @@ def test_a_scorer_called_score(rescore: Run, tmp_path: Path) -> None:
 def test_the_record_says_the_role() -> None:
     nbest = replace(
         listed(("a b", -1.0)),
-        provenance={
-            "am": Column.component("kaldi"),
-            "tokens": Column("tta", "ab", "count", "", Role.COUNT),
-        },
+        header=Header(
+            columns={
+                "am": Column.component("kaldi"),
+                "tokens": Column("tta", "ab", "count", "", Role.COUNT),
+            }
+        ),
     )
     for hypothesis in nbest.hypotheses:
         hypothesis.scores |= {"am": -1.0, "tokens": 2.0, "mine": 0.5, "sum": -3.0}
