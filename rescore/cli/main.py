@@ -92,6 +92,26 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.research.commands:similarity_command",
             "Correlate sentence vectors with human similarity scores.",
         ),
+        "accuracy": (
+            "rescore.research.report_commands:accuracy_command",
+            "Measure how many tokens of a text language models predict.",
+        ),
+        "errors": (
+            "rescore.research.report_commands:errors_command",
+            "Show word errors by place in the sentence and by length.",
+        ),
+        "bench": (
+            "rescore.research.report_commands:bench_command",
+            "Measure the run time of language models by sentence length.",
+        ),
+        "correlate": (
+            "rescore.research.report_commands:correlate_command",
+            "Correlate perplexity with word error rates.",
+        ),
+        "frequencies": (
+            "rescore.research.report_commands:frequencies_command",
+            "Show perplexity by the frequency of words.",
+        ),
         "models": (
             "rescore.cli.setup:models_command",
             "List the shipped models, or print the card of a model.",

@@ -396,6 +396,10 @@ class HuggingFaceNetwork:
         rows, targets = rows.to(self._device), targets.to(self._device)
         return logits[rows, targets] - logits.logsumexp(-1)[rows]
 
+    def best(self, batch: Batch) -> Tensor:
+        """The most probable token (k,) at each of the positions `batch.at`."""
+        return self._logits(batch).argmax(-1)
+
     def _logits(self, batch: Batch) -> Tensor:
         """(k, vocabulary) logits at the positions that are asked for, in float32.
 

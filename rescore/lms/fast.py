@@ -364,6 +364,29 @@ class TiedSoftmax:
             chosen = chosen + self._bias[targets].float()
         return chosen - total[rows]
 
+    def best(self, hidden: Tensor) -> Tensor:
+        """The most probable token for each hidden vector.
+
+        Args:
+            hidden: Hidden vectors of shape (m, d).
+
+        Returns:
+            Tokens of shape (m,).
+        """
+        return torch.cat([self._best(chunk) for chunk in hidden.split(ROWS)])
+
+    def _best(self, hidden: Tensor) -> Tensor:
+        logits, tokens = [], []
+        first = 0
+        for part in self._slices:
+            part_logits = part(hidden).float()
+            highest, place = part_logits.max(-1)
+            logits.append(highest)
+            tokens.append(first + place)
+            first += part_logits.shape[-1]
+        winner = torch.stack(logits).argmax(0, keepdim=True)
+        return torch.stack(tokens).gather(0, winner)[0]
+
 
 def log_sum_exp(logits: Tensor) -> Tensor:
     """Of each row, in float32; the logits are overwritten."""

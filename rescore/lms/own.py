@@ -132,6 +132,10 @@ class OwnNetwork:
             hidden, rows.to(self._device), targets.to(self._device) % self.vocabulary
         )
 
+    def best(self, batch: Batch) -> Tensor:
+        """The most probable token (k,) at each of the positions `batch.at`."""
+        return self._softmax.best(predict(self.network, batch.to(self._device)))
+
     @property
     def layers(self) -> int:
         return self.network.config.layers

@@ -387,7 +387,7 @@ def compare_outputs(
     systems = Systems(metric.name, used, str(signature), len(base_lists))
     first = None
     for (name, lists), has_choices in zip(outputs, are_lists, strict=True):
-        figures = Figures(metric, _in_order(name, lists, base, base_lists), test)
+        figures = Figures(metric, in_order(name, lists, base, base_lists), test)
         systems.rows.append(figures.row(name, figures.first, first))
         systems.oracles.append(figures.oracle if has_choices else None)
         first = first or figures.first
@@ -402,9 +402,9 @@ def output_details(metric: Metric, first: Output, last: Output) -> list[dict[str
     """
     texts = [
         [chosen.text for chosen in Figures(metric, lists).first]
-        for lists in (first[1], _in_order(*last, *first))
+        for lists in (first[1], in_order(*last, *first))
     ]
-    return details(metric, _in_order(*last, *first), *texts)
+    return details(metric, in_order(*last, *first), *texts)
 
 
 def warn_of_few(test: PairedTest, metric: Metric, lists: Sequence[NbestList]) -> None:
@@ -422,7 +422,7 @@ def warn_of_few(test: PairedTest, metric: Metric, lists: Sequence[NbestList]) ->
     )
 
 
-def _in_order(
+def in_order(
     name: str, lists: Sequence[NbestList], base: str, base_lists: Sequence[NbestList]
 ) -> list[NbestList]:
     """The lists of an output in the order of those of the first output, `base`."""

@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 
 import numpy as np
 
 from rescore.errors import counted
-from rescore.lms import LanguageModel, TokenScores, is_pseudo, origin
+from rescore.lms import LanguageModel, Question, TokenScores, is_pseudo, origin
 from rescore.lms.context import ask, in_place
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList, in_parts
 from rescore.signature import Signature
 from rescore.styles import text
 
@@ -96,16 +96,22 @@ def measure(
             call.
     """
     sentences = [line.hypotheses[0].text for line in lines]
-    placed = zip(in_place([lm], lines), sentences, strict=True)
-    questions = [
-        question for line, sentence in placed for question in ask(lm, line, [sentence])
-    ]
     scores: list[TokenScores] = []
-    for start in range(0, len(questions), CHUNK):
-        part = questions[start : start + CHUNK]
+    for part in in_parts(questions(lm, lines), CHUNK):
         scores += lm.score(part)
         progress(len(part))
     return text_score(lm, sentences, scores), scores
+
+
+def questions(lm: LanguageModel, lines: Sequence[NbestList]) -> Iterator[Question]:
+    """The question about each sentence of a text, with the neighbours that the model
+    reads.
+
+    Args:
+        lines: as `documents` makes them.
+    """
+    for line in in_place([lm], lines):
+        yield from ask(lm, line, [line.nbest.hypotheses[0].text])
 
 
 def text_score(

@@ -250,6 +250,20 @@ def test_vocabulary_cannot_overflow() -> None:
         )
 
 
+@pytest.mark.parametrize("packed", [None, torch.float16])
+def test_the_most_probable_token_of_the_whole_vocabulary(
+    packed: torch.dtype | None,
+) -> None:
+    """Slices have 2,048 tokens: the winner is in each of three in turn."""
+    torch.manual_seed(0)
+    hidden = torch.randn(50, 16)
+    weight = torch.randn(5000, 16).half().float()
+    bias = torch.randn(5000)
+    found = TiedSoftmax(weight, bias, packed).best(hidden)
+    assert torch.equal(found, (hidden @ weight.T + bias).argmax(-1))
+    assert {token // 2048 for token in found.tolist()} == {0, 1, 2}
+
+
 def test_an_nbest_list_is_read_as_a_tree(models: dict[str, Path]) -> None:
     lm = load(f"unilm:{models['unilm']}", ComputeOptions(batch_tokens=100_000))
     assert isinstance(lm, NetworkScorer)
