@@ -77,6 +77,19 @@ class Objective:
         """
         return self
 
+    def hidden(self, network: Network, example: Example) -> Tensor:
+        """Return the hidden vectors of an example (batch, n, d).
+
+        By default the network reads the tokens as they are. An objective overrides this
+        to read them in another way, such as with other embeddings.
+
+        Args:
+            network: The network; on a GPU, training gives its compiled form.
+            example: What `__call__` returned, on the network's device.
+        """
+        hidden: Tensor = network(example.tokens, example.lengths)
+        return hidden
+
     def loss(self, network: Network, hidden: Tensor, example: Example) -> Tensor:
         """Return the loss of an example: the sum over its targets, natural log.
 
@@ -107,7 +120,7 @@ class Objective:
 
 class WrappedObjective(Objective):
     """Another objective on changed batches: a subclass changes the batch before, or the
-    example behind it. Loss, curriculum and parameters are those of the other objective.
+    example behind it. What else an objective does, the other objective does.
     """
 
     def __init__(self, inner: Objective) -> None:
@@ -123,6 +136,9 @@ class WrappedObjective(Objective):
         now = copy.copy(self)
         now.inner = inner
         return now
+
+    def hidden(self, network: Network, example: Example) -> Tensor:
+        return self.inner.hidden(network, example)
 
     def loss(self, network: Network, hidden: Tensor, example: Example) -> Tensor:
         return self.inner.loss(network, hidden, example)
