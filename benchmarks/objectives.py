@@ -35,6 +35,8 @@ from rescore.reports.markup import markdown
 
 ROOT = Path(__file__).parents[1]
 TOKENIZER = ROOT / "models" / "tta" / "tokenizer.json"
+WORDNET = "/usr/share/wordnet"
+"""Of Debian's package wordnet-base."""
 BATCH = 2048
 RECIPE = [
     "--config",
@@ -62,6 +64,13 @@ class Row:
 ROWS = {
     "5-gram": Row("ngram", ("-o", "5")),
     "unilm": Row("unilm"),
+    "unilm, hypernyms": Row("unilm", ("--hypernyms", WORDNET)),
+    "unilm, hypernyms, linear": Row(
+        "unilm", ("--hypernyms", WORDNET, "--hypernym-pacing", "linear")
+    ),
+    "unilm, hypernyms, summed": Row(
+        "unilm", ("--hypernyms", WORDNET, "--hypernym-classes", "summed")
+    ),
     "unilm-bw": Row("unilm-bw"),
     "bilm": Row("bilm"),
     "bilm, intact": Row("bilm", of="bilm", options="intact:"),

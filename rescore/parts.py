@@ -334,7 +334,16 @@ CHANNEL_KINDS: Registry[Any] = Registry(
 `rescore.lms.base.Kind`.
 """
 
-LESSONS: Registry[Any] = Registry("lesson", {}, "rescore.lessons")
+LESSONS: Registry[Any] = Registry(
+    "lesson",
+    {
+        "hypernyms": (
+            "rescore.research.hypernyms:HypernymLesson",
+            "hypernyms of rare nouns come before the nouns",
+        ),
+    },
+    "rescore.lessons",
+)
 """What is added to the training of networks of several kinds: subclasses of
 `rescore.lms.training.options.Lesson`.
 """
