@@ -121,7 +121,7 @@ class TtaKind(NeuralKind):
     architecture = "rescore.lms.networks:TTA"
     scaled_embeddings = False
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True)
-    options = ("context=", "channel")
+    options: ClassVar[tuple[str, ...]] = ("context=", "channel")
     reads_source = True
     trained_with = "rescore.lms.training.options:TtaOptions"
 
@@ -143,7 +143,7 @@ class BilmKind(NeuralKind):
 
     architecture = "rescore.lms.networks:BiLM"
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True)
-    options = ("intact", "context=", "channel")
+    options: ClassVar[tuple[str, ...]] = ("intact", "context=", "channel")
     reads_source = True
     trained_with = "rescore.lms.training.options:BilmOptions"
 

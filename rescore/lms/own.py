@@ -165,14 +165,18 @@ class OwnNetwork:
 
 
 def load(
-    spec: Spec, computing: ComputeOptions, make: Callable[[OwnNetwork], NetworkScorer]
+    spec: Spec,
+    computing: ComputeOptions,
+    make: Callable[[OwnNetwork], NetworkScorer],
+    reader: type[OwnNetwork] = OwnNetwork,
 ) -> NetworkScorer:
     """A network's scorer, of sentences alone, among neighbours or behind sources.
 
     Args:
         make: the scorer of a network.
+        reader: how the network reads a question.
     """
-    network = OwnNetwork(spec.path, spec.kind, computing)
+    network = reader(spec.path, spec.kind, computing)
     config, channel = network.network.config, "channel" in spec.options
     scorer = make(network)
     # a channel scores the source
