@@ -316,6 +316,14 @@ KINDS: Registry[Any] = Registry(
             "rescore.large.server:ServerKind",
             "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server",
         ),
+        "segatron": (
+            "rescore.research.segatron_kinds:SegatronKind",
+            "causal language model with positions of sentences and paragraphs",
+        ),
+        "segabert": (
+            "rescore.research.segatron_kinds:SegaBertKind",
+            "masked language model with positions of sentences and paragraphs",
+        ),
     },
     "rescore.models",
 )
