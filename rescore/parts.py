@@ -284,6 +284,10 @@ KINDS: Registry[Any] = Registry(
             "rescore.lms.kinds:BackwardUnilmKind",
             "causal language model of reversed sentences",
         ),
+        "permutation": (
+            "rescore.research.permutation_kind:PermutationKind",
+            "each token given those before it in a random order (XLNet)",
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": (
             "rescore.mt.kinds:LexicalKind",
