@@ -338,7 +338,16 @@ CHANNEL_KINDS: Registry[Any] = Registry(
 `rescore.lms.base.Kind`.
 """
 
-LESSONS: Registry[Any] = Registry("lesson", {}, "rescore.lessons")
+LESSONS: Registry[Any] = Registry(
+    "lesson",
+    {
+        "bert-masks": (
+            "rescore.research.bert_masks_lesson:BertMasksLesson",
+            "some of the predicted tokens are kept or swapped, not masked",
+        ),
+    },
+    "rescore.lessons",
+)
 """What is added to the training of networks of several kinds: subclasses of
 `rescore.lms.training.options.Lesson`.
 """
