@@ -84,6 +84,12 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         False, "Continue from the last checkpoint in --out.", common=True
     )
     batch_tokens: int = option(4096, "Tokens per batch, including padding.", low=8)
+    batch_sentences: int | None = option(
+        None,
+        "Sentences per batch, at most.  [default: no limit]",
+        metavar="N",
+        low=1,
+    )
     optimizer: str = option(
         "muon",
         "muon: Muon for the matrices of the layers, AdamW for the rest; adamw: AdamW"
@@ -167,18 +173,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         """The folder of the model to start from: a folder, or `[KIND:]DIR` and shipped
         names as in --lm.
         """
-        if self.init is None or Path(self.init).is_dir():
-            return None if self.init is None else Path(self.init)
-        try:
-            spec = parse(self.init)
-        except UserError:
-            spec = None
-        if spec is None or spec.options or not spec.path.is_dir():
-            raise UserError(
-                f"--init {self.init}: no such folder; give one, or a shipped model:"
-                f" {', '.join(shipped())}"
-            )
-        return spec.path
+        return None if self.init is None else model_folder("--init", self.init)
 
     @property
     def texts(self) -> tuple[Path, ...]:
@@ -239,6 +234,30 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         return [usual]
 
 
+def model_folder(flag: str, name: str) -> Path:
+    """Return the folder of a model that an option names.
+
+    Args:
+        flag: The option, for messages.
+        name: A folder, `[KIND:]DIR` or the name of a shipped model, as in --lm.
+
+    Raises:
+        UserError: There is no such folder.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    try:
+        spec = parse(name)
+    except UserError:
+        spec = None
+    if spec is None or spec.options or not spec.path.is_dir():
+        raise UserError(
+            f"{flag} {name}: no such folder; give one, or a shipped model:"
+            f" {', '.join(shipped())}"
+        )
+    return spec.path
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingData:
     """The inputs from which tasks are made."""
@@ -270,6 +289,17 @@ class Lesson:
     def suits(cls, kind: Kind) -> bool:
         """Return whether networks of a kind can have the lesson."""
         return True
+
+    def check(self, training: NeuralOptions) -> None:
+        """Refuse other options of the training that the lesson excludes, before a text
+        is read.
+
+        Args:
+            training: All options of the training.
+
+        Raises:
+            UserError: The training has such an option.
+        """
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         """Return the configuration of the network that is trained."""
