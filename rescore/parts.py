@@ -288,6 +288,10 @@ KINDS: Registry[Any] = Registry(
             "rescore.research.permutation_kind:PermutationKind",
             "each token given those before it in a random order (XLNet)",
         ),
+        "electra": (
+            "rescore.research.electra_kind:ElectraKind",
+            "discriminator of replaced tokens (ELECTRA)",
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": (
             "rescore.mt.kinds:LexicalKind",
