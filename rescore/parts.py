@@ -349,6 +349,10 @@ LESSONS: Registry[Any] = Registry(
             "rescore.research.bert_masks_lesson:BertMasksLesson",
             "some of the predicted tokens are kept or swapped, not masked",
         ),
+        "sentence-order": (
+            "rescore.research.sentence_order_lesson:SentenceOrderLesson",
+            "the order of two consecutive lines",
+        ),
     },
     "rescore.lessons",
 )
