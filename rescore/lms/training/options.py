@@ -46,7 +46,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     config: str = option(
         "base",
-        "Size of the network: base, small, or a config.json.",
+        "Size of the network: base, small, released (base as in the T-TA authors'"
+        " code), or a config.json.",
         metavar="NAME|FILE",
         reads=True,
         common=True,
@@ -478,6 +479,16 @@ class SourceOptions(NeuralOptions, PairOptions):
 @dataclass(frozen=True, kw_only=True)
 class TtaOptions(SourceOptions, ContextOptions):
     """Options of a T-TA."""
+
+    predict_frame: bool = option(
+        False, "Predict [BOS] and [EOS], too, as the T-TA authors' code does."
+    )
+
+    @property
+    def objective(self) -> dict[str, Any]:
+        # states of before do not know the option
+        own = {"predict_frame": True} if self.predict_frame else {}
+        return super().objective | own
 
 
 @dataclass(frozen=True, kw_only=True)
