@@ -30,14 +30,14 @@ class ElectraOptions(MaskingOptions):
 
     generator: str | None = option(
         None,
-        "T-TA that samples the replacements, as in --init; the new model has its"
-        " tokenizer.",
+        "T-TA that samples the replacements: NAME of a shipped model, such as tta, or"
+        " DIR. The new model has its tokenizer.",
         metavar="NAME|DIR",
     )
     confusions: str | None = read_file(
         None,
         "N-best lists: a token is replaced by tokens that other hypotheses of a list"
-        " have in its place. With --generator, both are used alike.",
+        " have in its place; with --generator, in half of the cases.",
         metavar="LISTS",
     )
 
@@ -121,9 +121,10 @@ class ElectraKind(NeuralKind):
         positions = MaskedLanguageModelling(
             tokenizer, options.mask_rate, options.mask_cap
         )
-        generator = confusions = None
+        generator = None
         if options.generator_folder:
             generator = SampledTokens(options.generator_folder, tokenizer)
+        confusions = None
         if options.confusions is not None:
             confusions = Confusions.read(options.confusions, tokenizer)
         return ReplacedTokenDetection(positions, generator, confusions)
