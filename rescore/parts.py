@@ -291,6 +291,14 @@ KINDS: Registry[Any] = Registry(
             "rescore.lms.kinds:BackwardUnilmKind",
             "causal language model of reversed sentences",
         ),
+        "permutation": (
+            "rescore.research.permutation_kind:PermutationKind",
+            "each token given those before it in a random order (XLNet)",
+        ),
+        "electra": (
+            "rescore.research.electra_kind:ElectraKind",
+            "discriminator of replaced tokens (ELECTRA)",
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": (
             "rescore.mt.kinds:LexicalKind",
@@ -349,7 +357,20 @@ CHANNEL_KINDS: Registry[Any] = Registry(
 `rescore.lms.base.Kind`.
 """
 
-LESSONS: Registry[Any] = Registry("lesson", {}, "rescore.lessons")
+LESSONS: Registry[Any] = Registry(
+    "lesson",
+    {
+        "bert-masks": (
+            "rescore.research.bert_masks_lesson:BertMasksLesson",
+            "some of the predicted tokens are kept or swapped, not masked",
+        ),
+        "sentence-order": (
+            "rescore.research.sentence_order_lesson:SentenceOrderLesson",
+            "the order of two consecutive lines",
+        ),
+    },
+    "rescore.lessons",
+)
 """What is added to the training of networks of several kinds: subclasses of
 `rescore.lms.training.options.Lesson`.
 """

@@ -140,7 +140,9 @@ def short(line: str) -> list[str]:
     steps.
     """
     line = line.replace("--config small", "--config tiny.json")
-    line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
+    line = re.sub(
+        r"--(minutes|steps) \d+", "--steps 2 --batch-tokens 200 --held-out 5", line
+    )
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
     line = re.sub(r"train --lm (ctc|a3t) ", r"train --lm \1 --steps 2 ", line)
     if "--lm ngram" in line and line.startswith("rescore train"):
