@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 
-.PHONY: demo test test-tools test-slow fuzz bench lint kenlm wheel wheel-test torch site clean
+.PHONY: demo test test-tools test-slow fuzz bench lint kenlm wheel wheel-test plugin-test torch site clean
 
 demo: .venv/installed .venv/ngram  ## the main job on the demo lists
 	$(BIN)/rescore data/test.json --lm tta --dev data/dev.json
@@ -30,8 +30,8 @@ bench: .venv/installed-dev kenlm  ## against other tools: make bench LISTS=test.
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/compare.py $(LISTS) $(BENCH_OPTIONS)
 
 lint: .venv/installed-dev
-	$(BIN)/ruff format --check rescore tests data benchmarks
-	$(BIN)/ruff check rescore tests data benchmarks
+	$(BIN)/ruff format --check rescore tests data benchmarks examples/plugin
+	$(BIN)/ruff check rescore tests data benchmarks examples/plugin
 	$(BIN)/mypy
 
 # KenLM's own programs, for n-grams of more than 20 million words; building them takes a C++ compiler, cmake and Boost.
@@ -59,6 +59,19 @@ wheel-test: wheel  ## what is in the wheel is enough: the demo, outside the tree
 	cd .venv/wheel && PYTHONPATH=. ../bin/python -P -c "import rescore, sys; assert rescore.__file__.startswith(sys.argv[1]), rescore.__file__" "$(CURDIR)/.venv/wheel"
 	cd .venv/wheel && PYTHONPATH=. ../bin/python -P -m rescore test.json --lm tta --dev dev.json --report results.json
 	cd .venv/wheel && PYTHONPATH=. ../bin/python -P -m rescore check results.json --golden golden.json
+
+PLUGIN := .venv/plugin
+plugin-test: .venv/installed  ## examples/plugin: installed from its wheel, the commands of its README, removed
+	rm -rf $(PLUGIN) && $(PYTHON) -m venv $(PLUGIN) && mkdir $(PLUGIN)/run
+	$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" > $$(echo $(PLUGIN)/lib/python*/site-packages)/packages.pth
+	echo "$(CURDIR)" >> $$(echo $(PLUGIN)/lib/python*/site-packages)/packages.pth
+	$(PLUGIN)/bin/pip wheel --quiet --no-deps --wheel-dir $(PLUGIN)/wheel examples/plugin
+	$(PLUGIN)/bin/pip install --quiet --no-deps $(PLUGIN)/wheel/*.whl
+	printf '#!/bin/sh\nexec %s -m rescore "$$@"\n' "$(CURDIR)/$(PLUGIN)/bin/python" > $(PLUGIN)/bin/rescore && chmod +x $(PLUGIN)/bin/rescore
+	sed -n '/^The parts/,$$p' examples/plugin/README.md | sed -n 's/^    //p' > $(PLUGIN)/commands
+	cd $(PLUGIN)/run && PATH="$(CURDIR)/$(PLUGIN)/bin:$$PATH" bash -ex ../commands
+	$(PLUGIN)/bin/pip uninstall --quiet --yes rescore-example
+	! $(PLUGIN)/bin/rescore words $(PLUGIN)/run/lists.txt
 
 # The demo with another release of PyTorch, in an environment of its own: make torch TORCH=2.4.1
 TORCH ?= 2.4.1

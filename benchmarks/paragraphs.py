@@ -25,7 +25,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from rescore.reports.markup import markdown
-from rescore.research.segatron_kinds import MARK, POSITIONS
+from rescore.research.segatron_config import MARK, POSITIONS
 
 ROOT = Path(__file__).parents[1]
 CONTEXT = 4

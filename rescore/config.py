@@ -31,8 +31,8 @@ ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "rerank": ((EXPANSION, DECISION, MEASURES), ()),
     "evaluate": ((DECISION, MEASURES), ()),
     "compare": (
-        (MODELS, EXPANSION, DECISION, MEASURES, "boost", "components"),
-        ("lms", "word_bonus", "token_bonus", "count_tokens", "bagging"),
+        (MODELS, EXPANSION, DECISION, MEASURES, "boost", "components", "bagging"),
+        ("lms", "word_bonus", "token_bonus", "count_tokens"),
     ),
     "serve": (
         (EXPANSION, DECISION, MEASURES),

@@ -115,6 +115,13 @@ class Registry(Generic[Part]):
         text = written if isinstance(written, str) else inspect.getdoc(part) or ""
         return text.partition("\n")[0]
 
+    def place(self, name: str) -> str:
+        """Return where a part is, as "module:attribute"; empty for an object."""
+        if name not in self._parts:
+            return self._plugins[name].value
+        part = self._parts[name][0]
+        return part if isinstance(part, str) else ""
+
     def register(self, name: str, part: Part | str, about: str = "") -> None:
         """Add a part, or replace the part of that name."""
         self._parts[name] = (part, about)
@@ -284,6 +291,14 @@ KINDS: Registry[Any] = Registry(
             "rescore.lms.kinds:BackwardUnilmKind",
             "causal language model of reversed sentences",
         ),
+        "permutation": (
+            "rescore.research.permutation_kind:PermutationKind",
+            "each token given those before it in a random order (XLNet)",
+        ),
+        "electra": (
+            "rescore.research.electra_kind:ElectraKind",
+            "discriminator of replaced tokens (ELECTRA)",
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": (
             "rescore.mt.kinds:LexicalKind",
@@ -307,6 +322,14 @@ KINDS: Registry[Any] = Registry(
                 "sequence-to-sequence speech model of transformers (Whisper); listens"
                 " to --audio"
             ),
+        ),
+        "ctc": (
+            "rescore.research.a3t.kinds:CtcKind",
+            "CTC speech model; listens to --audio",
+        ),
+        "a3t": (
+            "rescore.research.a3t.kinds:A3tKind",
+            "alignment-aware acoustic and text model; listens to --audio",
         ),
         "qe": (
             "rescore.mt.comet:QualityKind",
@@ -345,9 +368,17 @@ CHANNEL_KINDS: Registry[Any] = Registry(
 LESSONS: Registry[Any] = Registry(
     "lesson",
     {
+        "bert-masks": (
+            "rescore.research.bert_masks_lesson:BertMasksLesson",
+            "some of the predicted tokens are kept or swapped, not masked",
+        ),
         "hypernyms": (
             "rescore.research.hypernyms:HypernymLesson",
             "hypernyms of rare nouns come before the nouns",
+        ),
+        "sentence-order": (
+            "rescore.research.sentence_order_lesson:SentenceOrderLesson",
+            "the order of two consecutive lines",
         ),
     },
     "rescore.lessons",

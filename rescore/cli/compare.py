@@ -20,6 +20,12 @@ class Comparison(options.Lists):
         "Tune a word bonus.  [default: for all models together, not for BLEU]",
         "--word-bonus/--no-word-bonus",
     )
+    token_bonus: bool | None = option(
+        None,
+        "Tune a token bonus.  [default: for rows with pseudo-log-likelihoods, on 500"
+        " dev lists or more, not for BLEU]",
+        "--token-bonus/--no-token-bonus",
+    )
     style: str = option(
         "text", "Style of the table on stdout.", choices=(*STYLES, "json")
     )
@@ -71,7 +77,13 @@ def command(
             raise click.UsageError(
                 f"--output {path}: its ending is not one of {endings()}, .json"
             )
-    config = options.configured(config, lms, dev=dev.dev, word_bonus=own.word_bonus)
+    config = options.configured(
+        config,
+        lms,
+        dev=dev.dev,
+        word_bonus=own.word_bonus,
+        token_bonus=own.token_bonus,
+    )
     lists, dev_lists = (
         inputs.read(own.nbest, need_references=True),
         inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src),

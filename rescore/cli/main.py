@@ -88,6 +88,10 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.cli.train:command",
             "Train a language model on text or translations.",
         ),
+        "embed": (
+            "rescore.research.commands:embed_command",
+            "Write the vectors of sentences or tokens.",
+        ),
         "similarity": (
             "rescore.research.commands:similarity_command",
             "Correlate sentence vectors with human similarity scores.",
@@ -112,6 +116,10 @@ COMMANDS: Registry[click.Command] = Registry(
             "rescore.research.report_commands:frequencies_command",
             "Show perplexity by the frequency of words.",
         ),
+        "probe": (
+            "rescore.research.commands:probe_command",
+            "Train a linear classifier on vectors and print its accuracy.",
+        ),
         "models": (
             "rescore.cli.setup:models_command",
             "List the shipped models, or print the card of a model.",
@@ -128,6 +136,10 @@ imports no command.
 """
 
 
+PAPERS = "Measurements of papers"
+"""Title of the commands of the research wing in the help."""
+
+
 class Commands(click.Group):
     """Commands are imported when they are used; without a command name it is `run`."""
 
@@ -142,8 +154,14 @@ class Commands(click.Group):
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS.about(name)) for name in COMMANDS])
+        sections: dict[str, list[tuple[str, str]]] = {"Commands": [], PAPERS: []}
+        for name in COMMANDS:
+            of_papers = COMMANDS.place(name).startswith("rescore.research.")
+            title = PAPERS if of_papers else "Commands"
+            sections[title].append((name, COMMANDS.about(name)))
+        for title, rows in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in ("--help", "-h", "--version"):

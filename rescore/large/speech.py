@@ -80,14 +80,14 @@ class SpeechModel(Streamed):
         self._model, self._tokenizer = load_model(
             folder, "AutoModelForSpeechSeq2Seq", "a sequence-to-sequence speech model"
         )
-        self._features = _features(folder)
+        self._features = load_features(folder)
         self.rate = int(self._features.sampling_rate)
         window = getattr(self._features, "n_samples", None)
         self.capabilities = Capabilities(
             audio=LONGEST if window is None else window / self.rate
         )
         self._model.to(self._device, DTYPES[self.precision])
-        self._case = _case(self._tokenizer)
+        self._case = case_of(self._tokenizer)
         config = self._model.generation_config
         start = config.decoder_start_token_id
         start = self._model.config.decoder_start_token_id if start is None else start
@@ -345,7 +345,7 @@ class SpeechModel(Streamed):
         return results
 
 
-def _features(folder: Path) -> Any:
+def load_features(folder: Path) -> Any:
     import transformers
 
     try:
@@ -362,7 +362,7 @@ def _features(folder: Path) -> Any:
         ) from None
 
 
-def _case(tokenizer: Any) -> str:
+def case_of(tokenizer: Any) -> str:
     """`upper` or `lower` where a vocabulary has letters of one case only; else empty:
     texts are read as they are.
     """

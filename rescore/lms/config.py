@@ -179,9 +179,17 @@ class NetworkConfig:
 
 
 # `base` is from section 5.1 of the paper; two CPU cores train `small` in hours.
+# `released` is the T-TA of this size in the authors' code.
 NAMED: dict[str, Callable[[], NetworkConfig]] = {
     "base": NetworkConfig,
     "small": partial(
         NetworkConfig, vocab_size=8_000, layers=3, d_model=256, heads=4, d_ff=1024
+    ),
+    "released": partial(
+        NetworkConfig,
+        embedding_norm=True,
+        output_transform=True,
+        output_bias=True,
+        first_query="mask",
     ),
 }

@@ -126,8 +126,13 @@ class TtaKind(NeuralKind):
     trained_with = "rescore.lms.training.options:TtaOptions"
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
-        from rescore.lms.training.objectives import LanguageAutoencoding
+        from rescore.lms.training.objectives import (
+            FramedAutoencoding,
+            LanguageAutoencoding,
+        )
 
+        if options.predict_frame:
+            return FramedAutoencoding()
         return LanguageAutoencoding()
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:

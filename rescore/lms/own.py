@@ -5,9 +5,10 @@ loader.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from rescore.lms import checkpoint
 from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.config import network_kind
 from rescore.lms.devices import choose_device, choose_precision, token_budget
-from rescore.lms.fast import Batch, convert, predict, reads_trees
+from rescore.lms.fast import Batch, TiedSoftmax, convert, predict, reads_trees
 from rescore.lms.folders import tokens_per_word
 from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer
 
@@ -155,6 +156,21 @@ class OwnNetwork:
         return cast(
             Tensor, self.network.token_embedding(tokens % self.vocabulary).float()
         )
+
+    def trainable(self) -> Self:
+        """Return a copy whose weights can be trained: those of the folder, in float32.
+
+        `convert` packs the weights of this network for speed, and packed weights have
+        no gradients.
+        """
+        network, _ = checkpoint.load(self._folder, self._kind)
+        copied = copy(self)
+        copied.precision = "float32"
+        copied.network = network.to(self._device)
+        copied._softmax = TiedSoftmax(
+            network.token_embedding.weight, network.output_bias
+        )
+        return copied
 
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")

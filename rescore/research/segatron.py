@@ -26,7 +26,7 @@ from rescore.lms.own import OwnNetwork
 from rescore.lms.scorers import Encoded
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import ContextObjective, Example, Objective
-from rescore.research.segatron_kinds import MARK, SegatronConfig
+from rescore.research.segatron_config import MARK, SegatronConfig
 
 # --- networks ------------------------------------------------------------------------
 

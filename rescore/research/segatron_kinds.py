@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from rescore.errors import UserError
 from rescore.lms.base import (
     BEFORE,
     BOTH_SIDES,
@@ -24,33 +23,10 @@ from rescore.lms.kinds import BilmKind, NeuralKind, UnilmKind
 from rescore.lms.options import NORMALISATIONS
 from rescore.lms.training.options import ContextOptions, MaskingOptions, TrainingData
 from rescore.options import option
+from rescore.research.segatron_config import MARK, POSITIONS, SegatronConfig
 
 if TYPE_CHECKING:
     from rescore.lms.training.objectives import Task
-
-MARK = "\u00b6"
-"""The character at the end of a paragraph's last line. It is a token of the text, as
-the line breaks of WikiText-103 are: every network sees and predicts it.
-"""
-POSITIONS = ("both", "sentence", "paragraph", "none")
-"""Which positions tokens have beside their own, as in Table 2.2."""
-
-
-@dataclass(frozen=True, slots=True)
-class SegatronConfig(NetworkConfig):
-    """The shape of a Segatron. A window of `sentences` sentences has at most
-    `max_positions` tokens.
-    """
-
-    positions: str = "both"
-
-    def __post_init__(self) -> None:
-        NetworkConfig.__post_init__(self)
-        if self.positions not in POSITIONS:
-            raise UserError(
-                f"positions is {self.positions!r}; it must be one of"
-                f" {', '.join(POSITIONS)}"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,26 +1,30 @@
-"""How well the cosines of sentence vectors agree with people's scores of similarity."""
+"""How well the cosines of sentence vectors agree with people's scores of similarity
+(Shin et al. 2020, section 5.4; dissertation, sections 5.3.2 and 5.3.3).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
 from rescore.formats.source import Source
-from rescore.lms import LanguageModel, origin
 from rescore.metrics.significance import SEED
-from rescore.research.kinds import VectorOptions
-from rescore.research.vectors import Embedder
 from rescore.signature import Signature
 from rescore.styles import text
 
+if TYPE_CHECKING:
+    from rescore.research.vectors import Embedder
+
 TRIALS = 1_000
+"""Samples of a bootstrap."""
+SICK_COLUMNS = ("relatedness_score", "sentence_A", "sentence_B")
 Floats = npt.NDArray[np.float64]
 
 
@@ -35,7 +39,7 @@ class RatedPair:
 
 @dataclass(frozen=True, slots=True)
 class Correlations:
-    """Of cosines with people's scores."""
+    """Correlations of cosines with people's scores."""
 
     name: str
     pairs: int
@@ -50,135 +54,122 @@ class Correlations:
 
 
 def read_pairs(path: str | Path) -> list[RatedPair]:
-    """STS-B csv (seven columns with tabs between, the last three: score, two
-    sentences), SICK.txt (with its head line), or lines of score, sentence, sentence
-    with tabs between.
+    """Return the pairs of a file with tabs between its columns.
+
+    Args:
+        path: STS-B csv (seven columns or more; the fifth to seventh are the score and
+            the sentences), SICK.txt (with its header line), or lines of score,
+            sentence, sentence.
 
     Raises:
-        UserError: a line has another form.
+        UserError: A line has another form.
     """
-    lines = [line.split("\t") for line in Source(path).lines() if line.strip()]
-    if not lines:
-        raise UserError(f"{path}: no pair in it")
-    places = [0, 1, 2]
-    if "sentence_A" in lines[0]:
-        head = lines.pop(0)
-        places = [
-            head.index(name)
-            for name in ("relatedness_score", "sentence_A", "sentence_B")
-        ]
-    elif len(lines[0]) >= 7:
-        places = [4, 5, 6]
+    rows = [(place, line.split("\t")) for place, line in Source(path).filled()]
+    if not rows:
+        raise UserError(f"{path}: is empty; expected pairs of sentences")
+    head = rows[0][1]
+    columns = [0, 1, 2]
+    if set(SICK_COLUMNS) <= set(head):
+        columns = [head.index(name) for name in SICK_COLUMNS]
+        rows = rows[1:]
+    elif len(head) >= 7:
+        columns = [4, 5, 6]
     pairs = []
-    for number, fields in enumerate(lines, 1):
+    for place, fields in rows:
         try:
-            score, first, second = (fields[place] for place in places)
-            if not math.isfinite(float(score)):
-                raise ValueError
-            pairs.append(RatedPair(first, second, float(score)))
+            score, first, second = (fields[column] for column in columns)
+            rating = float(score)
         except (IndexError, ValueError):
+            rating = math.nan
+        if not math.isfinite(rating):
             raise UserError(
-                f"{path}: pair {number}: expected score, sentence, sentence with tabs"
-                " between (or STS-B, SICK)"
-            ) from None
+                f"{place}: expected score, sentence, sentence with tabs between (or"
+                " STS-B, SICK)"
+            )
+        pairs.append(RatedPair(first, second, rating))
     return pairs
+
+
+def measure_pairs(
+    pairs: Sequence[RatedPair], embedder: Embedder, centre: bool = False
+) -> Correlations:
+    """Return the correlations of cosines of sentence vectors with people's scores.
+
+    Args:
+        pairs: The sentences and their scores.
+        embedder: Makes the vectors.
+        centre: Whether the mean of all vectors is subtracted first.
+    """
+    first = embedder.sentences([pair.first for pair in pairs])
+    second = embedder.sentences([pair.second for pair in pairs])
+    values = cosines(first, second, centre)
+    scores = np.array([pair.score for pair in pairs])
+    pearson_value, pearson_interval = with_interval(pearson, values, scores)
+    spearman_value, spearman_interval = with_interval(spearman, values, scores)
+    settings = embedder.options.settings
+    if centre:
+        settings["centre"] = "yes"
+    return Correlations(
+        embedder.name,
+        len(pairs),
+        pearson_value,
+        pearson_interval,
+        spearman_value,
+        spearman_interval,
+        str(Signature("r", settings, columns=embedder.columns)),
+    )
 
 
 def cosines(
     first: npt.NDArray[Any], second: npt.NDArray[Any], centre: bool = False
 ) -> Floats:
-    """(pairs,) cosines of rows; `centre`: after the mean of all rows is taken away, as
-    vectors share a direction.
+    """Return the cosine of each row of one matrix with the same row of another.
+
+    Args:
+        first: Vectors of shape (pairs, d).
+        second: Vectors of shape (pairs, d).
+        centre: Whether the mean of the rows of both is subtracted first: vectors of a
+            network share a direction.
+
+    Returns:
+        Cosines of shape (pairs,); 0 where a vector is 0.
     """
-    first, second = first.astype(np.float64), second.astype(np.float64)
+    first = first.astype(np.float64)
+    second = second.astype(np.float64)
     if centre:
         mean = np.concatenate([first, second]).mean(axis=0)
-        first, second = first - mean, second - mean
+        first = first - mean
+        second = second - mean
+    products = (first * second).sum(axis=1)
     norms = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    return np.divide(
-        (first * second).sum(axis=1), norms, out=np.zeros(len(first)), where=norms > 0
-    )
+    return np.divide(products, norms, out=np.zeros(len(first)), where=norms > 0)
 
 
-def measure_pairs(
-    pairs: Sequence[RatedPair],
-    lms: Sequence[LanguageModel],
-    options: VectorOptions,
-    centre: bool = False,
-) -> Correlations:
-    """Correlations of cosines of sentence vectors with people's scores; vectors of
-    several models are joined.
+def with_interval(
+    correlation: Callable[[Floats, Floats], float], values: Floats, scores: Floats
+) -> tuple[float, tuple[float, float]]:
+    """Return a correlation of values with scores (pairs,), and its 95 % confidence
+    interval by bootstrap over pairs; both times 100.
     """
-    embedder = Embedder(lms, options)
-    first, second = (
-        embedder.sentences(texts)
-        for texts in ([p.first for p in pairs], [p.second for p in pairs])
-    )
-    values, scores = (
-        cosines(first, second, centre),
-        np.array([pair.score for pair in pairs]),
-    )
-    draws = np.random.default_rng(SEED).integers(0, len(values), (TRIALS, len(values)))
-    linear, ranked = (
-        (
-            100 * correlation(values, scores),
-            interval([correlation(values[draw], scores[draw]) for draw in draws]),
-        )
-        for correlation in (pearson, spearman)
-    )
-    name = " + ".join(lm.name for lm in lms)
-    return Correlations(
-        name, len(pairs), *linear, *ranked, str(signed("r", lms, options, centre))
-    )
+    size = len(values)
+    draws = np.random.default_rng(SEED).integers(0, size, (TRIALS, size))
+    trials = [correlation(values[draw], scores[draw]) for draw in draws]
+    return 100 * correlation(values, scores), interval(trials)
 
 
 def interval(trials: Sequence[float] | Floats) -> tuple[float, float]:
-    """The 95 % confidence interval of a figure from its values in 1,000 trials,
-    times 100.
+    """Return the 95 % confidence interval of a figure, times 100.
+
+    Args:
+        trials: The figure in each of `TRIALS` samples.
     """
     ordered = np.sort(trials)
     return 100 * float(ordered[25]), 100 * float(ordered[-26])
 
 
-def signed(
-    metric: str, lms: Sequence[LanguageModel], options: VectorOptions, centre: bool
-) -> Signature:
-    """The signature of a figure from vectors."""
-    settings = {
-        "kind": options.kind,
-        "layer": "last" if options.layer is None else str(options.layer),
-        "pooling": "mean",
-        **({"centre": "yes"} if centre else {}),
-    }
-    return Signature(
-        metric, settings, columns={lm.name: origin(lm, "none") for lm in lms}
-    )
-
-
-def render(results: Sequence[Correlations]) -> str:
-    """One row per model, then the signatures."""
-    rows = [["", "Pearson", "95 % CI", "Spearman", "95 % CI"]]
-    for result in results:
-        bounds = [
-            "{:.1f}-{:.1f}".format(*ends)
-            for ends in (result.pearson_interval, result.spearman_interval)
-        ]
-        rows.append(
-            [
-                result.name,
-                f"{result.pearson:.1f}",
-                bounds[0],
-                f"{result.spearman:.1f}",
-                bounds[1],
-            ]
-        )
-    about = f"{counted(results[0].pairs, 'pair')}; correlations times 100"
-    return "\n".join([text(rows), "", about, *(result.signature for result in results)])
-
-
 def pearson(first: Floats, second: Floats) -> float:
-    """Pearson's correlation of two columns of numbers, from -1 to 1; 0 where one does
-    not vary.
+    """Return Pearson's correlation of two columns of numbers, from -1 to 1; 0 where one
+    does not vary.
     """
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return 0.0
@@ -186,14 +177,33 @@ def pearson(first: Floats, second: Floats) -> float:
 
 
 def spearman(first: Floats, second: Floats) -> float:
-    """Pearson's correlation of ranks."""
+    """Return Spearman's correlation: Pearson's correlation of ranks."""
     return pearson(ranks(first), ranks(second))
 
 
 def ranks(values: Floats) -> Floats:
-    """(n,), the place of each value among all, from 1; equal values have the mean of
-    their ranks.
+    """Return the place (n,) of each value among all values (n,), from 1; equal values
+    have the mean of their ranks.
     """
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
-    return np.asarray((ends - (counts - 1) / 2)[inverse], dtype=np.float64)
+    means = ends - (counts - 1) / 2
+    return np.asarray(means[inverse], dtype=np.float64)
+
+
+def render(results: Sequence[Correlations]) -> str:
+    """Return a table with one row per model, and the signatures."""
+    rows = [["", "Pearson", "95 % CI", "Spearman", "95 % CI"]]
+    for result in results:
+        rows.append(
+            [
+                result.name,
+                f"{result.pearson:.1f}",
+                "{:.1f}-{:.1f}".format(*result.pearson_interval),
+                f"{result.spearman:.1f}",
+                "{:.1f}-{:.1f}".format(*result.spearman_interval),
+            ]
+        )
+    about = f"{counted(results[0].pairs, 'pair')}; correlations times 100"
+    signatures = [result.signature for result in results]
+    return "\n".join([text(rows), "", about, *signatures])

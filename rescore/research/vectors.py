@@ -4,14 +4,13 @@ vectors, or input embeddings.
 The context vector of a token is the hidden vector that predicts it: at its position in
 a T-TA, at its masked position in a masked model, at the position before it in a causal
 model, h(x_<i). It does not depend on the token itself. The hidden vector of a token is
-computed where the network sees the token. The vector of a sentence is the mean of its
-tokens' vectors.
+computed where the network sees the token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,11 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, capabilities_of, without_context
+from rescore.lms import LanguageModel, capabilities_of, origin, without_context
 from rescore.lms.scorers import Encoded, NetworkScorer, batches, padded, windows
 from rescore.lms.scorers import Network as ScoredNetwork
-from rescore.research.kinds import VectorOptions
+from rescore.nbest import Column
+from rescore.research.vector_options import VectorOptions
 
 Vectors = npt.NDArray[np.float32]
 
@@ -31,26 +31,50 @@ MASKED_TOGETHER = 200
 
 
 class VectorNetwork(ScoredNetwork, Protocol):
-    """A network whose vectors are taken."""
+    """A network whose vectors can be read."""
 
     layers: int
 
     def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
-        """Sequences (batch, n) and their lengths -> hidden vectors (batch, n, d) behind
-        a layer.
+        """Return the hidden vectors (batch, n, d) behind a layer, from sequences
+        (batch, n) and their lengths (batch,).
         """
         ...
 
     def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
-        """The same before the first layer: of the tokens alone, or with all that the
-        first layer is given.
+        """Return the vectors (batch, n, d) before the first layer: embeddings of the
+        tokens alone, or with positions the whole input of the first layer.
         """
         ...
 
 
-def vectors_of(lm: NetworkScorer) -> VectorNetwork:
-    """The network of a model that has vectors."""
-    return cast(VectorNetwork, lm.network)
+class TokenVectors(NamedTuple):
+    """The tokens of a sentence and their vectors."""
+
+    tokens: list[str]
+    vectors: Vectors
+    """(tokens, d)."""
+
+
+class Part(NamedTuple):
+    """A window of a sentence, and the tokens whose vectors are taken from it.
+
+    The numbers of tokens count from the beginning of the sentence.
+    """
+
+    sentence: int
+    start: int
+    """The first token that is read."""
+    stop: int
+    """The token after the last that is read."""
+    first: int
+    """The first token that is kept."""
+    last: int
+    """The token after the last that is kept."""
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
 
 
 class Embedder:
@@ -61,47 +85,121 @@ class Embedder:
     def __init__(
         self, lms: Sequence[LanguageModel], options: VectorOptions | None = None
     ) -> None:
-        self._options = options or VectorOptions()
+        """
+        Args:
+            lms: The models.
+            options: The kind, layers and pooling of the vectors.
+
+        Raises:
+            UserError: A model has no vectors, or none of this kind or layer.
+        """
+        self.options = options or VectorOptions()
         self.lms = [network_of(lm) for lm in lms]
         for lm in self.lms:
-            layers, layer = vectors_of(lm).layers, self._options.layer
-            if layer is not None and not 0 <= layer <= layers:
+            last = vectors_of(lm).layers
+            for layer in self.options.mix(last):
+                if layer > last:
+                    raise UserError(
+                        f"{lm.name}: layer {layer} is not between 0 and {last}"
+                    )
+            if self.options.special_tokens and (lm.behind or self._masks(lm)):
                 raise UserError(
-                    f"{lm.name}: layer {layer} is not between 0 and {layers}"
+                    f"{lm.name}: has no {self.options.kind} vectors of special tokens;"
+                    " leave out --special-tokens"
                 )
+
+    @property
+    def name(self) -> str:
+        """The name of the models in tables."""
+        return " + ".join(lm.name for lm in self.lms)
+
+    @property
+    def columns(self) -> dict[str, Column]:
+        """The origins of the models, for signatures."""
+        return {lm.name: origin(lm, "none") for lm in self.lms}
 
     @torch.inference_mode()
     def sentences(self, sentences: Sequence[str]) -> Vectors:
-        """(sentences, d) the vectors of sentences; zeros for a sentence without
-        tokens.
+        """Return the vectors (sentences, d) of sentences; the vector of a sentence
+        without tokens is 0.
         """
-        if not sentences:
-            return np.zeros((0, 0), np.float32)
-        questions = without_context(sentences)
-        vectors = [
-            self._vectors_of(lm, lm.network.encode(questions)) for lm in self.lms
-        ]
-        return torch.cat(
-            [torch.stack([mean(own) for own in every]) for every in vectors], dim=1
-        ).numpy()
+        return self.sentence_tensors(sentences).numpy()
 
     @torch.inference_mode()
-    def tokens(self, sentences: Sequence[str]) -> list[tuple[list[str], Vectors]]:
-        """The tokens of each sentence and their vectors (tokens, d). In a causal model
-        without [BOS] nothing predicts the first token, so it has no context vector and
-        is left out.
+    def words(self, sentences: Sequence[str], places: Sequence[int]) -> Vectors:
+        """Return the vector of one word of each sentence, the mean of its tokens'
+        vectors.
+
+        Args:
+            sentences: Words separated by blanks.
+            places: The place of the word in each sentence, counted in words from 0.
+
+        Returns:
+            Vectors of shape (sentences, d); the vector of a word without tokens is 0.
+
+        Raises:
+            UserError: There are several models: their tokens may differ.
+        """
+        return self.word_tensors(sentences, places).numpy()
+
+    @torch.inference_mode()
+    def tokens(self, sentences: Sequence[str]) -> list[TokenVectors]:
+        """Return the tokens of each sentence and their vectors.
+
+        In a causal model without [BOS] nothing predicts the first token, so it has no
+        context vector and is left out.
+
+        Raises:
+            UserError: There are several models: their tokens may differ.
         """
         lm = self._only()
         encoded = lm.network.encode(without_context(sentences))
-        return [
-            (
-                lm.network.strings(sentence.ids[len(sentence.ids) - len(vectors) :]),
-                vectors.numpy(),
+        special = self.options.special_tokens
+        results = []
+        for sentence, vectors in zip(
+            encoded, self._of_tokens(lm, encoded, special), strict=True
+        ):
+            ids = list(sentence.ids)
+            if special and ids:
+                ids = [*lm.network.before, *ids, *lm.network.after]
+            first = len(ids) - len(vectors)
+            results.append(
+                TokenVectors(lm.network.strings(ids[first:]), vectors.numpy())
             )
-            for sentence, vectors in zip(
-                encoded, self._vectors_of(lm, encoded), strict=True
+        return results
+
+    def sentence_tensors(self, sentences: Sequence[str]) -> Tensor:
+        """Return what `sentences` returns, as a tensor; with gradients if torch
+        records them.
+        """
+        if not sentences:
+            return torch.zeros(0, 0)
+        questions = without_context(sentences)
+        joined = []
+        for lm in self.lms:
+            every = self._of_tokens(
+                lm, lm.network.encode(questions), self.options.special_tokens
             )
-        ]
+            pooled = [pool(vectors, self.options.pooling) for vectors in every]
+            joined.append(torch.stack(pooled))
+        return torch.cat(joined, dim=1)
+
+    def word_tensors(self, sentences: Sequence[str], places: Sequence[int]) -> Tensor:
+        """Return what `words` returns, as a tensor; with gradients if torch records
+        them.
+        """
+        lm = self._only()
+        encoded = lm.network.encode(without_context(sentences))
+        spans = word_tokens(lm.network, sentences, places)
+        words = []
+        for sentence, span, vectors in zip(
+            encoded, spans, self._of_tokens(lm, encoded, special=False), strict=True
+        ):
+            missing = len(sentence.ids) - len(vectors)
+            first = max(span.start - missing, 0)
+            stop = max(span.stop - missing, 0)
+            words.append(pool(vectors[first:stop], "mean"))
+        return torch.stack(words)
 
     def _only(self) -> NetworkScorer:
         if len(self.lms) > 1:
@@ -110,103 +208,184 @@ class Embedder:
             )
         return self.lms[0]
 
-    def _vectors_of(
-        self, lm: NetworkScorer, encoded: Sequence[Encoded]
-    ) -> list[Tensor]:
-        """(tokens, d) of each sentence; equal sentences are computed once."""
-        rank = {
-            sentence: index for index, sentence in enumerate(dict.fromkeys(encoded))
-        }
-        masked = lm.masks and self._options.kind == "context"
-        by_rank = dict(
-            self._masked(lm, list(rank))
-            if masked
-            else self._in_one_pass(lm, list(rank))
-        )
-        if len(by_rank) < len(rank):  # sentences without tokens
-            width = self._layer(lm, *padded([[lm.network.pad]], lm.network.pad)).shape[
-                -1
-            ]
-            by_rank = {
-                index: torch.zeros(0, width) for index in range(len(rank))
-            } | by_rank
-        return [by_rank[rank[sentence]] for sentence in encoded]
+    def _masks(self, lm: NetworkScorer) -> bool:
+        """Whether each token is masked to compute its vector."""
+        return lm.masks and self.options.kind == "context"
 
-    def _layer(self, lm: NetworkScorer, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Sequences (batch, n), lengths (batch,) -> (batch, n, d)."""
-        network, kind, layer = vectors_of(lm), self._options.kind, self._options.layer
+    def _of_tokens(
+        self, lm: NetworkScorer, encoded: Sequence[Encoded], special: bool
+    ) -> list[Tensor]:
+        """Return the token vectors (tokens, d) of each sentence; equal sentences are
+        computed once.
+        """
+        numbers: dict[Encoded, int] = {}
+        for sentence in encoded:
+            numbers.setdefault(sentence, len(numbers))
+        distinct = list(numbers)
+        if self._masks(lm):
+            vectors = dict(self._masked(lm, distinct))
+        else:
+            vectors = dict(self._in_one_pass(lm, distinct, special))
+        if len(vectors) < len(distinct):  # of sentences without tokens
+            nothing = padded([[lm.network.pad]], lm.network.pad)
+            width = self._of_positions(lm, *nothing).shape[-1]
+            for number in range(len(distinct)):
+                vectors.setdefault(number, torch.zeros(0, width))
+        return [vectors[numbers[sentence]] for sentence in encoded]
+
+    def _of_positions(
+        self, lm: NetworkScorer, tokens: Tensor, lengths: Tensor
+    ) -> Tensor:
+        """Return the vectors (batch, n, d) of all positions of sequences (batch, n)
+        with lengths (batch,).
+        """
+        network = vectors_of(lm)
+        kind = self.options.kind
         if kind in ("embed", "token"):
             return network.embeddings(tokens, lengths, positions=kind == "embed")
-        return network.vectors(
-            tokens, lengths, network.layers if layer is None else layer
-        )
+        mixed = torch.zeros(())
+        for layer, weight in self.options.mix(network.layers).items():
+            mixed = mixed + weight * network.vectors(tokens, lengths, layer)
+        return mixed
 
     def _in_one_pass(
-        self, lm: NetworkScorer, sentences: Sequence[Encoded]
+        self, lm: NetworkScorer, sentences: Sequence[Encoded], special: bool
     ) -> Iterator[tuple[int, Tensor]]:
-        """Sentences longer than the network's positions are read in overlapping
-        windows.
+        """Yield the number of each sentence that has tokens, and its token vectors
+        (tokens, d).
+
+        A sentence longer than the network's positions is read in overlapping windows.
         """
         network = lm.network
-        before, after = network.before, [] if lm.behind else network.after
+        before = network.before
+        after = [] if lm.behind else network.after
         frame = len(before) + len(after)
-        shift = len(before) - (lm.behind if self._options.kind == "context" else 0)
-        rows = [
-            (index, *window)
-            for index, sentence in enumerate(sentences)
-            for window in windows(len(sentence.ids), network.positions - frame)
-        ]
-        rows.sort(key=lambda row: row[2] - row[1])
-        parts: dict[int, dict[int, Tensor]] = {}
+        parts = []
+        for number, sentence in enumerate(sentences):
+            for window in windows(len(sentence.ids), network.positions - frame):
+                parts.append(Part(number, *window))
+        parts.sort(key=lambda part: part.size)
+        pieces: dict[int, dict[int, Tensor]] = {}
         for batch in batches(
-            rows, lambda row: row[2] - row[1] + frame, network.batch_tokens
+            parts, lambda part: part.size + frame, network.batch_tokens
         ):
             sequences = []
-            for index, start, stop, *_ in batch:
-                ids = sentences[index].ids[start:stop]
-                sequences.append(
-                    [*before, *(ids[::-1] if lm.backwards else ids), *after]
-                )
-            hidden = self._layer(lm, *padded(sequences, network.pad)).cpu()
-            for row, (index, start, stop, first, last) in enumerate(batch):
-                inner = hidden[row, max(shift, 0) : shift + stop - start]
+            for part in batch:
+                ids = sentences[part.sentence].ids[part.start : part.stop]
                 if lm.backwards:
-                    inner = inner.flip(0)
-                # without a token before the sentence, its first has no context
-                missing = stop - start - len(inner)
-                kept = inner[max(first - start - missing, 0) : last - start - missing]
-                parts.setdefault(index, {})[start] = kept.clone()
-        for index, pieces in parts.items():
-            yield index, torch.cat([pieces[start] for start in sorted(pieces)])
+                    ids = ids[::-1]
+                sequences.append([*before, *ids, *after])
+            rows = self._of_positions(lm, *padded(sequences, network.pad)).cpu()
+            for row, part in zip(rows, batch, strict=True):
+                kept = self._kept(lm, row, part)
+                around = [kept]
+                if special and part.start == 0:
+                    around.insert(0, row[: len(before)])
+                if special and part.stop == len(sentences[part.sentence].ids):
+                    end = len(before) + part.size
+                    around.append(row[end : end + len(after)])
+                kept = torch.cat(around)
+                pieces.setdefault(part.sentence, {})[part.start] = kept
+        for number, of_sentence in pieces.items():
+            in_order = [of_sentence[start] for start in sorted(of_sentence)]
+            yield number, torch.cat(in_order)
+
+    def _kept(self, lm: NetworkScorer, row: Tensor, part: Part) -> Tensor:
+        """Return the vectors of the tokens that are kept of a window, in the order of
+        the sentence, from the vectors (n, d) of its sequence.
+        """
+        first = len(lm.network.before)
+        if self.options.kind == "context":
+            first -= lm.behind
+        vectors = row[max(first, 0) : first + part.size]
+        if lm.backwards:
+            vectors = vectors.flip(0)
+        # Without [BOS], nothing predicts the first token of a causal model.
+        missing = part.size - len(vectors)
+        begin = max(part.first - part.start - missing, 0)
+        return vectors[begin : part.last - part.start - missing]
 
     def _masked(
         self, lm: NetworkScorer, sentences: Sequence[Encoded]
     ) -> Iterator[tuple[int, Tensor]]:
-        """The vector of each token at its masked position."""
+        """Yield the number of each sentence that has tokens, and the vectors (tokens,
+        d) of its tokens, each at its masked position.
+        """
         for begin in range(0, len(sentences), MASKED_TOGETHER):
             group = sentences[begin : begin + MASKED_TOGETHER]
-            masked_vectors: list[dict[int, Tensor]] = [{} for _ in group]
+            of_group: list[dict[int, Tensor]] = [{} for _ in group]
             for batch, rows, _, spans in lm.requests(group):
-                hidden = self._layer(lm, batch.tokens, batch.lengths).flatten(0, 1)
-                values = hidden[batch.at.to(hidden.device)].cpu()
+                every = self._of_positions(lm, batch.tokens, batch.lengths)
+                flat = every.flatten(0, 1)
+                values = flat[batch.at.to(flat.device)].cpu()
                 for span in spans:
                     for offset, value in enumerate(values[rows[span.values]]):
-                        masked_vectors[span.sentence][span.first + offset] = value
-            for index, vectors in enumerate(masked_vectors, begin):
-                if vectors:
-                    yield (
-                        index,
-                        torch.stack([vectors[place] for place in sorted(vectors)]),
-                    )
+                        of_group[span.sentence][span.first + offset] = value
+            for number, of_sentence in enumerate(of_group, begin):
+                if of_sentence:
+                    in_order = [of_sentence[token] for token in sorted(of_sentence)]
+                    yield number, torch.stack(in_order)
 
 
-def mean(vectors: Tensor) -> Tensor:
-    """(tokens, d) -> (d,), zeros without tokens."""
-    return vectors.mean(dim=0) if len(vectors) else vectors.sum(dim=0)
+def pool(vectors: Tensor, pooling: str) -> Tensor:
+    """Return one vector (d,) from the vectors (tokens, d) of tokens; 0 if there are no
+    tokens.
+
+    Args:
+        vectors: The vectors in the order of the sentence.
+        pooling: One of `POOLINGS`.
+    """
+    if len(vectors) == 0 or pooling == "sum":
+        return vectors.sum(dim=0)
+    if pooling == "max":
+        return vectors.amax(dim=0)
+    if pooling == "first":
+        return vectors[0]
+    if pooling == "last":
+        return vectors[-1]
+    return vectors.mean(dim=0)
+
+
+def word_tokens(
+    network: ScoredNetwork, sentences: Sequence[str], places: Sequence[int]
+) -> list[slice]:
+    """Return which tokens of each sentence belong to one of its words.
+
+    A tokenizer cuts words as it likes, so the tokens are counted: those of the text
+    before the word, and those of the text that ends with the word.
+
+    Args:
+        network: The network that reads the sentences.
+        sentences: Words separated by blanks.
+        places: The place of the word in each sentence, counted in words from 0.
+    """
+    before = []
+    through = []
+    for sentence, place in zip(sentences, places, strict=True):
+        words = sentence.split()
+        before.append(" ".join(words[:place]))
+        through.append(" ".join(words[: place + 1]))
+    spans = []
+    for start, stop in zip(
+        network.encode(without_context(before)),
+        network.encode(without_context(through)),
+        strict=True,
+    ):
+        spans.append(slice(len(start.ids), len(stop.ids)))
+    return spans
+
+
+def vectors_of(lm: NetworkScorer) -> VectorNetwork:
+    """Return the network of a model that has vectors."""
+    return cast(VectorNetwork, lm.network)
 
 
 def network_of(lm: LanguageModel) -> NetworkScorer:
-    """The model, checked to have vectors."""
+    """Return the model as a network with vectors.
+
+    Raises:
+        UserError: The model has no vectors, or reads more than a sentence.
+    """
     capabilities = capabilities_of(lm)
     if any(capabilities.context) or capabilities.source:
         raise UserError(

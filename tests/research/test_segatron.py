@@ -30,7 +30,7 @@ from rescore.research.segatron import (
     SegmentPositions,
     Segments,
 )
-from rescore.research.segatron_kinds import MARK, POSITIONS, SegatronConfig
+from rescore.research.segatron_config import MARK, POSITIONS, SegatronConfig
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 WITH_MARKS = [*SENTENCES[:100], f"the end.{MARK}"]

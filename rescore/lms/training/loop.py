@@ -258,7 +258,13 @@ class Trainer:
             "tasks": " ".join(task.name for task in self.schedule),
             **{
                 name: getattr(self.options, name)
-                for name in ("batch_tokens", "seed", "optimizer", "objective")
+                for name in (
+                    "batch_tokens",
+                    "batch_sentences",
+                    "seed",
+                    "optimizer",
+                    "objective",
+                )
             },
             "network": asdict(self.network.config),
             "tokenizer": self.tokenizer.fingerprint,
@@ -355,7 +361,9 @@ class Trainer:
         streams = {}
         for name, task in self.tasks.items():
             taken = names.count(name) * rounds + names[:begun].count(name)
-            streams[name] = task.corpus.batches(self.options.batch_tokens, taken)
+            streams[name] = task.corpus.batches(
+                self.options.batch_tokens, taken, self.options.batch_sentences
+            )
         for task in islice(cycle(self.schedule), begun, None):
             yield task.objective, next(streams[task.name])
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from rescore.lms.networks import Network
+from rescore.lms.networks import Network, padding_mask
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus
 
@@ -170,6 +170,16 @@ class LanguageAutoencoding(Objective):
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
         predicted = inner_positions(tokens, lengths)
+        return Example(tokens, lengths, predicted, tokens[predicted])
+
+
+class FramedAutoencoding(LanguageAutoencoding):
+    """LAE as in the authors' code: [BOS] and [EOS] are predicted, too."""
+
+    perplexity = "pseudo-perplexity (with [BOS] and [EOS])"
+
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        predicted = padding_mask(lengths, tokens.shape[1])
         return Example(tokens, lengths, predicted, tokens[predicted])
 
 
