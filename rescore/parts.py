@@ -284,6 +284,16 @@ KINDS: Registry[Any] = Registry(
             "rescore.lms.kinds:BackwardUnilmKind",
             "causal language model of reversed sentences",
         ),
+        "lstm": ("rescore.research.lstm_kind:LstmKind", "recurrent language model"),
+        "lstm-bw": (
+            "rescore.research.lstm_kind:BackwardLstmKind",
+            "recurrent language model of reversed sentences",
+        ),
+        "unified": (
+            "rescore.research.unified_kind:UnifiedKind",
+            "one network of several readings (UniLM); READING is bi, l2r, r2l,"
+            " seq2seq, channel, bi:source or bi:channel",
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": (
             "rescore.mt.kinds:LexicalKind",
