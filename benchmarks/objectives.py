@@ -54,18 +54,27 @@ class Row:
     train: tuple[str, ...] = ()
     """Options of `rescore train`."""
     of: str | None = None
-    """The row whose network it is."""
+    """The row whose network it is, or the folder of the network of several rows."""
     options: str = ""
     """How else it scores, as in --lm."""
 
 
 ROWS = {
     "5-gram": Row("ngram", ("-o", "5")),
+    "lstm": Row("lstm"),
+    "lstm-bw": Row("lstm-bw"),
     "unilm": Row("unilm"),
     "unilm-bw": Row("unilm-bw"),
     "bilm": Row("bilm"),
     "bilm, intact": Row("bilm", of="bilm", options="intact:"),
     "tta": Row("tta"),
+    "unified, l2r": Row("unified", of="unified", options="l2r:"),
+    "unified, r2l": Row("unified", of="unified", options="r2l:"),
+    "unified, bi": Row("unified", of="unified", options="bi:"),
+    "unified, bi, intact": Row("unified", of="unified", options="bi:intact:"),
+    "unified cloze, l2r": Row("unified", ("--cloze",), of="cloze", options="l2r:"),
+    "unified cloze, r2l": Row("unified", ("--cloze",), of="cloze", options="r2l:"),
+    "unified cloze, bi": Row("unified", ("--cloze",), of="cloze", options="bi:"),
 }
 
 
@@ -139,7 +148,10 @@ class Experiment:
         wer = json.loads(self._file(name, "wer").read_text())
         cells = ["", *self._of_words(name)]
         cells += [f"{wer['metrics'][0]['reranked']:.2f}", ""]
-        cells[0], cells[-1] = loss_and_parameters(self.out / self._folder(name))
+        reading = ROWS[name].options.partition(":")[0]
+        cells[0], cells[-1] = loss_and_parameters(
+            self.out / self._folder(name), reading
+        )
         return [name, *cells]
 
     def _of_words(self, name: str) -> list[str]:
@@ -220,15 +232,20 @@ def words(scored: dict[str, Any]) -> Iterator[tuple[str, float]]:
         yield word, log_prob
 
 
-def loss_and_parameters(folder: Path) -> tuple[str, str]:
+def loss_and_parameters(folder: Path, reading: str = "") -> tuple[str, str]:
     """The validation loss of a network and the number of its parameters; empty for what
     is none.
+
+    Args:
+        folder: The network's folder.
+        reading: The task whose loss it is, of a network that has several.
     """
     state = folder / "training.safetensors"
     if not state.exists():
         return "", ""
     with safe_open(state, "np") as file:
-        loss = json.loads(file.metadata()["progress"])["validation_loss"]
+        progress = json.loads(file.metadata()["progress"])
+        loss = progress["losses"].get(reading, progress["validation_loss"])
         shapes = [
             file.get_slice(key).get_shape()
             for key in file.keys()  # noqa: SIM118 (no mapping)
