@@ -291,8 +291,10 @@ KINDS: Registry[Any] = Registry(
         ),
         "unified": (
             "rescore.research.unified_kind:UnifiedKind",
-            "one network of several readings (UniLM); READING is bi, l2r, r2l,"
-            " seq2seq, channel, bi:source or bi:channel",
+            (
+                "one network of several readings (UniLM), as unified:READING:DIR with"
+                " bi, l2r, r2l, seq2seq, channel, bi:source or bi:channel"
+            ),
         ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": (
