@@ -299,6 +299,18 @@ KINDS: Registry[Any] = Registry(
             "rescore.research.electra_kind:ElectraKind",
             "discriminator of replaced tokens (ELECTRA)",
         ),
+        "lstm": ("rescore.research.lstm_kind:LstmKind", "recurrent language model"),
+        "lstm-bw": (
+            "rescore.research.lstm_kind:BackwardLstmKind",
+            "recurrent language model of reversed sentences",
+        ),
+        "unified": (
+            "rescore.research.unified_kind:UnifiedKind",
+            (
+                "one network of several readings (UniLM), as unified:READING:DIR with"
+                " bi, l2r, r2l, seq2seq, channel, bi:source or bi:channel"
+            ),
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": (
             "rescore.mt.kinds:LexicalKind",

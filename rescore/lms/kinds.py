@@ -60,7 +60,8 @@ class NeuralKind(Kind):
             raise UserError(
                 f"d_model {config.d_model} cannot be divided among {config.heads} heads"
             )
-        if config.sentences > 1 and not any(self.capabilities.context):
+        reads_more = any(self.capabilities.context) or self.capabilities.source
+        if config.sentences > 1 and not reads_more:
             raise UserError(
                 f"sentences is {config.sentences}; a {self.name} reads one sentence at"
                 " a time"

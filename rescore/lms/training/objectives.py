@@ -204,8 +204,14 @@ class MaskedLanguageModelling(Objective):
         most = "" if cap is None else f", at most {cap}"
         self.perplexity = f"pseudo-perplexity (at {100 * rate:g} % masked{most})"
 
+    def maskable(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return (batch, n), True at the tokens that may be masked: all but the
+        frame.
+        """
+        return inner_positions(tokens, lengths)
+
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        inner = inner_positions(tokens, lengths).numpy()
+        inner = self.maskable(tokens, lengths).numpy()
         numbers = np.rint(self._rate * inner.sum(axis=1)).clip(1, self._cap).astype(int)
         drawn = np.random.default_rng(list(seed)).random(inner.shape)
         drawn[~inner] = np.inf
