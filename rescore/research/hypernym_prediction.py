@@ -18,7 +18,7 @@ from torch.func import functional_call
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from rescore.lms.config import NetworkConfig
+from rescore.lms.config import NetworkConfig, network_kind
 from rescore.lms.networks import Network
 from rescore.lms.training.objectives import (
     Example,
@@ -44,6 +44,17 @@ def predicts_tokens(objective: Objective) -> bool:
         usual = WrappedObjective
     own = type(objective)
     return own.hidden is usual.hidden and own.loss is usual.loss
+
+
+def has_outputs_for_tokens(config: NetworkConfig) -> bool:
+    """Return whether the softmax of a network is over the vocabulary.
+
+    Args:
+        config: The configuration of the network.
+    """
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        network: Network = network_kind(config.kind).network(config)
+    return len(network.output_weight) == config.vocab_size
 
 
 class ClassEmbeddings(nn.Module):

@@ -172,7 +172,7 @@ def _entries(
             for number, line in enumerate(file, 1):
                 if line.startswith(" ") or not line.strip():
                     continue
-                fields = line.split(" | ")[0].split()
+                fields = line.split(" | ")[0].rstrip().split(" ")
                 try:
                     entries[fields[0]] = parse(fields)
                 except (ValueError, IndexError):
@@ -370,10 +370,12 @@ class HypernymLesson(Lesson):
             EmbeddedClasses,
             HypernymCurriculum,
             SummedClasses,
+            has_outputs_for_tokens,
             predicts_tokens,
         )
 
-        if not any(predicts_tokens(task.objective) for task in tasks):
+        suited = any(predicts_tokens(task.objective) for task in tasks)
+        if not suited or not has_outputs_for_tokens(data.config):
             raise UserError(
                 f"--hypernyms is not for --lm {data.config.kind}, which does not"
                 " predict tokens by a softmax over the vocabulary"

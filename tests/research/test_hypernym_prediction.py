@@ -232,7 +232,9 @@ def folder(tmp_path: Path) -> Iterator[None]:
 CLASSES_OF = ("--hypernyms", "wordnet", "--hypernym-depth", "2")
 
 
-@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm", "unilm-bw"])
+@pytest.mark.parametrize(
+    "kind", ["tta", "bilm", "unilm", "unilm-bw", "lstm", "permutation"]
+)
 def test_it_trains_each_kind_that_predicts_tokens(
     rescore: Run, tmp_path: Path, kind: str
 ) -> None:
@@ -302,6 +304,11 @@ def test_errors(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(done, "absent/index.noun: cannot be read", "wordnet-base")
     done = rescore(*train, "--out", "x", "--hypernym-depth", "4")
     assert_one_line_error(done, "--hypernym-depth needs --hypernyms")
+    labels = ("--lm", "electra", "--generator", "lm", *CLASSES_OF)
+    tta = rescore("train", "--lm", "tta", *TRAIN, "--steps", "0", "--out", "lm")
+    assert tta.returncode == 0, tta.stderr
+    done = rescore("train", *TRAIN, "--out", "x", *labels)
+    assert_one_line_error(done, "--hypernyms is not for --lm electra")
     data = tmp_path / "wordnet" / "data.noun"
     lines = data.read_text(encoding="utf-8")
     circle = lines.replace("@ 00000000 n 0000", "@ 00000001 n 0000", 1)

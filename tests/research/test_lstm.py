@@ -151,7 +151,9 @@ def test_layers_give_vectors(models: dict[str, Path]) -> None:
         options = VectorOptions(layers={layer: 1.0})
         ((_, vectors),) = Embedder([lm], options).tokens(["the old clock"])
         np.testing.assert_allclose(vectors, of_layers[layer][:-1], atol=1e-4)
-    ((_, vectors),) = Embedder([lm], VectorOptions(kind="embed")).tokens(["the old clock"])
+    ((_, vectors),) = Embedder([lm], VectorOptions(kind="embed")).tokens(
+        ["the old clock"]
+    )
     np.testing.assert_allclose(vectors, of_layers[0][1:], atol=1e-4)
 
 
