@@ -170,10 +170,9 @@ def test_the_core_names_no_system_of_the_research_wing() -> None:
 
 
 def public_names() -> dict[str, set[str]]:
-    """The modules in the last table of docs/extend.md, and their names."""
-    page = (ROOT / "docs" / "extend.md").read_text("utf-8")
-    section = page.split("\n## Names to import\n")[1]
-    rows = re.findall(r"^\| `([\w.]+)` \| (.+) \|$", section, re.MULTILINE)
+    """The modules of docs/names.md, and their names."""
+    page = (ROOT / "docs" / "names.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([\w.]+)` \| (.+) \|$", page, re.MULTILINE)
     return {module: set(re.findall(r"`(\w+)`", names)) for module, names in rows}
 
 
@@ -201,7 +200,7 @@ def test_parts_import_public_names_only() -> None:
         if not module.startswith(("rescore.research", "rescore_example"))
         and name not in public.get(module, ())
     }
-    assert len(files) > 30 and not secret, "docs/extend.md, Names to import"
+    assert len(files) > 30 and not secret, "docs/names.md does not have them"
 
 
 def test_public_names_exist() -> None:

@@ -53,6 +53,10 @@ class NeuralKind(Kind):
     """
     reads_source: ClassVar[bool] = False
     """Whether its networks may have `NetworkConfig.source`."""
+    version: ClassVar[str] = ""
+    """A part of the fingerprint of its models. Change it when the code of the network
+    or of the scorer changes: then scores in caches and weights of before are refused.
+    """
 
     def check(self, config: NetworkConfig) -> None:
         """See that a network of this kind can be made so."""

@@ -176,9 +176,9 @@ class OwnNetwork:
     def digest(self) -> bytes:
         files = ("config.json", "tokenizer.json", "model.safetensors")
         contents = b"".join(sha256(self._folder / file) for file in files)
-        return contents + (
-            b"" if self.precision == "float32" else self.precision.encode()
-        )
+        if self.precision != "float32":
+            contents += self.precision.encode()
+        return contents + network_kind(self._kind).version.encode()
 
 
 def load(
