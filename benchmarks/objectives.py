@@ -8,7 +8,8 @@ docs/results/networks.md, and measures it.
 The text is cut after so many tokens of the shipped tokenizer, and seen once; lists are
 every third one. A network that is there is measured anew, not trained anew. Without a
 ROW the table of those that are there is printed. Rare words are those that stand in the
-text, but ten times at most.
+text, but ten times at most. The loss is that of tokens, except in the row `electra`,
+whose labels are original and replaced; its generator is the row `tta`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ from rescore.reports.markup import markdown
 
 ROOT = Path(__file__).parents[1]
 TOKENIZER = ROOT / "models" / "tta" / "tokenizer.json"
+WORDNET = "/usr/share/wordnet"
+"""Of Debian's package wordnet-base."""
 BATCH = 2048
 RECIPE = [
     "--config",
@@ -52,24 +55,52 @@ RECIPE = [
 class Row:
     kind: str
     train: tuple[str, ...] = ()
-    """Options of `rescore train`."""
+    """Options of `rescore train`; OUT is the folder of all rows."""
     of: str | None = None
-    """The row whose network it is."""
+    """The row whose network it is, or the folder of the network of several rows."""
     options: str = ""
     """How else it scores, as in --lm."""
+    predicts: bool = True
+    """Whether it gives words probabilities; a discriminator judges words."""
 
 
+BERT = ("--mask-keep", "0.1", "--mask-swap", "0.1")
 ROWS = {
     "5-gram": Row("ngram", ("-o", "5")),
+    "lstm": Row("lstm"),
+    "lstm-bw": Row("lstm-bw"),
     "unilm": Row("unilm"),
+    "unilm, hypernyms": Row("unilm", ("--hypernyms", WORDNET)),
+    "unilm, hypernyms, linear": Row(
+        "unilm", ("--hypernyms", WORDNET, "--hypernym-pacing", "linear")
+    ),
+    "unilm, hypernyms, summed": Row(
+        "unilm", ("--hypernyms", WORDNET, "--hypernym-classes", "summed")
+    ),
     "unilm-bw": Row("unilm-bw"),
     "bilm": Row("bilm"),
     "bilm, intact": Row("bilm", of="bilm", options="intact:"),
+    "bilm, BERT's masks": Row("bilm", BERT),
+    "bilm, BERT's masks, intact": Row(
+        "bilm", BERT, of="bilm, BERT's masks", options="intact:"
+    ),
     "tta": Row("tta"),
+    "tta, sop": Row("tta", ("--sentence-order", "sop")),
+    "tta, srp": Row("tta", ("--sentence-order", "srp")),
+    "permutation": Row("permutation"),
+    "permutation, 4 orders": Row("permutation", of="permutation", options="orders=4:"),
+    "electra": Row("electra", ("--generator", "OUT/tta"), predicts=False),
+    "unified, l2r": Row("unified", of="unified", options="l2r:"),
+    "unified, r2l": Row("unified", of="unified", options="r2l:"),
+    "unified, bi": Row("unified", of="unified", options="bi:"),
+    "unified, bi, intact": Row("unified", of="unified", options="bi:intact:"),
+    "unified cloze, l2r": Row("unified", ("--cloze",), of="cloze", options="l2r:"),
+    "unified cloze, r2l": Row("unified", ("--cloze",), of="cloze", options="r2l:"),
+    "unified cloze, bi": Row("unified", ("--cloze",), of="cloze", options="bi:"),
 }
 
 
-HEAD = ["", "loss", "PPL a word", "rare words", "WER", "parameters"]
+HEAD = ["", "loss", "PPL a word", "rare words", "WER", "order %", "parameters"]
 RARE = 10
 """Words that stand so often in the text, or less often, are rare; those that it does
 not have are left out.
@@ -116,31 +147,34 @@ class Experiment:
                 *self._recipe(row),
             )
         lm = f"{row.kind}:{row.options}{folder}"
-        tokens = ("--tokens", self._file(name, "tokens"))
-        run(
-            "score",
-            "--text",
-            self.references,
-            "--lm",
-            lm,
-            *tokens,
-            "-o",
-            self._file(name, "text"),
-        )
+        if row.predicts:
+            run(
+                "score",
+                "--text",
+                self.references,
+                "--lm",
+                lm,
+                "--tokens",
+                self._file(name, "tokens"),
+                "-o",
+                self._file(name, "text"),
+            )
         run(self.lists, "--lm", lm, "--folds", "5", "--report", self._file(name, "wer"))
 
     def _file(self, name: str, what: str) -> Path:
-        return self.out / f"{name.replace(', ', '-')}.{what}.json"
+        return self.out / f"{file_name(name)}.{what}.json"
 
     def cells(self, name: str) -> list[str] | None:
         """A row of the table, if it was measured."""
         if not self._file(name, "wer").exists():
             return None
         wer = json.loads(self._file(name, "wer").read_text())
-        cells = ["", *self._of_words(name)]
-        cells += [f"{wer['metrics'][0]['reranked']:.2f}", ""]
-        cells[0], cells[-1] = loss_and_parameters(self.out / self._folder(name))
-        return [name, *cells]
+        words = self._of_words(name) if ROWS[name].predicts else ["", ""]
+        reading = ROWS[name].options.partition(":")[0]
+        folder = self.out / self._folder(name)
+        loss, order, parameters = of_training(folder, reading)
+        reranked = f"{wer['metrics'][0]['reranked']:.2f}"
+        return [name, loss, *words, reranked, order, parameters]
 
     def _of_words(self, name: str) -> list[str]:
         """Perplexity per word, of all words and of rare words."""
@@ -162,18 +196,19 @@ class Experiment:
         return math.exp(-math.fsum(found) / len(found))
 
     def _folder(self, name: str) -> str:
-        return (ROWS[name].of or name).replace(", ", "-").replace(" ", "-")
+        return file_name(ROWS[name].of or name)
 
     def _recipe(self, row: Row) -> list[str]:
         if row.kind == "ngram":
             return list(row.train)
+        own = [option.replace("OUT", str(self.out)) for option in row.train]
         return [
             *RECIPE,
             "--tokenizer",
             str(TOKENIZER),
             "--steps",
             str(self._epoch(TOKENIZER)),
-            *row.train,
+            *own,
         ]
 
     def _epoch(self, path: Path) -> int:
@@ -187,6 +222,11 @@ class Experiment:
                 break
             steps, seen = steps + 1, seen + len(batch.lengths)
         return steps
+
+
+def file_name(row: str) -> str:
+    """The name of a row without commas, blanks and apostrophes."""
+    return row.replace(", ", "-").replace(" ", "-").replace("'", "")
 
 
 def beginning(path: Path, tokens: int) -> Iterator[str]:
@@ -220,21 +260,28 @@ def words(scored: dict[str, Any]) -> Iterator[tuple[str, float]]:
         yield word, log_prob
 
 
-def loss_and_parameters(folder: Path) -> tuple[str, str]:
-    """The validation loss of a network and the number of its parameters; empty for what
-    is none.
+def of_training(folder: Path, reading: str) -> tuple[str, str, str]:
+    """The validation loss of a network's own task, the accuracy of the order of
+    sentences and the number of parameters; empty for what is none.
+
+    Args:
+        folder: The network's folder.
+        reading: The task whose loss it is, of a network that has several.
     """
     state = folder / "training.safetensors"
     if not state.exists():
-        return "", ""
+        return "", "", ""
     with safe_open(state, "np") as file:
-        loss = json.loads(file.metadata()["progress"])["validation_loss"]
+        progress = json.loads(file.metadata()["progress"])
         shapes = [
             file.get_slice(key).get_shape()
             for key in file.keys()  # noqa: SIM118 (no mapping)
             if key.startswith("model.")
         ]
-    return f"{loss:.3f}", f"{sum(map(math.prod, shapes)):,}"
+    losses = progress["losses"]
+    loss = losses.get(reading, next(iter(losses.values())))
+    orders = [f"{100 * value:.1f}" for value in progress["accuracies"].values()]
+    return f"{loss:.3f}", ", ".join(orders), f"{sum(map(math.prod, shapes)):,}"
 
 
 def check_rows(

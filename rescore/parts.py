@@ -291,6 +291,26 @@ KINDS: Registry[Any] = Registry(
             "rescore.lms.kinds:BackwardUnilmKind",
             "causal language model of reversed sentences",
         ),
+        "permutation": (
+            "rescore.research.permutation_kind:PermutationKind",
+            "each token given those before it in a random order (XLNet)",
+        ),
+        "electra": (
+            "rescore.research.electra_kind:ElectraKind",
+            "discriminator of replaced tokens (ELECTRA)",
+        ),
+        "lstm": ("rescore.research.lstm_kind:LstmKind", "recurrent language model"),
+        "lstm-bw": (
+            "rescore.research.lstm_kind:BackwardLstmKind",
+            "recurrent language model of reversed sentences",
+        ),
+        "unified": (
+            "rescore.research.unified_kind:UnifiedKind",
+            (
+                "one network of several readings (UniLM), as unified:READING:DIR with"
+                " bi, l2r, r2l, seq2seq, channel, bi:source or bi:channel"
+            ),
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": (
             "rescore.mt.kinds:LexicalKind",
@@ -331,6 +351,14 @@ KINDS: Registry[Any] = Registry(
             "rescore.large.server:ServerKind",
             "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server",
         ),
+        "segatron": (
+            "rescore.research.segatron_kinds:SegatronKind",
+            "causal language model with positions of sentences and paragraphs",
+        ),
+        "segabert": (
+            "rescore.research.segatron_kinds:SegaBertKind",
+            "masked language model with positions of sentences and paragraphs",
+        ),
     },
     "rescore.models",
 )
@@ -349,7 +377,24 @@ CHANNEL_KINDS: Registry[Any] = Registry(
 `rescore.lms.base.Kind`.
 """
 
-LESSONS: Registry[Any] = Registry("lesson", {}, "rescore.lessons")
+LESSONS: Registry[Any] = Registry(
+    "lesson",
+    {
+        "bert-masks": (
+            "rescore.research.bert_masks_lesson:BertMasksLesson",
+            "some of the predicted tokens are kept or swapped, not masked",
+        ),
+        "hypernyms": (
+            "rescore.research.hypernyms:HypernymLesson",
+            "hypernyms of rare nouns come before the nouns",
+        ),
+        "sentence-order": (
+            "rescore.research.sentence_order_lesson:SentenceOrderLesson",
+            "the order of two consecutive lines",
+        ),
+    },
+    "rescore.lessons",
+)
 """What is added to the training of networks of several kinds: subclasses of
 `rescore.lms.training.options.Lesson`.
 """

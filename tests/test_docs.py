@@ -131,7 +131,7 @@ def test_a_page_is_read_in_minutes() -> None:
     assert not {
         name: length
         for name, length in lengths.items()
-        if length > 130 and "results/" not in name
+        if length > 220 and "results/" not in name
     }
 
 
@@ -140,7 +140,9 @@ def short(line: str) -> list[str]:
     steps.
     """
     line = line.replace("--config small", "--config tiny.json")
-    line = re.sub(r"--minutes \d+", "--steps 2 --batch-tokens 200 --held-out 5", line)
+    line = re.sub(
+        r"--(minutes|steps) \d+", "--steps 2 --batch-tokens 200 --held-out 5", line
+    )
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
     line = re.sub(r"train --lm (ctc|a3t) ", r"train --lm \1 --steps 2 ", line)
     if "--lm ngram" in line and line.startswith("rescore train"):
@@ -194,6 +196,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "data" / "sentences.txt").write_text(
         "\n".join(SENTENCES) + "\n", encoding="utf-8"
     )
+    paragraphs = "".join(f"{text}\n{text}\u00b6\n" for text in SENTENCES)
+    (folder / "documents.txt").write_text(paragraphs, encoding="utf-8")
     for name in ("novels.txt", "general.txt", "transcripts.txt"):
         (folder / name).write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
     both = [

@@ -5,6 +5,8 @@ tables, and a package that cannot be loaded is told and left out.
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -115,3 +117,63 @@ def test_shipped_names_stay(rescore_with: Installed, tmp_path: Path) -> None:
         points, FORMAT.format(place=""), "convert", "lists", "--help-all"
     )
     assert "format native of package loud is ignored" in told
+
+
+KINDS_OF_THE_PAGE = """[rescore.models]
+skipping = my_package.kinds:SkippingKind
+pairs = my_package.pairs_kind:PairsKind
+"""
+
+
+def test_the_networks_of_the_page_train_and_score(
+    rescore_with: Installed, tmp_path: Path
+) -> None:
+    """The code of docs/extend.md, as an author would copy it."""
+    page = (ROOT / "docs" / "extend.md").read_text("utf-8")
+    modules = re.findall(
+        r"^```python\n# (my_package/\w+\.py)(.+?)^```$", page, re.DOTALL | re.MULTILINE
+    )
+    assert len(modules) == 4
+    (tmp_path / "site" / "my_package").mkdir(parents=True)
+    for name, code in modules:
+        (tmp_path / "site" / name).write_text(f"#{code}")
+    (tmp_path / "text").write_text("the old clock\na new clock\n" * 20)
+    config = '{"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 100}'
+    (tmp_path / "tiny.json").write_text(config)
+    for kind, own in (("skipping", ()), ("pairs", ("--pair-share", 0.9))):
+        train = ("train", "--lm", kind, "--text", "text", "--config", "tiny.json")
+        steps = ("--steps", 2, "--batch-tokens", 99, "--out", kind)
+        rescore_with(KINDS_OF_THE_PAGE, "", *train, *own, *steps)
+        score = ("score", "--text", "text", "--lm", f"{kind}:{kind}")
+        assert kind in rescore_with(KINDS_OF_THE_PAGE, "", *score)
+    other = (*train, *steps, "--resume", "--steps", 3)
+    told = rescore_with(KINDS_OF_THE_PAGE, "", *other, status=2)
+    assert "pair_share" in told
+
+
+VERSION = """
+from rescore.lms.kinds import TtaKind
+
+class Versioned(TtaKind):
+    version = {version!r}
+    architecture = "rescore.lms.networks:TTA"
+"""
+
+
+def test_the_version_of_a_kind_is_in_fingerprints(
+    rescore_with: Installed, tmp_path: Path
+) -> None:
+    (tmp_path / "l.json").write_text(
+        '{"u": {"ref": "a b", "hyp_1": {"score": -1, "text": "a"}}}'
+    )
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "models" / "tta-small", copy)
+    config = (copy / "config.json").read_text().replace('"tta"', '"versioned"')
+    (copy / "config.json").write_text(config)
+    points = "[rescore.models]\nversioned = loud:Versioned\n"
+    command = ("l.json", "--lm", "versioned:copy", "--weight", 0.5)
+    told = set()
+    for version in ("1", "2"):
+        done = rescore_with(points, VERSION.format(version=version), *command)
+        told.update(re.findall(r"lm:versioned=versioned@(\w+)", done))
+    assert len(told) == 2

@@ -53,6 +53,10 @@ class NeuralKind(Kind):
     """
     reads_source: ClassVar[bool] = False
     """Whether its networks may have `NetworkConfig.source`."""
+    version: ClassVar[str] = ""
+    """A part of the fingerprint of its models. Change it when the code of the network
+    or of the scorer changes: then scores in caches and weights of before are refused.
+    """
 
     def check(self, config: NetworkConfig) -> None:
         """See that a network of this kind can be made so."""
@@ -60,7 +64,8 @@ class NeuralKind(Kind):
             raise UserError(
                 f"d_model {config.d_model} cannot be divided among {config.heads} heads"
             )
-        if config.sentences > 1 and not any(self.capabilities.context):
+        reads_more = any(self.capabilities.context) or self.capabilities.source
+        if config.sentences > 1 and not reads_more:
             raise UserError(
                 f"sentences is {config.sentences}; a {self.name} reads one sentence at"
                 " a time"
@@ -121,13 +126,18 @@ class TtaKind(NeuralKind):
     architecture = "rescore.lms.networks:TTA"
     scaled_embeddings = False
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True)
-    options = ("context=", "channel")
+    options: ClassVar[tuple[str, ...]] = ("context=", "channel")
     reads_source = True
     trained_with = "rescore.lms.training.options:TtaOptions"
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
-        from rescore.lms.training.objectives import LanguageAutoencoding
+        from rescore.lms.training.objectives import (
+            FramedAutoencoding,
+            LanguageAutoencoding,
+        )
 
+        if options.predict_frame:
+            return FramedAutoencoding()
         return LanguageAutoencoding()
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
@@ -143,7 +153,7 @@ class BilmKind(NeuralKind):
 
     architecture = "rescore.lms.networks:BiLM"
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True)
-    options = ("intact", "context=", "channel")
+    options: ClassVar[tuple[str, ...]] = ("intact", "context=", "channel")
     reads_source = True
     trained_with = "rescore.lms.training.options:BilmOptions"
 

@@ -220,9 +220,11 @@ class Corpus:
             row[len(sentence) + 1] = self._tokenizer.eos
         return SentenceBatch(tokens, lengths)
 
-    def _pack(self, indices: Indices, budget: int) -> Iterator[Indices]:
+    def _pack(
+        self, indices: Indices, budget: int, most: int | None = None
+    ) -> Iterator[Indices]:
         """Cut `indices` into batches of about one length whose padded size is at most
-        `budget` tokens.
+        `budget` tokens and `most` sentences.
         """
         lengths = np.array([len(self._item(int(index))) + 2 for index in indices])
         by_length = np.argsort(lengths, kind="stable")
@@ -230,6 +232,7 @@ class Corpus:
         for stop in range(1, len(by_length) + 1):
             if (
                 stop == len(by_length)
+                or stop - start == most
                 or (stop - start + 1) * lengths[by_length[stop]] > budget
             ):
                 yield indices[by_length[start:stop]]
@@ -240,21 +243,23 @@ class Corpus:
         for indices in self._pack(self._held_out, budget):
             yield self._batch(indices)
 
-    def batches(self, budget: int, skip: int = 0) -> Iterator[SentenceBatch]:
+    def batches(
+        self, budget: int, skip: int = 0, most: int | None = None
+    ) -> Iterator[SentenceBatch]:
         """Endless batches, epoch after epoch; equal arguments give equal batches.
 
         Args:
             budget: the most tokens in a batch, padding included.
             skip: number of batches that were taken before.
+            most: the most sentences in a batch; None for no limit.
         """
         epoch = 0
         while True:
             random = np.random.default_rng([self._seed, 1 + epoch])
             order = random.permutation(self._training)
             for start in range(0, len(order), SHUFFLED_TOGETHER):
-                packed = list(
-                    self._pack(order[start : start + SHUFFLED_TOGETHER], budget)
-                )
+                together = order[start : start + SHUFFLED_TOGETHER]
+                packed = list(self._pack(together, budget, most))
                 random.shuffle(packed)
                 for indices in packed[skip:]:
                     yield self._batch(indices)

@@ -46,7 +46,8 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     config: str = option(
         "base",
-        "Size of the network: base, small, or a config.json.",
+        "Size of the network: base, small, released (base as in the T-TA authors'"
+        " code), or a config.json.",
         metavar="NAME|FILE",
         reads=True,
         common=True,
@@ -84,6 +85,12 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         False, "Continue from the last checkpoint in --out.", common=True
     )
     batch_tokens: int = option(4096, "Tokens per batch, including padding.", low=8)
+    batch_sentences: int | None = option(
+        None,
+        "Sentences per batch, at most.  [default: no limit]",
+        metavar="N",
+        low=1,
+    )
     optimizer: str = option(
         "muon",
         "muon: Muon for the matrices of the layers, AdamW for the rest; adamw: AdamW"
@@ -167,18 +174,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         """The folder of the model to start from: a folder, or `[KIND:]DIR` and shipped
         names as in --lm.
         """
-        if self.init is None or Path(self.init).is_dir():
-            return None if self.init is None else Path(self.init)
-        try:
-            spec = parse(self.init)
-        except UserError:
-            spec = None
-        if spec is None or spec.options or not spec.path.is_dir():
-            raise UserError(
-                f"--init {self.init}: no such folder; give one, or a shipped model:"
-                f" {', '.join(shipped())}"
-            )
-        return spec.path
+        return None if self.init is None else model_folder("--init", self.init)
 
     @property
     def texts(self) -> tuple[Path, ...]:
@@ -239,6 +235,30 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         return [usual]
 
 
+def model_folder(flag: str, name: str) -> Path:
+    """Return the folder of a model that an option names.
+
+    Args:
+        flag: The option, for messages.
+        name: A folder, `[KIND:]DIR` or the name of a shipped model, as in --lm.
+
+    Raises:
+        UserError: There is no such folder.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    try:
+        spec = parse(name)
+    except UserError:
+        spec = None
+    if spec is None or spec.options or not spec.path.is_dir():
+        raise UserError(
+            f"{flag} {name}: no such folder; give one, or a shipped model:"
+            f" {', '.join(shipped())}"
+        )
+    return spec.path
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingData:
     """The inputs from which tasks are made."""
@@ -270,6 +290,17 @@ class Lesson:
     def suits(cls, kind: Kind) -> bool:
         """Return whether networks of a kind can have the lesson."""
         return True
+
+    def check(self, training: NeuralOptions) -> None:
+        """Refuse other options of the training that the lesson excludes, before a text
+        is read.
+
+        Args:
+            training: All options of the training.
+
+        Raises:
+            UserError: The training has such an option.
+        """
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         """Return the configuration of the network that is trained."""
@@ -448,6 +479,16 @@ class SourceOptions(NeuralOptions, PairOptions):
 @dataclass(frozen=True, kw_only=True)
 class TtaOptions(SourceOptions, ContextOptions):
     """Options of a T-TA."""
+
+    predict_frame: bool = option(
+        False, "Predict [BOS] and [EOS], too, as the T-TA authors' code does."
+    )
+
+    @property
+    def objective(self) -> dict[str, Any]:
+        # states of before do not know the option
+        own = {"predict_frame": True} if self.predict_frame else {}
+        return super().objective | own
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,9 +76,10 @@ def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Net
 
 def _check(kind: NeuralKind, options: NeuralOptions) -> None:
     """Check that texts to train on and a folder to write to exist, and that lessons
-    suit the kind.
+    suit the kind and the other options.
     """
-    lessons_of(options.lessons, kind)
+    for lesson in lessons_of(options.lessons, kind):
+        lesson.check(options)
     out, state = options.out, options.out / STATE
     # each process would write into the folder
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -214,6 +215,9 @@ def _run(
 def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
     progress, options, init = trainer.progress, trainer.options, trainer.options.start
     names = ", ".join(dict.fromkeys(_in_a_table(path.name) for path in _files(options)))
+    batch = f"{options.batch_tokens:,} tokens"
+    if options.batch_sentences is not None:
+        batch += f" and {options.batch_sentences:,} sentences"
     base = kept = ""
     if init is not None:
         content = sha256(init / "model.safetensors").hex()
@@ -252,7 +256,7 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
 | --- | --- |
 {base}| text | {names} |
 | training data | {counted(len(text), "sentence")}, {counted(text.training_tokens, "token")} |
-| steps | {progress.step:,} of at most {options.batch_tokens:,} tokens{kept} |
+| steps | {progress.step:,} of at most {batch}{kept} |
 | tokens seen | {progress.tokens:,} |
 {lines}
 | recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |

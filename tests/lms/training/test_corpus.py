@@ -76,6 +76,18 @@ def test_budget_and_padding(corpus: Corpus, tokenizer: Tokenizer) -> None:
             ] == tokenizer.eos
 
 
+def test_a_batch_has_at_most_so_many_sentences(corpus: Corpus) -> None:
+    """With room for the longest sentences, all batches but the last of a shuffle have
+    this number.
+    """
+    every = islice(corpus.batches(7 * 24, most=7), 40)
+    numbers = [len(batch.lengths) for batch in every]
+    assert max(numbers) == 7 and numbers.count(7) > 30
+    plain = [sentences(batch) for batch in islice(corpus.batches(BUDGET), 20)]
+    loose = [sentences(batch) for batch in islice(corpus.batches(BUDGET, 0, 99), 20)]
+    assert plain == loose
+
+
 def test_same_every_time_and_resumable_across_epochs(corpus: Corpus) -> None:
     number = 2 * len(epoch_of(corpus)) + 3
     all_batches = [sentences(batch) for batch in islice(corpus.batches(BUDGET), number)]
