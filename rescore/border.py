@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rescore.config import DECISION, EXPANSION, MEASURES, ROADS, RunConfig
+from rescore.dataset import Dataset
 from rescore.errors import UserError, did_you_mean
 from rescore.lms import ComputeOptions, LanguageModel, each, load
 from rescore.lms.function import FunctionModel
@@ -32,7 +33,6 @@ from rescore.nbest import (
 )
 from rescore.options import Field, OptionValues, flattened, read_content
 from rescore.tuning import FIRST_PASS_ALONE, Weights
-from rescore.tuning.folds import model_columns
 
 Scorer = Callable[[Sequence[str]], Sequence[float]]
 """A function that gives each of some sentences a score, natural log, higher is
@@ -76,9 +76,7 @@ def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
     )
 
 
-def checked_lists(
-    function: str, lists: Iterable[Any], texts: bool = False
-) -> list[NbestList]:
+def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> Dataset:
     """The lists, if they are N-best lists as files may have them; with `texts` they may
     be lists of texts.
 
@@ -96,7 +94,7 @@ def checked_lists(
         or not isinstance(lists, Iterable)
     ):
         raise UserError(f"{wanted}, found one {type(lists).__name__}")
-    every = []
+    every = Dataset()
     for number, item in enumerate(lists, 1):
         if (
             texts
@@ -151,7 +149,7 @@ def as_weights(
             " (rescore.load_weights reads a file), a dictionary of columns, or one"
             " number"
         )
-    columns = model_columns(lists[0]) if lists else []
+    columns = Dataset.of(lists).model_columns
     if len(columns) != 1:
         raise UserError(
             f"one number is the weight of one LM, but the lists have {len(columns)}:"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.nbest import Column, NbestList
 from rescore.options import Declared, OptionValues
@@ -45,7 +46,7 @@ class Expansion:
         """The records of the columns that it adds."""
         return {}
 
-    def check_components(self, nbest: NbestList, names: Sequence[str]) -> None:
+    def check_components(self, lists: Dataset, names: Sequence[str]) -> None:
         """Refuse components of the first pass whose weights are tuned and that new
         hypotheses of a list would lack.
         """

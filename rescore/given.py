@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.lms.cards import recommended_weight
 from rescore.nbest import FIRST_PASS, LISTED, TOKENS, WORDS, NbestList
@@ -57,7 +58,7 @@ def no_columns(name: str, lists: Sequence[NbestList]) -> str:
     """
     there = [
         column
-        for column in lists[0].hypotheses[0].scores
+        for column in Dataset.of(lists).scores
         if column not in (FIRST_PASS, TOKENS)
     ]
     own = (

@@ -384,14 +384,13 @@ def first_pass_indices(nbest: NbestList) -> list[int]:
 
 
 def new_word_origins(
-    lists: Sequence[NbestList], columns: Collection[str]
+    lists: Iterable[NbestList], header: Header, columns: Collection[str]
 ) -> list[Origin]:
-    """The origins with new words that lists with these columns have, or would have if
-    something had been found.
+    """Return the origins with new words that lists with these columns have, or would
+    have if something had been found.
     """
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
-    record = lists[0].header.columns if lists else {}
-    expanded = any(is_bonus(name, record.get(name)) for name in columns)
+    expanded = any(is_bonus(name, header.columns.get(name)) for name in columns)
     return [
         origin
         for origin in Origin
@@ -400,7 +399,7 @@ def new_word_origins(
 
 
 def columns_for(
-    nbest: NbestList, columns: Iterable[str], origins: Collection[Origin]
+    header: Header, columns: Iterable[str], origins: Collection[Origin]
 ) -> list[str]:
     """The columns; without those of expansions if no hypotheses with new words may win
     (`origins` is empty).
@@ -408,7 +407,7 @@ def columns_for(
     return [
         name
         for name in columns
-        if origins or not is_bonus(name, nbest.header.columns.get(name))
+        if origins or not is_bonus(name, header.columns.get(name))
     ]
 
 

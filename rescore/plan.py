@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rescore.config import TUNING, WEIGHTS, RunConfig
+from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.lms import (
@@ -231,11 +232,14 @@ class _Resolver:
         dev: Sequence[NbestList] | None,
         weights: Weights | None,
     ) -> None:
-        self._config, self._lists, self._dev, self._tuned = config, lists, dev, weights
-        self._basis = dev if dev else lists  # what weights are tuned on
+        self._config = config
+        self._lists = Dataset.of(lists)
+        self._dev = None if dev is None else Dataset.of(dev)
+        self._tuned = weights
+        self._basis = self._dev or self._lists  # what weights are tuned on
         self._boosts = weights is not None and weights.boosts
         self._tunes = dev is not None or config.folds is not None
-        self._heads = [known[0] for known in (lists, dev or ()) if known]
+        self._sets = [known for known in (self._lists, self._dev) if known]
         self._reasons: list[Reason] = []
         self._boost: bool | float = False
 
@@ -263,12 +267,12 @@ class _Resolver:
             # here: most runs have no list of words
             from rescore.metrics.listed import check_counting
 
-            check_counting(self._heads, words)
+            check_counting(self._sets, words)
         expansions = tuple(
             part.made(options, config, self._dev) for _, part, options in _asked(config)
         )
         for expansion in expansions if components else ():
-            expansion.check_components(self._basis[0], components)
+            expansion.check_components(self._basis, components)
         # No warning about the first metric where tuning or the decision uses it: there
         # it is not in vain.
         used = self._tunes or decision.name != "best"
@@ -422,7 +426,7 @@ class _Resolver:
         """
         decision = decision_of(self._config, self._tuned or FIRST_PASS_ALONE)
         if decision.needs_scale and not self._tunes and self._lists:
-            if not self._lists[0].header.systems:
+            if not self._lists.header.systems:
                 name = f"--decide {decision.name}"
                 raise UserError(
                     f"{name} needs a scale: --scale NUMBER, --weights of rescore tune"
@@ -448,7 +452,7 @@ class _Resolver:
         """The columns of the toolkit's own parts whose weights are tuned."""
         if not self._config.components:
             return []
-        columns = self._basis[0].columns(Role.COMPONENT) if self._basis else []
+        columns = self._basis.columns(Role.COMPONENT)
         if not columns:
             raise UserError(
                 "--components: the lists have no parts of the first-pass score; of"
@@ -473,8 +477,7 @@ class _Resolver:
                     "the weights were tuned on such scores",
                 )
                 return column.norm
-        lists = self._lists or self._dev or ()
-        means = bool(lists) and lists[0].header.means
+        means = (self._lists or self._dev or Dataset()).header.means
         if models:
             self._decide(
                 "normalisation",
@@ -492,7 +495,7 @@ class _Resolver:
             names = [None] * len(loaded)
         given = [name for name in names if name is not None]
         models = with_own_columns(
-            loaded, norm, self._heads, given if len(given) == len(loaded) else ()
+            loaded, norm, self._sets, given if len(given) == len(loaded) else ()
         )
         if self._config.lms or specs:
             for lm in models:
@@ -516,11 +519,8 @@ class _Resolver:
             counted = [lm for lm in models if lm.fingerprint == known.fingerprint]
             why = "the weights were tuned with its tokens"
         elif wanted is None:
-            counted = (
-                []
-                if any(TOKENS in nbest.header.columns for nbest in self._heads[:1])
-                else pseudo
-            )
+            have_count = TOKENS in (self._lists or self._basis).header.columns
+            counted = [] if have_count else pseudo
             why = "pseudo-log-likelihoods say little about length"
         else:
             counted = (pseudo or list(models)) if wanted else []
@@ -585,7 +585,7 @@ class _Resolver:
         return [
             name
             for name in asked
-            if self._basis[0].role(name) in (Role.COUNT, Role.CHANNEL)
+            if self._basis.header.role(name) in (Role.COUNT, Role.CHANNEL)
         ]
 
     def _new_columns(self) -> list[str]:
@@ -599,7 +599,7 @@ class _Resolver:
         """Whether a bonus for each listed word is tuned, or the bonus that is given."""
         boost, counted = (
             self._config.boost,
-            any(LISTED in nbest.hypotheses[0].scores for nbest in self._heads),
+            LISTED in self._lists.scores or LISTED in self._basis.scores,
         )
         if boost is None:
             return bool(self._new_columns()) and (
@@ -647,16 +647,12 @@ class _Resolver:
             return bool(self._config.token_bonus), "--token-bonus"
         if plan.metric.punishes_brevity:
             return False, f"{plan.metric.name} has a brevity penalty"
-        head = self._basis[0] if self._basis else None
-        known = (
-            {name: column.model for name, column in head.header.columns.items()}
-            if head
-            else {}
-        )
+        columns_of_lists = self._basis.header.columns.items()
+        known = {name: column.model for name, column in columns_of_lists}
         known |= {lm.name: lm.model for lm in plan.models}
         if not any(is_pseudo(known[name]) for name in columns if name in known):
             return False, "no pseudo-log-likelihoods"
-        if not plan.counted and not (head and TOKENS in head.hypotheses[0].scores):
+        if not plan.counted and TOKENS not in self._basis.scores:
             return False, "no column of token counts"
         large = len(self._basis) >= LARGE_SET
         return (

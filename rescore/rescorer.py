@@ -21,6 +21,7 @@ from typing import Any, Protocol, cast
 from rescore import border, parts, pipeline
 from rescore.advice import advice
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.decision.rules import combine
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, load, origin
@@ -159,7 +160,7 @@ class Rescorer:
         whether they have sources.
         """
         traits = (
-            bool(lists) and lists[0].header.means,
+            Dataset.of(lists).header.means,
             any(nbest.source is not None for nbest in lists),
         )
         if traits not in self._plans:

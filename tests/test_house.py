@@ -34,6 +34,7 @@ LAYERS = [
     ["metrics"],
     ["formats"],
     ["signature"],
+    ["dataset"],
     ["nbest"],
     ["advice"],
     ["styles"],

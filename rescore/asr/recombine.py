@@ -14,6 +14,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.systems import refuse_scored
 from rescore.asr.written import Token, rewritten, tokens_of
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.expansion import Expansion
 from rescore.metrics.normalise import Normaliser
@@ -179,7 +180,7 @@ class Recombining(Expansion):
     ) -> Recombining:
         return cls(options.recombine)
 
-    def check_components(self, nbest: NbestList, names: Sequence[str]) -> None:
+    def check_components(self, lists: Dataset, names: Sequence[str]) -> None:
         if names:
             raise UserError(
                 "--components and --recombine exclude each other: recombined"

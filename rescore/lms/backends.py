@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, count
 from pathlib import Path
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError, did_you_mean
 from rescore.lms.base import (
     DEFAULT,
@@ -19,7 +20,7 @@ from rescore.lms.base import (
     origin,
 )
 from rescore.lms.folders import card_value
-from rescore.nbest import RESERVED, NbestList
+from rescore.nbest import RESERVED
 from rescore.parts import KINDS
 
 log = logging.getLogger(__name__)
@@ -173,7 +174,7 @@ FOLDER_NAME = re.compile(r"(?!mean$)[\w-]{1,40}")
 def with_own_columns(
     models: Sequence[LanguageModel],
     norm: str = "sum",
-    heads: Sequence[NbestList] = (),
+    sets: Iterable[Dataset] = (),
     specs: Sequence[str] = (),
 ) -> list[LanguageModel]:
     """The models, each with a name of its own, and so a column.
@@ -183,20 +184,18 @@ def with_own_columns(
     has such a column that is not this model's, or if the name is reserved.
 
     Args:
-        heads: a list of each set that will be scored. specs: how the models were named,
-            where they were.
+        sets: the sets of lists that will be scored.
+        specs: how the models were named, where they were.
     """
     specs = each(specs)
     folders = [parse(spec).path.name.partition(".")[0] for spec in specs]
     named: list[LanguageModel] = []
     for rank, model in enumerate(models):
         taken = {*RESERVED, *(other.name for other in named)}
-        for nbest in heads:
-            columns = nbest.hypotheses[0].scores
+        for lists in sets:
+            known = lists.header.columns
             taken |= {
-                name
-                for name in columns
-                if nbest.header.columns.get(name) != origin(model, norm)
+                name for name in lists.scores if known.get(name) != origin(model, norm)
             }
         folder = folders[rank] if len(folders) == len(models) else ""
         labels = (

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.formats.text import begin_with_ids, first_words, read_lines
 from rescore.metrics.alignment import align
@@ -219,16 +220,14 @@ def _cutting(words: Normaliser) -> list[str]:
     ]
 
 
-def check_counting(lists: Iterable[NbestList], words: Normaliser) -> None:
+def check_counting(sets: Iterable[Dataset], words: Normaliser) -> None:
     """
     Raises:
         UserError: the column of listed words was counted in other words than the
         metric's.
     """
     for column in (
-        nbest.header.columns[LISTED]
-        for nbest in lists
-        if LISTED in nbest.header.columns
+        lists.header.columns[LISTED] for lists in sets if LISTED in lists.header.columns
     ):
         if column.norm.split(",")[1:] != _cutting(words):
             raise UserError(

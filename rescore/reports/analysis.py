@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
+from rescore.dataset import Dataset
 from rescore.decision.mixture import system_texts
 from rescore.decision.rules import candidates
 from rescore.metrics import Metric, Normaliser, value
@@ -159,7 +160,7 @@ def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Ana
         str(sign(metric, lists, weights)),
         (
             []
-            if lists[0].header.systems
+            if Dataset.of(lists).header.systems
             else by_depth(metric, figures.statistics, lists)
         ),
         _moves(metric, first, reranked),
@@ -179,7 +180,7 @@ def best_system(figures: Figures, chosen: Choice) -> Row:
     """The best of the systems that wrote lists together; its p-value is of the
     difference to the chosen texts.
     """
-    names = figures.lists[0].header.systems
+    names = Dataset.of(figures.lists).header.systems
     alone = {name: figures.of(system_texts(figures.lists, name)) for name in names}
     name = (max if figures.metric.higher_is_better else min)(
         names, key=lambda name: figures.value(alone[name])
@@ -193,7 +194,9 @@ def _systems(
 ) -> list[System]:
     """What the texts that are chosen correct and break of each system."""
     lists, rows = figures.lists, []
-    texts = {name: system_texts(lists, name) for name in lists[0].header.systems}
+    texts = {
+        name: system_texts(lists, name) for name in Dataset.of(lists).header.systems
+    }
     words = {name: [normaliser(text) for text in own] for name, own in texts.items()}
     for name, own in texts.items():
         corrected = _confused(normaliser, lists, wrong=own, right=chosen).total()
@@ -244,7 +247,9 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
         p_value=figures.test.p_value(metric, lists, first, chosen),
         oracle=figures.oracle,
     )
-    return replace(result, next=_next_step(result, bool(lists[0].columns(Role.LM))))
+    return replace(
+        result, next=_next_step(result, bool(Dataset.of(lists).columns(Role.LM)))
+    )
 
 
 def _next_step(outlook: Outlook, scored: bool) -> str:

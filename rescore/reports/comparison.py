@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
@@ -188,7 +189,7 @@ def compare(
             each.name: text_value(each, lists, [text.text for text in first])
             for each in also
         },
-        baseline=MIXTURE if lists and lists[0].header.systems else FIRST,
+        baseline=MIXTURE if Dataset.of(lists).header.systems else FIRST,
     )
     together, name = first, result.baseline
     direction = 1 if metric.higher_is_better else -1

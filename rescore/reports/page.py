@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from rescore import decision
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics import Metric
 from rescore.metrics.alignment import align
@@ -44,7 +45,7 @@ def page(
     """
     if not any(nbest.references for nbest in lists):
         raise UserError("an HTML report needs references; give --ref FILE")
-    columns = list(lists[0].hypotheses[0].scores)
+    columns = Dataset.of(lists).scores
     first = decision.best(lists, {FIRST_PASS: 1.0})
     outputs = (
         (nbest.hypotheses[place].text, text)

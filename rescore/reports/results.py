@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from rescore import decision
+from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.decision.mixture import Mixture, named
 from rescore.errors import UserError, counted
@@ -132,7 +133,7 @@ def measure(
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),
         "reranked": figures.row("reranked", chosen, figures.first if changed else None),
     }
-    several = lists[0].header.systems
+    several = Dataset.of(lists).header.systems
     system = (
         resolve("rescore.reports.analysis:best_system")(figures, chosen)
         if several

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
@@ -32,23 +33,11 @@ weights.
 """
 
 
-def model_columns(nbest: NbestList) -> list[str]:
-    """The columns that language models gave, as far as the list records it; else all
-    beside the first pass.
-
-    A toolkit's own features are not tuned beside a language model that was added.
-    """
-    columns = nbest.columns(Role.LM)
-    return [name for name in columns if name in nbest.header.columns] or columns
-
-
 def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
     """The columns to tune: those asked for, or those of language models."""
-    return (
-        [name for name in dict.fromkeys(asked) if name != FIRST_PASS]
-        if asked
-        else model_columns(lists[0])
-    )
+    if not asked:
+        return Dataset.of(lists).model_columns
+    return [name for name in dict.fromkeys(asked) if name != FIRST_PASS]
 
 
 def suits_word_bonus(columns: Sequence[str], metric: Metric) -> bool:
@@ -83,11 +72,11 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
     """Say so where lists have scores of models that are not among the models of a run,
     which gave `columns`.
     """
-    known = lists[0].header.columns.items() if lists and columns else ()
+    known = Dataset.of(lists).header.columns.items()
     unused = [
         name for name, column in known if column.role is Role.LM and name not in columns
     ]
-    if unused:
+    if unused and columns:
         log.warning(
             "the scores of %s in the lists are not used beside --lm; to use them, too,"
             " add the model with `rescore score` and run without --lm",
@@ -101,7 +90,7 @@ def warn_of_single(lists: Sequence[NbestList]) -> None:
         log.warning(
             "%severy list has only one hypothesis, so reranking cannot change anything;"
             " write more hypotheses in the decoder, for example with --nbest 10",
-            lists[0].header.place,
+            Dataset.of(lists).header.place,
         )
 
 

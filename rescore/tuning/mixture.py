@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 
+from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.decision.mixture import (
     Floats,
@@ -134,7 +135,7 @@ class _VoteTuner:
         self._metric = metric
         self._lists = lists
         self._decide = decide
-        self.systems = lists[0].header.systems
+        self.systems = Dataset.of(lists).header.systems
         self._scales = _scales(metric, lists, self.systems)
         unscaled = replace(decide, scale=None)
         self._decider = Decider(unscaled, metric, lists, {FIRST_PASS: 1.0})

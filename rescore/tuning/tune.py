@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.decision.mixture import Mixture
 from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
@@ -66,7 +67,7 @@ def tune(
     """
     options = options or TuningOptions()
     tuned = tuned or Tuned.on("dev", lists)
-    if lists[0].header.systems:
+    if Dataset.of(lists).header.systems:
         # here: most lists are of one system
         from rescore.tuning.mixture import tune_with_votes
 
@@ -172,12 +173,13 @@ class Tuner:
     def _fit(self) -> Fit:
         """The weights for the decision."""
         names = [*self.models, *self.free]
-        new_words = new_word_origins(self.lists, self.free)
+        header = Dataset.of(self.lists).header
+        new_words = new_word_origins(self.lists, header, self.free)
         if not names and self._own_scale:
             return self._decided({FIRST_PASS: 1.0, **self.given}, frozenset())
 
         def among(excluded: frozenset[Origin]) -> Optimum:
-            kept = columns_for(self.lists[0], names, set(new_words) - excluded)
+            kept = columns_for(header, names, set(new_words) - excluded)
             return self._search(
                 [candidates(nbest, excluded) for nbest in self.lists], kept
             )
@@ -197,10 +199,10 @@ class Tuner:
                 )
         every = best
         if self.options.bagging:
-            removable = {*columns_for(self.lists[0], names, ())}
+            removable = {*columns_for(header, names, ())}
             best = without_useless(best, removable, self._optimise)
         fit = self._as_fit(
-            best, columns_for(self.lists[0], names, set(new_words) - excluded), excluded
+            best, columns_for(header, names, set(new_words) - excluded), excluded
         )
         if self._own_scale:
             return self._for_decision(fit, best, frozenset(new_words))
