@@ -60,7 +60,8 @@ BATCHES = (1, 8, 32, 100)
 )
 @click.option(
     "--sentences",
-    help="Text for the n-gram model, a sentence a line.  [default: data/sentences.txt]",
+    help="Text for the n-gram model to score, a sentence a line.  [default: halves of"
+    " the sentences in data/sentences.txt, joined in all ways]",
 )
 @click.option("--only-ngram", is_flag=True, help="Leave out the networks.")
 @click.option("-o", "--output", help="Write the figures as JSON.")
@@ -328,7 +329,7 @@ def _ngram(
     process of its own.
     """
     lm = rescore.load(f"ngram:{model}")
-    text = sentences or ROOT / "data" / "sentences.txt"
+    text = sentences or _joined_halves(folder / "sentences.txt")
     many = text.read_text(encoding="utf-8").splitlines()
     windows = _cut(many, WINDOW)
 
@@ -367,6 +368,20 @@ def _query(arguments: list[str], text: Path, out: Path) -> None:
             stderr=subprocess.DEVNULL,
             check=True,
         )
+
+
+def _joined_halves(path: Path) -> Path:
+    """Write sentences that are all different: each first half of a sentence of
+    data/sentences.txt with each second half.
+    """
+    text = (ROOT / "data" / "sentences.txt").read_text(encoding="utf-8")
+    sentences = [line.split() for line in text.splitlines()]
+    with open(path, "w", encoding="utf-8") as file:
+        for first in sentences:
+            for second in sentences:
+                words = first[: len(first) // 2] + second[len(second) // 2 :]
+                file.write(" ".join(words) + "\n")
+    return path
 
 
 def _small_ngram(folder: Path) -> Path:

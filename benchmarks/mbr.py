@@ -3,7 +3,8 @@ side.
 
 python benchmarks/mbr.py LISTS [--sizes 10,100,1000] [--lists 5]. Lists longer than
 those of the file are made from them: hypotheses whose halves come from different ones.
-Without mbrs (`pip install mbrs`) only the times of `rescore` are printed.
+Without mbrs (`pip install mbrs "setuptools<81"`) only the times of `rescore` are
+printed.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def main() -> None:
 
 def utilities() -> list[tuple[str, Metric, Any]]:
     """Name, metric of ours, and metric of mbrs or None, of each utility."""
-    if is_missing("mbrs", "pip install mbrs", "mbrs"):
+    if is_missing("mbrs", 'pip install mbrs "setuptools<81"', "mbrs"):
         return [("BLEU", Bleu(tokenise="none"), None), ("chrF", Chrf(), None)]
     from mbrs.metrics import MetricBLEU, MetricChrF
 
