@@ -43,6 +43,8 @@ class Row:
     """How it scores, as in --lm."""
     pairs: bool = True
     """Whether it learns from the pairs, or from the target side alone."""
+    train: tuple[str, ...] = ()
+    """Further options of `rescore train`."""
 
 
 ROWS = {
@@ -53,6 +55,18 @@ ROWS = {
     "tta:channel": Row("tta", "tta", "channel:"),
     "bilm": Row("bilm", "bilm"),
     "bilm:channel": Row("bilm", "bilm", "channel:"),
+    "unified:seq2seq": Row(
+        "unified", "unified", "seq2seq:", train=("--reading", "seq2seq")
+    ),
+    "unified:channel": Row(
+        "unified", "unified", "channel:", train=("--reading", "seq2seq")
+    ),
+    "unified:bi:source": Row(
+        "unified", "unified-both", "bi:source:", train=("--reading", "bi:source")
+    ),
+    "unified:bi:channel": Row(
+        "unified", "unified-both", "bi:channel:", train=("--reading", "bi:source")
+    ),
 }
 HEAD = [
     "",
@@ -112,7 +126,7 @@ class Experiment:
                 else []
             )
             into = ["--tokenizer", self.tokenizer, "--out", folder]
-            run("train", "--lm", row.kind, *text, *into, *recipe)
+            run("train", "--lm", row.kind, *text, *into, *recipe, *row.train)
         lm = f"{row.kind}:{row.reading}{folder}"
         ranked = [
             self.lists,

@@ -36,6 +36,8 @@ from rescore.reports.markup import markdown
 
 ROOT = Path(__file__).parents[1]
 TOKENIZER = ROOT / "models" / "tta" / "tokenizer.json"
+WORDNET = "/usr/share/wordnet"
+"""Of Debian's package wordnet-base."""
 BATCH = 2048
 RECIPE = [
     "--config",
@@ -55,7 +57,7 @@ class Row:
     train: tuple[str, ...] = ()
     """Options of `rescore train`; OUT is the folder of all rows."""
     of: str | None = None
-    """The row whose network it is."""
+    """The row whose network it is, or the folder of the network of several rows."""
     options: str = ""
     """How else it scores, as in --lm."""
     predicts: bool = True
@@ -65,7 +67,16 @@ class Row:
 BERT = ("--mask-keep", "0.1", "--mask-swap", "0.1")
 ROWS = {
     "5-gram": Row("ngram", ("-o", "5")),
+    "lstm": Row("lstm"),
+    "lstm-bw": Row("lstm-bw"),
     "unilm": Row("unilm"),
+    "unilm, hypernyms": Row("unilm", ("--hypernyms", WORDNET)),
+    "unilm, hypernyms, linear": Row(
+        "unilm", ("--hypernyms", WORDNET, "--hypernym-pacing", "linear")
+    ),
+    "unilm, hypernyms, summed": Row(
+        "unilm", ("--hypernyms", WORDNET, "--hypernym-classes", "summed")
+    ),
     "unilm-bw": Row("unilm-bw"),
     "bilm": Row("bilm"),
     "bilm, intact": Row("bilm", of="bilm", options="intact:"),
@@ -79,6 +90,13 @@ ROWS = {
     "permutation": Row("permutation"),
     "permutation, 4 orders": Row("permutation", of="permutation", options="orders=4:"),
     "electra": Row("electra", ("--generator", "OUT/tta"), predicts=False),
+    "unified, l2r": Row("unified", of="unified", options="l2r:"),
+    "unified, r2l": Row("unified", of="unified", options="r2l:"),
+    "unified, bi": Row("unified", of="unified", options="bi:"),
+    "unified, bi, intact": Row("unified", of="unified", options="bi:intact:"),
+    "unified cloze, l2r": Row("unified", ("--cloze",), of="cloze", options="l2r:"),
+    "unified cloze, r2l": Row("unified", ("--cloze",), of="cloze", options="r2l:"),
+    "unified cloze, bi": Row("unified", ("--cloze",), of="cloze", options="bi:"),
 }
 
 
@@ -152,7 +170,9 @@ class Experiment:
             return None
         wer = json.loads(self._file(name, "wer").read_text())
         words = self._of_words(name) if ROWS[name].predicts else ["", ""]
-        loss, order, parameters = of_training(self.out / self._folder(name))
+        reading = ROWS[name].options.partition(":")[0]
+        folder = self.out / self._folder(name)
+        loss, order, parameters = of_training(folder, reading)
         reranked = f"{wer['metrics'][0]['reranked']:.2f}"
         return [name, loss, *words, reranked, order, parameters]
 
@@ -240,9 +260,13 @@ def words(scored: dict[str, Any]) -> Iterator[tuple[str, float]]:
         yield word, log_prob
 
 
-def of_training(folder: Path) -> tuple[str, str, str]:
+def of_training(folder: Path, reading: str) -> tuple[str, str, str]:
     """The validation loss of a network's own task, the accuracy of the order of
     sentences and the number of parameters; empty for what is none.
+
+    Args:
+        folder: The network's folder.
+        reading: The task whose loss it is, of a network that has several.
     """
     state = folder / "training.safetensors"
     if not state.exists():
@@ -254,7 +278,8 @@ def of_training(folder: Path) -> tuple[str, str, str]:
             for key in file.keys()  # noqa: SIM118 (no mapping)
             if key.startswith("model.")
         ]
-    loss = next(iter(progress["losses"].values()))
+    losses = progress["losses"]
+    loss = losses.get(reading, next(iter(losses.values())))
     orders = [f"{100 * value:.1f}" for value in progress["accuracies"].values()]
     return f"{loss:.3f}", ", ".join(orders), f"{sum(map(math.prod, shapes)):,}"
 

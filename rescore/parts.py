@@ -299,6 +299,18 @@ KINDS: Registry[Any] = Registry(
             "rescore.research.electra_kind:ElectraKind",
             "discriminator of replaced tokens (ELECTRA)",
         ),
+        "lstm": ("rescore.research.lstm_kind:LstmKind", "recurrent language model"),
+        "lstm-bw": (
+            "rescore.research.lstm_kind:BackwardLstmKind",
+            "recurrent language model of reversed sentences",
+        ),
+        "unified": (
+            "rescore.research.unified_kind:UnifiedKind",
+            (
+                "one network of several readings (UniLM), as unified:READING:DIR with"
+                " bi, l2r, r2l, seq2seq, channel, bi:source or bi:channel"
+            ),
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": (
             "rescore.mt.kinds:LexicalKind",
@@ -339,6 +351,14 @@ KINDS: Registry[Any] = Registry(
             "rescore.large.server:ServerKind",
             "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server",
         ),
+        "segatron": (
+            "rescore.research.segatron_kinds:SegatronKind",
+            "causal language model with positions of sentences and paragraphs",
+        ),
+        "segabert": (
+            "rescore.research.segatron_kinds:SegaBertKind",
+            "masked language model with positions of sentences and paragraphs",
+        ),
     },
     "rescore.models",
 )
@@ -363,6 +383,10 @@ LESSONS: Registry[Any] = Registry(
         "bert-masks": (
             "rescore.research.bert_masks_lesson:BertMasksLesson",
             "some of the predicted tokens are kept or swapped, not masked",
+        ),
+        "hypernyms": (
+            "rescore.research.hypernyms:HypernymLesson",
+            "hypernyms of rare nouns come before the nouns",
         ),
         "sentence-order": (
             "rescore.research.sentence_order_lesson:SentenceOrderLesson",

@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -102,7 +102,7 @@ def models(
     for kind in (name for name in KINDS.names if KINDS[name].is_network):
         torch.manual_seed(1)
         folder = folders[kind] = tmp_path_factory.mktemp(kind)
-        checkpoint.save(folder, checkpoint.build(replace(config, kind=kind)), tokenizer)
+        checkpoint.save(folder, checkpoint.build(config.of_kind(kind)), tokenizer)
         (folder / "README.md").write_text(
             "---\nrecommended_weight: 0.3\n---\n", encoding="utf-8"
         )

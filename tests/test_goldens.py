@@ -969,9 +969,12 @@ TINY = (
 TEXT = ("--text", "data/sentences.txt", "--size", "400")
 PAIRS = ("--pairs", "source.txt", "data/sentences.txt", "--size", "400")
 TRAINED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    **dict.fromkeys(("tta", "bilm", "unilm", "unilm-bw"), (TEXT, ())),
+    **dict.fromkeys(
+        ("tta", "bilm", "unilm", "unilm-bw", "lstm", "lstm-bw"), (TEXT, ())
+    ),
     "tta-pairs": (PAIRS, ()),
     "bilm-pairs": (PAIRS, ()),
+    "unified": (PAIRS, ("bi", "l2r", "r2l", "seq2seq", "channel", "bi:source")),
 }
 """Options of a training, and the readings of its network."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+from rescore.parts import KINDS, LESSONS
 from tests.conftest import ROOT
 
 LAYERS = [
@@ -144,6 +146,69 @@ def test_only_doors_name_wings() -> None:
         for name, path in core.items()
         if (found := named.findall(path.read_text("utf-8")))
     }
+
+
+def test_the_core_names_no_system_of_the_research_wing() -> None:
+    names = {
+        name
+        for registry in (KINDS, LESSONS)
+        for name in registry
+        if registry.place(name).startswith("rescore.research.")
+    }
+    named = {}
+    for module, path in MODULES.items():
+        if room_of(path) not in HEIGHT or module in DOORS:
+            continue
+        strings = {
+            node.value
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+        if strings & names:
+            named[module] = strings & names
+    assert len(names) > 5 and not named
+
+
+def public_names() -> dict[str, set[str]]:
+    """The modules in the last table of docs/extend.md, and their names."""
+    page = (ROOT / "docs" / "extend.md").read_text("utf-8")
+    section = page.split("\n## Names to import\n")[1]
+    rows = re.findall(r"^\| `([\w.]+)` \| (.+) \|$", section, re.MULTILINE)
+    return {module: set(re.findall(r"`(\w+)`", names)) for module, names in rows}
+
+
+def names_from_the_package(path: Path) -> Iterator[tuple[str, str]]:
+    """Each name that a module imports from modules of rescore, and its module."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+            "rescore"
+        ):
+            for alias in node.names:
+                yield str(node.module), alias.name
+
+
+def test_parts_import_public_names_only() -> None:
+    """A part of the research wing could be a package of somebody else."""
+    public = public_names()
+    files = [
+        *(ROOT / "rescore" / "research").rglob("*.py"),
+        *(ROOT / "examples" / "plugin").rglob("*.py"),
+    ]
+    secret = {
+        f"{path.relative_to(ROOT)}: {module}.{name}"
+        for path in files
+        for module, name in names_from_the_package(path)
+        if not module.startswith(("rescore.research", "rescore_example"))
+        and name not in public.get(module, ())
+    }
+    assert len(files) > 30 and not secret, "docs/extend.md, Names to import"
+
+
+def test_public_names_exist() -> None:
+    for module, names in public_names().items():
+        imported = importlib.import_module(module)
+        missing = {name for name in names if not hasattr(imported, name)}
+        assert not {name for name in missing if f"{module}.{name}" not in MODULES}
 
 
 def test_no_wing_imports_another() -> None:

@@ -24,7 +24,9 @@ LIMITS = {
 }
 """Beyond these a file is damaged, or made to fill the memory."""
 REMOVED = ("bi_source", "cloze", "phrases")
-"""Fields of earlier versions; files still have them, switched off."""
+"""Fields of earlier versions; files still have them, switched off. A kind may have a
+field of that name again.
+"""
 FIRST_QUERIES = ("position", "mask")
 
 
@@ -159,18 +161,19 @@ class NetworkConfig:
                 f"{path}: is a model of Hugging Face's transformers, not of rescore;"
                 f" name it {kind}:{path.parent}"
             )
-        for name in REMOVED:
-            if values.pop(name, False):
-                raise UserError(
-                    f"{path}: {name} belongs to an earlier version; train the network"
-                    " again"
-                )
         own: type[NetworkConfig] = cls
         named = str(values.get("kind"))
         if named in KINDS and KINDS[named].is_network:
             values.setdefault("scaled_embeddings", KINDS[named].scaled_embeddings)
             own = KINDS[named].Config
-        unknown = sorted(set(values) - {field.name for field in fields(own)})
+        known = {field.name for field in fields(own)}
+        for name in set(REMOVED) - known:
+            if values.pop(name, False):
+                raise UserError(
+                    f"{path}: {name} belongs to an earlier version; train the network"
+                    " again"
+                )
+        unknown = sorted(set(values) - known)
         if unknown:
             raise UserError(
                 f"{path}: unknown field {unknown[0]!r}; remove it or correct its name"

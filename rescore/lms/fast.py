@@ -39,7 +39,9 @@ class Tree(NamedTuple):
     depth: Tensor
     """(batch, n): the position of each node in its sequence."""
     visible: Tensor
-    """(batch, n, n), True at [i, j] where j is i or one of its ancestors."""
+    """(batch, n, n), True at [i, j] where i looks at j: at itself and its ancestors. A
+    network may let nodes look at others, too.
+    """
 
 
 class Batch(NamedTuple):
@@ -240,9 +242,11 @@ def _places_in_tree(network: Transformer, tokens: Tensor, tree: Tree) -> Tensor:
     if network.config.sentences == 1:
         return tree.depth
     number = tokens // network.config.vocab_size
-    # in its sentence, and itself
-    before = tree.visible & (number[:, :, None] == number[:, None, :])
-    return (before.sum(-1) - 1).clamp_min(0)
+    own_sentence = tree.visible & (number[:, :, None] == number[:, None, :])
+    depths = tree.depth[:, None, :].expand_as(own_sentence)
+    # A sentence starts at the least depth that a node sees in it; padding sees nothing.
+    start = depths.masked_fill(~own_sentence, torch.iinfo(depths.dtype).max).amin(-1)
+    return (tree.depth - start).clamp(0, network.config.max_positions - 1)
 
 
 def additive(visible: Tensor, network: Transformer) -> Tensor:

@@ -60,7 +60,8 @@ class NeuralKind(Kind):
             raise UserError(
                 f"d_model {config.d_model} cannot be divided among {config.heads} heads"
             )
-        if config.sentences > 1 and not any(self.capabilities.context):
+        reads_more = any(self.capabilities.context) or self.capabilities.source
+        if config.sentences > 1 and not reads_more:
             raise UserError(
                 f"sentences is {config.sentences}; a {self.name} reads one sentence at"
                 " a time"
@@ -121,7 +122,7 @@ class TtaKind(NeuralKind):
     architecture = "rescore.lms.networks:TTA"
     scaled_embeddings = False
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True)
-    options = ("context=", "channel")
+    options: ClassVar[tuple[str, ...]] = ("context=", "channel")
     reads_source = True
     trained_with = "rescore.lms.training.options:TtaOptions"
 
@@ -148,7 +149,7 @@ class BilmKind(NeuralKind):
 
     architecture = "rescore.lms.networks:BiLM"
     capabilities = Capabilities(True, source=True, context=BOTH_SIDES, vectors=True)
-    options = ("intact", "context=", "channel")
+    options: ClassVar[tuple[str, ...]] = ("intact", "context=", "channel")
     reads_source = True
     trained_with = "rescore.lms.training.options:BilmOptions"
 

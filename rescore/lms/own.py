@@ -32,6 +32,8 @@ class OwnNetwork:
     """`source` if it reads the source before a text, `channel` if it reads a text
     before its source, which is scored (dissertation, chapter 6).
     """
+    scores_end: bool
+    """Whether [EOS] of a text among others is scored, as causal networks do."""
 
     def __init__(self, folder: Path, kind: str, computing: ComputeOptions) -> None:
         self._folder, self._kind = folder, kind
@@ -43,8 +45,7 @@ class OwnNetwork:
         self._softmax = convert(self.network, self.precision)
         self.before, self.after = [self._tokenizer.bos], [self._tokenizer.eos]
         self.end = self.after
-        # as causal networks do
-        self._scores_end = not network_kind(kind).capabilities.context[1]
+        self.scores_end = not network_kind(kind).capabilities.context[1]
         self.vocabulary = network.config.vocab_size
         self.mask, self.pad = self._tokenizer.mask, self._tokenizer.pad
         self.unknown: int | None = self._tokenizer.unk
@@ -113,7 +114,7 @@ class OwnNetwork:
             is_own = number == len(before)
             words += [CONTEXT_TOKEN] * len(self.before)
             words += sentence.words if is_own else [CONTEXT_TOKEN] * len(inner)
-            words += [-1 if is_own and self._scores_end else CONTEXT_TOKEN] * len(
+            words += [-1 if is_own and self.scores_end else CONTEXT_TOKEN] * len(
                 self.after
             )
         return Encoded(tuple(ids), tuple(words), whole=True)
@@ -181,14 +182,18 @@ class OwnNetwork:
 
 
 def load(
-    spec: Spec, computing: ComputeOptions, make: Callable[[OwnNetwork], NetworkScorer]
+    spec: Spec,
+    computing: ComputeOptions,
+    make: Callable[[OwnNetwork], NetworkScorer],
+    reader: type[OwnNetwork] = OwnNetwork,
 ) -> NetworkScorer:
     """A network's scorer, of sentences alone, among neighbours or behind sources.
 
     Args:
         make: the scorer of a network.
+        reader: how the network reads a question.
     """
-    network = OwnNetwork(spec.path, spec.kind, computing)
+    network = reader(spec.path, spec.kind, computing)
     config, channel = network.network.config, "channel" in spec.options
     scorer = make(network)
     # a channel scores the source

@@ -24,11 +24,13 @@ from rescore.lms.wrapped import Recased, Wrapped
 from rescore.parts import KINDS
 
 NETWORKS = [name for name in KINDS.names if KINDS[name].is_network]
+READINGS = {"bilm": ("", "intact:"), "unified": ("bi:", "bi:intact:", "l2r:", "r2l:")}
+"""How else than usually networks of a kind can read a sentence."""
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_models_are_as_their_kind_says(kind: str, models: dict[str, Path]) -> None:
-    for option in ["", "intact:"] if kind == "bilm" else [""]:
+    for option in READINGS.get(kind, ("",)):
         found = capabilities_of(load(f"{kind}:{option}{models[kind]}"))
         assert found.pseudo == is_pseudo(f"{kind}:{option.rstrip(':')}"), option
         assert found.vectors and not found.source and found.context == (0, 0)

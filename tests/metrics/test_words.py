@@ -196,6 +196,7 @@ SPLITS = {
     "large/": "a model's own words",
     "scoring/": "words of a model, for its case probe and its tokens per word",
     "reports/perplexity.py": "plain text, which has no metric",
+    "research/": "words of plain texts, of data sets and of lexicons: no metric",
 }
 """Modules with `.split()` or `split` as a function, and why. A name with a slash at its
 end is a folder.

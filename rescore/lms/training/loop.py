@@ -9,13 +9,13 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from itertools import cycle, islice
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -247,9 +247,9 @@ class Trainer:
         self.optimizers = optimizers(
             network, options.optimizer, options.weight_decay, self.heads
         )
-        self._model: Callable[..., Tensor] = network
+        self._model = network
         if self.device.type == "cuda":
-            self._model = torch.compile(network, dynamic=True)
+            self._model = cast(Network, torch.compile(network, dynamic=True))
 
     @property
     def belongs_to(self) -> dict[str, Any]:
@@ -382,7 +382,7 @@ class Trainer:
         example = objective(*_tensors(batch), seed).to(self.device)
         mixed = self.precision != torch.float32
         with torch.autocast(self.device.type, self.precision, enabled=mixed):
-            hidden = self._model(example.tokens, example.lengths)
+            hidden = objective.hidden(self._model, example)
         loss = objective.loss(self.network, hidden.to(self.precision), example)
         (loss / len(example.targets)).backward()
         trained = [*self.network.parameters(), *self.heads.parameters()]
@@ -444,7 +444,7 @@ class Trainer:
         for number, batch in enumerate(task.corpus.held_out(self.options.batch_tokens)):
             seed = [self.options.seed, number]  # the same masks at every validation
             example = objective(*_tensors(batch), seed).to(self.device)
-            hidden = self.network(example.tokens, example.lengths)
+            hidden = objective.hidden(self.network, example)
             total += objective.loss(self.network, hidden, example).item()
             targets += len(example.targets)
             correct = objective.right(self.network, hidden, example)

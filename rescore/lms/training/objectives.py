@@ -77,6 +77,19 @@ class Objective:
         """
         return self
 
+    def hidden(self, network: Network, example: Example) -> Tensor:
+        """Return the hidden vectors of an example (batch, n, d).
+
+        By default the network reads the tokens as they are. An objective overrides this
+        to read them in another way, such as with other embeddings.
+
+        Args:
+            network: The network; on a GPU, training gives its compiled form.
+            example: What `__call__` returned, on the network's device.
+        """
+        hidden: Tensor = network(example.tokens, example.lengths)
+        return hidden
+
     def loss(self, network: Network, hidden: Tensor, example: Example) -> Tensor:
         """Return the loss of an example: the sum over its targets, natural log.
 
@@ -107,7 +120,7 @@ class Objective:
 
 class WrappedObjective(Objective):
     """Another objective on changed batches: a subclass changes the batch before, or the
-    example behind it. Loss, curriculum and parameters are those of the other objective.
+    example behind it. What else an objective does, the other objective does.
     """
 
     def __init__(self, inner: Objective) -> None:
@@ -123,6 +136,9 @@ class WrappedObjective(Objective):
         now = copy.copy(self)
         now.inner = inner
         return now
+
+    def hidden(self, network: Network, example: Example) -> Tensor:
+        return self.inner.hidden(network, example)
 
     def loss(self, network: Network, hidden: Tensor, example: Example) -> Tensor:
         return self.inner.loss(network, hidden, example)
@@ -188,8 +204,14 @@ class MaskedLanguageModelling(Objective):
         most = "" if cap is None else f", at most {cap}"
         self.perplexity = f"pseudo-perplexity (at {100 * rate:g} % masked{most})"
 
+    def maskable(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return (batch, n), True at the tokens that may be masked: all but the
+        frame.
+        """
+        return inner_positions(tokens, lengths)
+
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
-        inner = inner_positions(tokens, lengths).numpy()
+        inner = self.maskable(tokens, lengths).numpy()
         numbers = np.rint(self._rate * inner.sum(axis=1)).clip(1, self._cap).astype(int)
         drawn = np.random.default_rng(list(seed)).random(inner.shape)
         drawn[~inner] = np.inf

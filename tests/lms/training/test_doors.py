@@ -5,6 +5,7 @@ own, parameters of the objective, a curriculum, fields of the configuration, opt
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -239,6 +240,36 @@ def test_a_wrapped_objective_has_the_curriculum_of_the_other() -> None:
     assert isinstance(later, WrappedObjective)
     assert isinstance(later.inner, LanguageAutoencoding)
     assert isinstance(wrapped.inner, Later)
+
+
+class Blank(LanguageAutoencoding):
+    """Sees no token: its network predicts all tokens with equal probability."""
+
+    def hidden(self, network: Network, example: Example) -> Tensor:
+        return 0 * network(example.tokens, example.lengths)
+
+
+class BlankLesson(HalvesLesson):
+    """Hides the tokens of a task."""
+
+    def tasks(self, tasks: list[Task], data: TrainingData) -> list[Task]:
+        return [replace(task, objective=WrappedBlank(Blank())) for task in tasks]
+
+
+class WrappedBlank(WrappedObjective):
+    def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        return self.inner(tokens, lengths, seed)
+
+
+def test_an_objective_computes_hidden_vectors_in_its_own_way(
+    rescore: Run, tmp_path: Path
+) -> None:
+    LESSONS.register("halves", BlankLesson, "no tokens")
+    train = ("train", "--lm", "tta", "--halves", "1", *TRAIN, *CPU, "--steps", "3")
+    done = rescore(*train, "--out", "x")
+    assert done.returncode == 0, done.stderr
+    vocabulary = json.loads((tmp_path / "x" / "config.json").read_text())["vocab_size"]
+    assert f"validation loss {math.log(vocabulary):.4f}" in done.stderr
 
 
 def test_configurations_of_other_kinds() -> None:
