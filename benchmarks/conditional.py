@@ -190,7 +190,9 @@ class Experiment:
             f"{text['rate']:,.0f}",
             "",
         ]
-        loss, _, parameters = of_training(self.out / ROWS[name].network)
+        row = ROWS[name]
+        reading = row.reading.removesuffix(":")
+        loss, _, parameters = of_training(self.out / row.network, reading)
         cells[0] = loss
         cells[-1] = parameters
         return [name, *cells]

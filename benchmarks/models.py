@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from common import ROOT
 from torch import nn
 
 from rescore.lms import checkpoint
-from rescore.lms.config import NAMED, NetworkConfig
+from rescore.lms.config import NAMED, NetworkConfig, network_kind
 from rescore.lms.networks import Transformer
 from rescore.lms.tokenizer import BOS, EOS, MASK, PAD, UNK, Tokenizer
 
@@ -35,7 +35,8 @@ SIZES: dict[str, Callable[[], NetworkConfig]] = NAMED | {
 def make(kind: str, size: str, folder: Path) -> Path:
     """A folder with a random network of a size of `SIZES`."""
     folder.mkdir(parents=True, exist_ok=True)
-    config = replace(SIZES[size](), kind=kind)
+    settings = asdict(SIZES[size]()) | {"kind": kind}
+    config = network_kind(kind).Config(**settings)
     tokenizer = json.loads(
         (ROOT / "models" / "tta" / "tokenizer.json").read_text(encoding="utf-8")
     )

@@ -31,6 +31,7 @@ from rescore.nbest import NbestList
 
 BENCHMARKS = ROOT / "benchmarks"
 RUNS = {
+    "beam.py": ["pairs.jsonl beam.jsonl --model unified --beam 2 --first 3"],
     "compare.py": ["lists.json --size tiny --hypotheses 20 --repeats 1"],
     "conditional.py": [
         "--pairs source.txt target.txt --lists pairs.jsonl --updates 2"
@@ -45,6 +46,10 @@ RUNS = {
         "--text target.txt --tokens 1500 --lists lists.json --ref references.txt"
         " --out objectives tta",
         "--out objectives",
+    ],
+    "paragraphs.py": [
+        "--pages pages --steps 1 --out paragraphs both",
+        "--out paragraphs",
     ],
     "scale.py": ["lists.json --lm tta:tta --workers 1 --windows 1"],
     "seq2seq.py": ["--sources 1 --layers 1"],
@@ -96,10 +101,23 @@ def prepare(folder: Path) -> None:
     write_lines(folder / "source.txt", map(backwards, target))
     pairs = [replace(nbest, source=backwards(nbest.references[0])) for nbest in lists]
     formats.write(pairs, str(folder / "pairs.jsonl"))
-    models.make("tta", "tiny", folder / "tta")
+    for kind in ("tta", "unified"):
+        models.make(kind, "tiny", folder / kind)
     models.SIZES["tiny"]().save(folder / "tiny.json")
     run(folder, "gpu/pack.py", "target.txt --tokenizer tta/tokenizer.json --out shards")
     write_recordings(folder)
+    write_pages(folder / "pages", target)
+
+
+def write_pages(folder: Path, sentences: list[str]) -> None:
+    """Write pages of HTML with paragraphs of two sentences."""
+    folder.mkdir()
+    for number in range(4):
+        page = ""
+        for first in range(30 * number, 30 * number + 30, 2):
+            words = [sentence.capitalize() for sentence in sentences[first : first + 2]]
+            page += f"<p>{'. '.join(words)}.</p>\n"
+        (folder / f"page-{number}.html").write_text(page, encoding="utf-8")
 
 
 def demo_lists() -> list[NbestList]:
