@@ -97,7 +97,7 @@ python:  ## the demo with another Python, in an environment of its own: make pyt
 	.venv/python/bin/rescore check .venv/python/results.json --golden data/golden.json
 
 # Files beside docs/ that pages link to.
-SITE_FILES := examples models/tta-small/README.md
+SITE_FILES := CHANGELOG.md examples models/tta-small/README.md
 site: .venv/installed-dev  ## docs/ as a web site, in site/
 	$(BIN)/pip install --quiet "mkdocs-material>=9.5,<10"
 	$(BIN)/mkdocs build --strict

@@ -94,3 +94,16 @@ def test_broken_links_are_found(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert broken(page, tmp_path) == ["absent.md", "page.md#absent", "../"]
+
+
+def test_the_site_has_the_files_beside_the_docs_that_pages_link_to() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    copied = re.search(r"^SITE_FILES := (.*)$", makefile, re.MULTILINE)
+    assert copied is not None
+    folders = [ROOT / "docs", *(ROOT / name for name in copied[1].split())]
+    for page in (ROOT / "docs").rglob("*.md"):
+        for link in links(page.read_text(encoding="utf-8")):
+            if link.startswith((*WEB, "#")):
+                continue
+            target = (page.parent / link.partition("#")[0]).resolve()
+            assert any(map(target.is_relative_to, folders)), f"{page.name}: {link}"
