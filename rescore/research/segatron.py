@@ -90,9 +90,9 @@ class Segments:
         unknown = self._mark == tokenizer.unk
         if unknown and self._positions in ("both", "paragraph"):
             raise UserError(
-                f"the tokenizer has no {MARK}, the end of a paragraph; train one with"
-                " --normalize folded or text on a text whose paragraphs end with"
-                f" {MARK}, or give --positions sentence"
+                f"the tokenizer has no {MARK}, the end of a paragraph; end the last"
+                f" line of each paragraph with {MARK}, and keep it with --normalize"
+                " folded or text, or give --positions sentence"
             )
 
     def numbered(self, tokens: Tensor, shown: Tensor) -> Tensor:

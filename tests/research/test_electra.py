@@ -258,7 +258,7 @@ def test_wrong_sources_are_refused(
     replace(config, kind="electra").save(tmp_path / "tiny.json")
     train += ["--config", "tiny.json"]
     done = rescore(*train, "--generator", models["bilm"])
-    assert_one_line_error(done, "is a bilm, not a tta")
+    assert_one_line_error(done, "the model is of kind bilm, not tta")
     lists = {"u": {"ref": "the", "hyp_1": {"score": -1, "text": "the old clock"}}}
     write_json(tmp_path / "l.json", lists)
     train += ["--tokenizer", models["tta"] / "tokenizer.json"]
