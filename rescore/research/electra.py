@@ -58,7 +58,7 @@ class ElectraScorer(NetworkScorer):
     one pass. It is no probability of the sentence.
     """
 
-    capabilities = Capabilities(pseudo=True, vectors=True)
+    capabilities = Capabilities(pseudo=True, predicts=False, vectors=True)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         for request in super().requests(sentences):

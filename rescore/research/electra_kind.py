@@ -101,7 +101,7 @@ class ElectraKind(NeuralKind):
     """
 
     architecture = "rescore.research.electra:Electra"
-    capabilities = Capabilities(pseudo=True, vectors=True)
+    capabilities = Capabilities(pseudo=True, predicts=False, vectors=True)
     Options = ElectraOptions
 
     def check(self, config: NetworkConfig) -> None:

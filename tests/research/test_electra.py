@@ -223,6 +223,9 @@ def test_the_commands(
     own = (tmp_path / "lm" / "tokenizer.json").read_text()
     assert own == (model / "tokenizer.json").read_text()
     done = rescore("score", "l.json", "--lm", "electra:lm")
+    for report in (("score", "--text"), ("accuracy",)):
+        refused = rescore(*report, "text", "--lm", "electra:lm")
+        assert_one_line_error(refused, "its scores are no probabilities of tokens")
     line = json.loads(done.stdout.splitlines()[0])
     assert line["hyps"][0]["scores"]["electra"] < 0
     done = rescore("compare", "l.json", "--lm", "electra:lm", "--dev", "l.json")
