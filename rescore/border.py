@@ -21,7 +21,13 @@ from rescore.lms import ComputeOptions, LanguageModel, each, load
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, check_scores
+from rescore.nbest import (
+    FIRST_PASS,
+    Hypothesis,
+    NbestList,
+    are_means,
+    check_scores,
+)
 from rescore.options import Field, OptionValues, flattened, read_content
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.folds import model_columns
@@ -114,6 +120,9 @@ def checked_lists(
                 " of each"
             )
         check_scores(item, f"rescore.{function}: utterance {item.id}")
+        of_a_file = bool(item.header.name)
+        if not of_a_file and are_means(item) and not item.header.means:
+            item = replace(item, header=replace(item.header, means=True))
         # which refuses them
         every.append(replace(item) if isinstance(item.references, str) else item)
     return every
@@ -134,7 +143,7 @@ def as_weights(
             name: float(weight) if isinstance(weight, Real) else weight
             for name, weight in given.items()
         }
-        return Weights(numbers, "given")
+        return Weights(numbers)
     if not isinstance(given, Real):
         raise UserError(
             f"weights are a {type(given).__name__}; give rescore.Weights"
@@ -147,7 +156,7 @@ def as_weights(
             f"one number is the weight of one LM, but the lists have {len(columns)}:"
             f" {', '.join(columns)}"
         )
-    return Weights.interpolation({columns[0]: float(given)}, "given", "given")
+    return Weights.interpolation({columns[0]: float(given)})
 
 
 def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:

@@ -10,7 +10,7 @@ from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.lms.cards import recommended_weight
 from rescore.nbest import FIRST_PASS, LISTED, TOKENS, WORDS, NbestList
-from rescore.tuning import Weights
+from rescore.tuning import Tuned, TunedBy, Weights
 
 
 def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
@@ -28,8 +28,9 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
     )
     bonuses = {name: float(bonus or 0) for name, bonus in given}
     if not (columns or config.weights):
-        return Weights.interpolation({}, "first pass", "given", bonuses)
-    numbers, source, tuned = list(config.weights), "given", "given"
+        return Weights.interpolation({}, Tuned(TunedBy.FIRST_PASS), bonuses)
+    numbers = list(config.weights)
+    tuned = Tuned()
     if not numbers:
         if len(columns) > 1:
             raise UserError(
@@ -39,19 +40,15 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
             raise UserError(
                 f"{columns[0]}: neither dev lists nor a weight; give one of them"
             )
-        numbers, source = (
-            [recommended_weight(config.lms[0])],
-            "recommended by the model card",
-        )
-        tuned = "card"
+        numbers = [recommended_weight(config.lms[0])]
+        tuned = Tuned(TunedBy.CARD)
     if len(numbers) != len(columns):
         raise UserError(
             f"{len(numbers)} --weight for {', '.join(columns) or 'no model'}; give one"
             " for each --lm"
         )
-    return Weights.interpolation(
-        dict(zip(columns, numbers, strict=True)), source, tuned, bonuses
-    )
+    lm = dict(zip(columns, numbers, strict=True))
+    return Weights.interpolation(lm, tuned, bonuses)
 
 
 def no_columns(name: str, lists: Sequence[NbestList]) -> str:

@@ -116,10 +116,6 @@ unless its record says more.
 
 SCORE = "score"
 """What files call the first pass."""
-TRANSLATOR = "translator"
-"""A record (no column) of lists from a toolkit that translates: without a source text,
-too, BLEU measures them.
-"""
 
 RESERVED = frozenset({*ROLES, "combined", SCORE})
 """Names that no file and no user can give to a column: those that have a role; the mark
@@ -233,6 +229,50 @@ without it.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What holds for all lists of a file, or of a stage: found once, at the border."""
+
+    name: str = field(default="", compare=False)
+    """The file, for messages; empty for lists of no file."""
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    """Where columns of scores come from, as far as it is known. A reader may add to it
+    while it reads.
+    """
+    translates: bool = False
+    """Whether a toolkit of translation wrote the lists: BLEU measures them."""
+    means: bool = False
+    """Whether first-pass scores are means over tokens, as fairseq's."""
+    words: Callable[[str], Sequence[str]] = field(default=str.split, compare=False)
+    """Cuts a text into the words of the column `words`; a plan sets it to the
+    normaliser of its metric.
+    """
+
+    @property
+    def place(self) -> str:
+        """The file with a colon and a blank, for messages."""
+        return f"{self.name}: " if self.name else ""
+
+    @property
+    def systems(self) -> list[str]:
+        """The names of the systems that wrote the lists together."""
+        columns = self.columns.items()
+        return [name for name, column in columns if column.role is Role.SYSTEM]
+
+    def role(self, name: str) -> Role:
+        """Return what a column is: as its record says, else as its name does."""
+        column = self.columns.get(name)
+        return column.role if column else ROLES.get(name, Role.LM)
+
+    def with_columns(self, columns: Mapping[str, Column]) -> Header:
+        """Return the header with further records of columns."""
+        return replace(self, columns={**self.columns, **columns})
+
+
+NO_HEADER = Header()
+"""Of lists that no file and no stage has described."""
+
+
 @dataclass(slots=True, repr=False)
 class NbestList:
     """The hypotheses of one utterance (or source sentence), in the order of the
@@ -243,21 +283,13 @@ class NbestList:
     hypotheses: list[Hypothesis]
     references: tuple[str, ...] = ()
     source: str | None = None
-    provenance: Mapping[str, Column] = field(default_factory=dict)
-    """Where columns of scores come from, as far as it is known; one object for all
-    lists of a file.
-    """
+    header: Header = NO_HEADER
+    """What holds for all lists of its file or stage; one object for all of them."""
     recording: str | None = None
     """What the utterance is a part of; None where its id says so
     (`rescore.lms.context`).
     """
     audio: Audio | None = None
-    words: Callable[[str], Sequence[str]] = field(default=str.split, compare=False)
-    """Cuts a text into the words of the column `words`; a plan sets it to the
-    normaliser of its metric.
-    """
-    file: str = field(default="", compare=False)
-    """The file with a colon and a blank, for messages; empty for lists of no file."""
 
     def __post_init__(self) -> None:
         """
@@ -287,10 +319,8 @@ class NbestList:
             UserError: a hypothesis has no such score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
-            return [
-                float(_count(self.words, hypothesis.text))
-                for hypothesis in self.hypotheses
-            ]
+            words = self.header.words
+            return [float(_count(words, one.text)) for one in self.hypotheses]
         try:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:
@@ -303,8 +333,7 @@ class NbestList:
 
     def role(self, name: str) -> Role:
         """What a column is: as its record says, else as its name does."""
-        column = self.provenance.get(name)
-        return column.role if column else ROLES.get(name, Role.LM)
+        return self.header.role(name)
 
     def columns(self, *roles: Role) -> list[str]:
         """The names of the columns of some roles, in the order of the file."""
@@ -361,7 +390,7 @@ def new_word_origins(
     something had been found.
     """
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
-    record = lists[0].provenance if lists else {}
+    record = lists[0].header.columns if lists else {}
     expanded = any(is_bonus(name, record.get(name)) for name in columns)
     return [
         origin
@@ -379,7 +408,7 @@ def columns_for(
     return [
         name
         for name in columns
-        if origins or not is_bonus(name, nbest.provenance.get(name))
+        if origins or not is_bonus(name, nbest.header.columns.get(name))
     ]
 
 
@@ -458,28 +487,32 @@ def without_copies(nbest: NbestList) -> NbestList:
     return replace(nbest, hypotheses=list(unique.values()))
 
 
-def ranked_by_means(lists: Sequence[NbestList]) -> bool:
-    """Whether the first-pass scores are means over tokens, as fairseq's: then the
-    readers keep the sums beside them.
+def are_means(nbest: NbestList) -> bool:
+    """Return whether the first-pass scores of a list from a file are means over tokens:
+    then its reader keeps the sums beside them.
 
     Where --s2s put something else in the place of the means, the sums say nothing about
     the first pass.
     """
-    own = (
-        [lists[0].hypotheses[place].scores for place in first_pass_indices(lists[0])]
-        if lists
-        else []
-    )
-    return bool(own) and all(
-        SUM in scores and FORMER_FIRST_PASS not in scores for scores in own
-    )
+    own = [nbest.hypotheses[place].scores for place in first_pass_indices(nbest)]
+    return all(SUM in scores and FORMER_FIRST_PASS not in scores for scores in own)
 
 
-def systems_of(columns: Mapping[str, Column]) -> list[str]:
-    """The names of the systems that wrote a list together, from the records of its
-    columns.
+def with_header(
+    lists: Iterable[NbestList], changed: Callable[[Header], Header]
+) -> Iterator[NbestList]:
+    """Yield lists with a changed header; lists that shared one share the new one.
+
+    Args:
+        lists: The lists.
+        changed: Returns the new header of an old one.
     """
-    return [name for name, column in columns.items() if column.role is Role.SYSTEM]
+    before, header = Header(), Header()
+    for nbest in lists:
+        if nbest.header is not before:
+            before = nbest.header
+            header = changed(before)
+        yield replace(nbest, header=header)
 
 
 def bonus_columns(nbest: NbestList) -> list[str]:
@@ -487,7 +520,7 @@ def bonus_columns(nbest: NbestList) -> list[str]:
     return sorted(
         name
         for name in nbest.columns(*Role)
-        if is_bonus(name, nbest.provenance.get(name))
+        if is_bonus(name, nbest.header.columns.get(name))
     )
 
 

@@ -31,12 +31,12 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
-from rescore.nbest import NbestList, in_parts, systems_of, without_copies
+from rescore.nbest import NbestList, in_parts, with_header, without_copies
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Dev, Results, system_name
 from rescore.reports.results import evaluate as evaluate_weights
 from rescore.scoring import OnProgress, OnScores, add_columns, windows
-from rescore.tuning import Weights, suited, tuned_in_folds
+from rescore.tuning import Tuned, TunedBy, Weights, suited, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import (
     added_columns,
@@ -141,7 +141,7 @@ def run(
         warn_of_single(scored)
     texts, weights, folded = None, plan.weights, list[Weights]()
     with clock.measure("tuning"):
-        if tuned_on is None and weights.tuned == "card":
+        if tuned_on is None and weights.tuned.by is TunedBy.CARD:
             log.info(
                 "weight %g, from the model card of %s",
                 weights.weights[plan.model_columns[0]],
@@ -156,7 +156,7 @@ def run(
             folded = [of_folds[fold] for fold in parts.fold]
             weights = replace(
                 weights,
-                tuned=parts.signature(scored),
+                tuned=weights.tuned.in_folds(parts.number, parts.unit),
                 fold_weights=tuple(fold.of_fold for fold in of_folds),
             )
     with clock.measure("evaluation"):
@@ -172,13 +172,13 @@ def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
     if not decide.takes_scale:
         return False
     for nbest in lists:
-        if systems_of(nbest.provenance):  # each has its votes
+        if nbest.header.systems:  # each has its votes
             continue
         texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
         if len(set(texts)) < len(texts):
             log.warning(
                 "%slists have a text twice (first: utterance %s); %s adds both",
-                nbest.file,
+                nbest.header.place,
                 nbest.id,
                 decide.name,
             )
@@ -202,7 +202,7 @@ def expand(
         from rescore.metrics.listed import with_listed
 
         lists = with_listed(lists, plan.listed, plan.words)
-    return (replace(nbest, words=plan.words) for nbest in lists)
+    return with_header(lists, lambda header: replace(header, words=plan.words))
 
 
 def score(
@@ -305,7 +305,8 @@ def tune(
     if not lists:
         raise UserError("no lists to tune on")
     added_columns(lists)  # all lists have them, or no list
-    return tune_weights(plan.metric, lists, plan.columns, plan.tuned_on, plan.tuning)
+    tuned = Tuned.on(plan.tuned_on, lists)
+    return tune_weights(plan.metric, lists, plan.columns, plan.tuning, tuned)
 
 
 def evaluate(

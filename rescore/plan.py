@@ -35,12 +35,9 @@ from rescore.metrics import METRICS, Metric, Normaliser, choose_metric, default_
 from rescore.nbest import (
     LISTED,
     TOKENS,
-    TRANSLATOR,
     WORDS,
     NbestList,
     Role,
-    ranked_by_means,
-    systems_of,
 )
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import (
@@ -296,7 +293,7 @@ class _Resolver:
             plan = self._to_tune(plan, components)
         elif self._tuned is not None:
             plan = replace(plan, weights=self._tuned)
-            self._decide("weights", self._tuned.origin, "as tuned before")
+            self._decide("weights", self._tuned.tuned, "as tuned before")
         else:
             plan = replace(plan, weights=self._given(plan))
         return replace(plan, reasons=tuple(self._reasons))
@@ -368,7 +365,7 @@ class _Resolver:
         elif tuned:
             why = "the weights were tuned for it"
         elif metric.name == "BLEU" and not any(
-            TRANSLATOR in nbest.provenance for nbest in known
+            nbest.header.translates for nbest in known
         ):
             why = HAVE_SOURCES
         self._decide("metric", metric.name, why)
@@ -425,7 +422,7 @@ class _Resolver:
         """
         decision = decision_of(self._config, self._tuned or FIRST_PASS_ALONE)
         if decision.needs_scale and not self._tunes and self._lists:
-            if not systems_of(self._lists[0].provenance):
+            if not self._lists[0].header.systems:
                 name = f"--decide {decision.name}"
                 raise UserError(
                     f"{name} needs a scale: --scale NUMBER, --weights of rescore tune"
@@ -476,11 +473,8 @@ class _Resolver:
                     "the weights were tuned on such scores",
                 )
                 return column.norm
-        means = (
-            ranked_by_means(self._lists[:1])
-            if self._lists
-            else ranked_by_means(self._dev or ())
-        )
+        lists = self._lists or self._dev or ()
+        means = bool(lists) and lists[0].header.means
         if models:
             self._decide(
                 "normalisation",
@@ -524,7 +518,7 @@ class _Resolver:
         elif wanted is None:
             counted = (
                 []
-                if any(TOKENS in nbest.provenance for nbest in self._heads[:1])
+                if any(TOKENS in nbest.header.columns for nbest in self._heads[:1])
                 else pseudo
             )
             why = "pseudo-log-likelihoods say little about length"
@@ -655,7 +649,7 @@ class _Resolver:
             return False, f"{plan.metric.name} has a brevity penalty"
         head = self._basis[0] if self._basis else None
         known = (
-            {name: column.model for name, column in head.provenance.items()}
+            {name: column.model for name, column in head.header.columns.items()}
             if head
             else {}
         )
@@ -685,7 +679,7 @@ class _Resolver:
         weights = replace(
             weights, columns={lm.name: origin(lm, plan.norm) for lm in plan.models}
         )
-        self._decide("weights", weights.origin, "neither --dev nor --folds")
+        self._decide("weights", weights.tuned, "neither --dev nor --folds")
         return weights
 
 

@@ -31,11 +31,11 @@ from rescore.nbest import (
     SUM,
     TOKENS,
     WORDS,
+    Header,
     Hypothesis,
     NbestList,
     Role,
     is_bonus,
-    ranked_by_means,
 )
 from rescore.options import as_json
 from rescore.parts import CONFIDENCES, KINDS
@@ -159,7 +159,7 @@ class Rescorer:
         whether they have sources.
         """
         traits = (
-            ranked_by_means(lists[:1]),
+            bool(lists) and lists[0].header.means,
             any(nbest.source is not None for nbest in lists),
         )
         if traits not in self._plans:
@@ -168,6 +168,7 @@ class Rescorer:
                 "",
                 [Hypothesis("", dict.fromkeys(columns, 0.0))],
                 source="" if traits[1] else None,
+                header=Header(means=traits[0]),
             )
             loaded, specs = self._loaded, self._specs
             self._plans[traits] = resolve(

@@ -110,9 +110,9 @@ def origins(
     columns: dict[str, Column] = {}
     last = None
     for nbest in lists:
-        if nbest.provenance is last:  # the lists of a file share one record
+        if nbest.header.columns is last:  # the lists of a file share one record
             continue
-        last = nbest.provenance
+        last = nbest.header.columns
         for name, column in last.items():
             if (
                 name in weights

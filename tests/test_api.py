@@ -106,11 +106,11 @@ def brevity(sentences: Sequence[str]) -> list[float]:
 def test_functions_dictionaries_and_plain_texts() -> None:
     scored = rescore.score(LISTS, brevity)
     assert scored[0].hypotheses[0].scores == {"s2s": -1.0, "brevity": -2.0}
-    assert scored[0].provenance["brevity"].model == "brevity"
+    assert scored[0].header.columns["brevity"].model == "brevity"
     for weights in (
         {"s2s": 0.5, "brevity": 0.5},
         0.5,
-        rescore.Weights({"s2s": 0.5, "brevity": 0.5}, "given"),
+        rescore.Weights({"s2s": 0.5, "brevity": 0.5}),
     ):
         assert rescore.rerank(scored, weights)[0].hypotheses[0].text == "a"
         assert rescore.evaluate(scored, weights).reranked == 0.0
@@ -317,14 +317,14 @@ def test_two_models_of_one_kind_have_a_column_each(models: dict[str, Path]) -> N
         rescore.score(LISTS, *lms),
         rescore.score(rescore.score(LISTS, lms[0]), lms[1]),
     ):
-        assert lists[0].provenance["tta"].fingerprint == lms[0].fingerprint
-        assert lists[0].provenance["tta.2"].fingerprint == lms[1].fingerprint
+        assert lists[0].header.columns["tta"].fingerprint == lms[0].fingerprint
+        assert lists[0].header.columns["tta.2"].fingerprint == lms[1].fingerprint
         assert (
             lists[0].hypotheses[0].scores["tta"]
             != lists[0].hypotheses[0].scores["tta.2"]
         )
     again = rescore.score(lists, lms[0])
-    assert "tta.3" not in again[0].provenance and [lm.name for lm in lms] == [
+    assert "tta.3" not in again[0].header.columns and [lm.name for lm in lms] == [
         "tta",
         "tta",
     ]
@@ -347,9 +347,12 @@ def test_names_give_the_columns_of_the_command_line(
         rescore.read(tmp_path / "s.jsonl"),
         rescore.score(LISTS, *names),
     )
-    assert scored[0].provenance == first.provenance and "tta.2" not in first.provenance
+    assert (
+        scored[0].header.columns == first.header.columns
+        and "tta.2" not in first.header.columns
+    )
     rows = rescore.compare(LISTS, LISTS, *names).rows
-    assert {row.name for row in rows[:2]} == set(first.provenance) - {"tokens"}
+    assert {row.name for row in rows[:2]} == set(first.header.columns) - {"tokens"}
 
 
 class Scaled:
@@ -395,7 +398,7 @@ def test_a_function_has_the_fingerprint_of_its_caller(tmp_path: Path) -> None:
     from rescore.lms.cache import Cached
     from rescore.lms.function import FunctionModel
 
-    assert rescore.score(LISTS, brevity)[0].provenance["brevity"].fingerprint == ""
+    assert rescore.score(LISTS, brevity)[0].header.columns["brevity"].fingerprint == ""
     calls: list[str] = []
 
     def counted(sentences: Sequence[str]) -> list[float]:
@@ -506,7 +509,7 @@ def test_weights_are_numbers(tmp_path: Path) -> None:
     nan = float("nan")
     for wrong in (nan, float("inf"), "0.5", None):
         for make in (
-            lambda weight: rescore.Weights({"s2s": 1.0, "brevity": weight}, "given"),
+            lambda weight: rescore.Weights({"s2s": 1.0, "brevity": weight}),
             lambda weight: rescore.rerank(scored, {"s2s": 1.0, "brevity": weight}),
             lambda weight: rescore.evaluate(scored, {"s2s": 1.0, "brevity": weight}),
             lambda weight: rescore.confidence(scored, {"s2s": 1.0, "brevity": weight}),
@@ -598,7 +601,7 @@ def test_what_a_shell_shows() -> None:
     assert dir(rescore) == sorted(rescore.__all__)
     assert repr(LISTS[0]) == "<NbestList u1: 2 hypotheses, 'a b'>"
     assert (
-        repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}, "given"))
+        repr(rescore.Weights({"s2s": 0.75, "tta": 0.25}))
         == "<Weights: s2s 0.75, tta 0.25 (given)>"
     )
     assert (
@@ -630,7 +633,7 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(
 
     lists = rescore.read(ROOT / "data" / "test.json")[:6]
     formats.write(lists, str(tmp_path / "l.jsonl"))
-    weights = rescore.Weights({"s2s": 0.25}, "given")
+    weights = rescore.Weights({"s2s": 0.25})
     rescore.save_weights(weights, tmp_path / "w.json")
     assert rescore.load_weights(str(tmp_path / "w.json")) == weights
     assert (
@@ -665,10 +668,8 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(
 
 def test_confidences_under_weights_of_another_model() -> None:
     lists = rescore.score(LISTS, brevity)
-    column = replace(lists[0].provenance["brevity"], fingerprint="0" * 64)
-    weights = rescore.Weights(
-        {"s2s": 0.5, "brevity": 0.5}, "given", columns={"brevity": column}
-    )
+    column = replace(lists[0].header.columns["brevity"], fingerprint="0" * 64)
+    weights = rescore.Weights({"s2s": 0.5, "brevity": 0.5}, columns={"brevity": column})
     with pytest.raises(rescore.UserError, match="column brevity comes from"):
         rescore.confidence(lists, weights)
 

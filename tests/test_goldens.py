@@ -65,7 +65,7 @@ METRIC = (
     "p_value",
     "sentence_errors",
 )
-WEIGHTS = ("weights", "origin", "tuned", "tuned_for", "decision")
+WEIGHTS = ("weights", "tuned", "tuned_for", "decision")
 """The keys of results and weights files that are kept."""
 
 

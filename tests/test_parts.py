@@ -29,7 +29,15 @@ from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.metrics.listed import WordList
 from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, Origin, Role
+from rescore.nbest import (
+    FIRST_PASS,
+    Column,
+    Header,
+    Hypothesis,
+    NbestList,
+    Origin,
+    Role,
+)
 from rescore.options import Declared, as_json, option, read_file
 from rescore.parts import Registry
 from rescore.reports.check import parse
@@ -88,7 +96,7 @@ class Echoing(Expansion):
             yield replace(
                 nbest,
                 hypotheses=[*old, *new],
-                provenance={**nbest.provenance, **self.columns},
+                header=Header(columns={**nbest.header.columns, **self.columns}),
             )
 
 
@@ -334,7 +342,7 @@ def test_options_of_a_metric_in_weights(tmp_path: Path) -> None:
     about = TunedFor(
         "bwer", settings=as_json(options.of(parts.METRICS["bwer"].Options))
     )
-    Weights({"s2s": 1}, "", tuned_for=about).save(tmp_path / "w.json")
+    Weights({"s2s": 1}, tuned_for=about).save(tmp_path / "w.json")
     loaded = Weights.load(tmp_path / "w.json").tuned_for
     assert loaded == about and loaded.options == options
     (tmp_path / "names").write_text("bert\n", encoding="utf-8")

@@ -14,7 +14,7 @@ import pytest
 import rescore
 from rescore import formats, pipeline
 from rescore.errors import UserError
-from rescore.nbest import TOKENS, WORDS, Column, Hypothesis, NbestList
+from rescore.nbest import TOKENS, WORDS, Column, Header, Hypothesis, NbestList
 from rescore.plan import check, resolve
 from rescore.reports.results import render
 from rescore.tuning.folds import choose_columns
@@ -114,7 +114,12 @@ def scored(number: int, model: str = "tta", *columns: str) -> list[NbestList]:
     }
     scores = {"s2s": -1.0, "lm": -1.0, **dict.fromkeys(columns, 2.0)}
     return [
-        NbestList(str(index), [Hypothesis("a", scores)], ("a",), provenance=records)
+        NbestList(
+            str(index),
+            [Hypothesis("a", scores)],
+            ("a",),
+            header=Header(columns=records),
+        )
         for index in range(number)
     ]
 
@@ -126,7 +131,10 @@ def test_a_token_bonus_is_for_large_sets_of_pseudo_log_likelihoods() -> None:
         scored(500, "unilm", TOKENS),
         scored(500, "tta"),
     ):
-        model, tokens = large[0].provenance["lm"].model, TOKENS in large[0].provenance
+        model, tokens = (
+            large[0].header.columns["lm"].model,
+            TOKENS in large[0].header.columns,
+        )
         suits = len(large) >= 500 and model == "tta" and tokens
         assert (
             TOKENS in resolve(pipeline.RunConfig(), dev=large).tuning.bonuses
@@ -157,7 +165,7 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
     assert choose_columns(lists) == ["lm"] and choose_columns(
         lists, ["LM0", "s2s"]
     ) == ["LM0"]
-    lists[0].provenance = {}
+    lists[0].header = Header()
     assert choose_columns(lists) == ["lm", "LM0"]
 
 
@@ -294,7 +302,7 @@ def with_components(number: int) -> list[NbestList]:
                 Hypothesis("right", {"s2s": -2.05, "decoder": -2.0, "lm": -0.5}),
             ],
             ("right",),
-            provenance=about,
+            header=Header(columns=about),
         )
         for index in range(number)
     ]

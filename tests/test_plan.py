@@ -17,7 +17,7 @@ from rescore.asr.confidence import confidences, networks
 from rescore.config import RunConfig
 from rescore.decision.mixture import Mixture
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import LISTED, TOKENS, Column, Hypothesis, NbestList, Role
+from rescore.nbest import LISTED, TOKENS, Column, Header, Hypothesis, NbestList, Role
 from rescore.plan import resolve
 from rescore.reports.analysis import analyse
 from rescore.reports.comparison import compare_outputs
@@ -61,7 +61,7 @@ def noisy(number: int = 40, seed: int = 1, helpful: bool = True) -> list[NbestLi
                 hypotheses,
                 (" ".join(reference),),
                 None,
-                COLUMNS,
+                Header(columns=COLUMNS),
             )
         )
     return lists
@@ -208,7 +208,7 @@ def test_a_curve_is_of_the_decision_or_absent(
 
 @pytest.mark.parametrize("decide", ["mbr", "rover"])
 def test_one_scale_for_texts_and_confidences(decide: str) -> None:
-    lists, given = noisy(6), Weights({"s2s": 1.0}, "given")
+    lists, given = noisy(6), Weights({"s2s": 1.0})
     plan = resolve(RunConfig(decide=decide, scale=0.2), lists, weights=given)
     texts = plan.decision.texts(plan.metric, lists, given.of)
     expected = [
@@ -319,7 +319,7 @@ def test_a_service_refuses_at_the_start_what_no_request_can_bring() -> None:
     def lm(sentences: Any) -> list[float]:
         return [0.0 for _ in sentences]
 
-    boosted = Weights({"s2s": 1.0, "listed": 0.5}, "given")
+    boosted = Weights({"s2s": 1.0, "listed": 0.5})
     with pytest.raises(UserError, match="--words FILE"):
         Rescorer(lm, boosted)
     with pytest.raises(
@@ -328,12 +328,8 @@ def test_a_service_refuses_at_the_start_what_no_request_can_bring() -> None:
             "the weights are votes of a, b, but the systems of these lists are unknown"
         ),
     ):
-        Rescorer(
-            lm, Weights({"s2s": 1.0}, "given", mixture=Mixture({"a": 1.0, "b": 0.5}))
-        )
-    parts = Weights(
-        {"s2s": 0.7, "am": 0.3}, "given", columns={"am": Column.component("kaldi")}
-    )
+        Rescorer(lm, Weights({"s2s": 1.0}, mixture=Mixture({"a": 1.0, "b": 0.5})))
+    parts = Weights({"s2s": 0.7, "am": 0.3}, columns={"am": Column.component("kaldi")})
     # requests bring the scores of the toolkit
     assert Rescorer(lm, parts).weights is parts
 
@@ -346,9 +342,9 @@ def test_advice_names_the_columns_of_lists() -> None:
 def test_a_missing_column_says_what_to_do() -> None:
     def message(name: str, **records: Column) -> str:
         with pytest.raises(UserError) as error:
-            NbestList("u", [Hypothesis("a", {"s2s": 0.0})], provenance=records).column(
-                name
-            )
+            NbestList(
+                "u", [Hypothesis("a", {"s2s": 0.0})], header=Header(columns=records)
+            ).column(name)
         return str(error.value)
 
     assert "--words FILE" in message("listed") and "--count-tokens" in message("tokens")

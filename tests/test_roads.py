@@ -22,7 +22,7 @@ from rescore.formats.writing import as_json
 from rescore.lms.base import DEFAULT
 from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
-from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, SUM, Column, Header, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.tuning import search
 from tests.cli.test_recipe import make
@@ -181,7 +181,11 @@ def lists(feature: Feature, number: int, seed: int) -> list[NbestList]:
         meant = " ".join(reference) + said
         result.append(
             NbestList(
-                f"{'mn'[index % 2]}{index:03d}", hypotheses, (meant,), None, components
+                f"{'mn'[index % 2]}{index:03d}",
+                hypotheses,
+                (meant,),
+                None,
+                Header(columns=components, means=feature.means),
             )
         )
     return result

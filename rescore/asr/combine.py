@@ -20,7 +20,7 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
 from rescore.asr.formats.whole import Recording
-from rescore.asr.systems import columns_of, one_list, record_of
+from rescore.asr.systems import columns_of, header_of, one_list
 from rescore.asr.written import pieces_of
 from rescore.errors import UserError
 from rescore.formats.times import piece_times, spread
@@ -64,7 +64,7 @@ def combine(
         UserError: a recording has no reference.
     """
     columns = columns_of(systems)
-    record = record_of(columns.values())
+    header = header_of(columns.values())
     for name in dict.fromkeys(
         name for recordings in systems.values() for name in recordings
     ):
@@ -97,7 +97,7 @@ def combine(
                 own[column] = NbestList(
                     f"{name}-{number:05}", [heard], texts, recording=name
                 )
-            yield one_list(own, EXACT, record)
+            yield one_list(own, EXACT, header)
 
 
 @dataclass(frozen=True)

@@ -515,7 +515,7 @@ class Respelling(Expansion):
                 )
             respelled = Respeller(self._channel, self._lexicon, self._number)(lists)
         return (
-            replace(nbest, provenance={**nbest.provenance, **self.columns})
+            replace(nbest, header=nbest.header.with_columns(self.columns))
             for nbest in respelled
         )
 

@@ -17,6 +17,7 @@ from rescore.nbest import (
     FIRST_PASS,
     SUM,
     Column,
+    Header,
     Hypothesis,
     NbestList,
     Origin,
@@ -49,9 +50,9 @@ def combined(
     for name, lists in aligned.items():
         for nbest in lists:
             every.setdefault(nbest.id, {})[names[name]] = nbest
-    record = record_of(names.values())
+    header = header_of(names.values())
     for own in paced(list(every.values()), "combined %d of %d utterances"):
-        yield one_list(own, same, record)
+        yield one_list(own, same, header)
 
 
 def columns_of(systems: Iterable[str]) -> dict[str, str]:
@@ -62,13 +63,14 @@ def columns_of(systems: Iterable[str]) -> dict[str, str]:
     return columns
 
 
-def record_of(columns: Iterable[str]) -> dict[str, Column]:
-    """The record of the columns of systems, one for all lists."""
-    return {name: Column("combine", "", SUM, "", Role.SYSTEM) for name in columns}
+def header_of(columns: Iterable[str]) -> Header:
+    """Return the header of lists whose columns are systems."""
+    system = Column("combine", "", SUM, "", Role.SYSTEM)
+    return Header(columns=dict.fromkeys(columns, system))
 
 
 def one_list(
-    systems: Mapping[str, NbestList], same: Normaliser, record: Mapping[str, Column]
+    systems: Mapping[str, NbestList], same: Normaliser, header: Header
 ) -> NbestList:
     """The list of one utterance, in which each text stands once, as the first system
     that has it writes it.
@@ -78,8 +80,9 @@ def one_list(
     that has times for it.
 
     Args:
-        systems: the list of each column. same: says which texts are the same. record:
-            of the columns of all systems.
+        systems: the list of each column.
+        same: says which texts are the same.
+        header: the header of all lists, with the columns of all systems.
     """
     texts: dict[str, Hypothesis] = {}
     for rank, (name, nbest) in enumerate(systems.items()):
@@ -100,9 +103,9 @@ def one_list(
         (nbest.references for nbest in systems.values() if nbest.references), ()
     )
     voted = replace(
-        first, hypotheses=list(texts.values()), references=references, provenance=record
+        first, hypotheses=list(texts.values()), references=references, header=header
     )
-    return applied(Mixture(dict.fromkeys(record, 1.0)), voted)
+    return applied(Mixture(dict.fromkeys(header.columns, 1.0)), voted)
 
 
 def refuse_scored(nbest: NbestList, verb: str) -> None:

@@ -16,7 +16,7 @@ from rescore.formats.native import is_espnet1
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import numbered, strip_markup, table
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, ranking
+from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList, ranking
 
 
 class _Espnet1:
@@ -112,10 +112,11 @@ class _Espnet2:
                 " with logdir/output.*"
             )
         columns: dict[str, Column] = {}
+        header = Header(columns=columns)
         for part in _parts(source.path):
             lists: dict[str, NbestList] = {}
             for best in numbered(part, _BEST):
-                _add_rank(lists, best, columns, source.warnings)
+                _add_rank(lists, best, columns, header, source.warnings)
             yield from lists.values()
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
@@ -171,6 +172,7 @@ def _add_rank(
     lists: dict[str, NbestList],
     best: Path,
     columns: dict[str, Column],
+    header: Header,
     warnings: InputWarnings,
 ) -> None:
     """Add the hypotheses of one rank to their lists, and the components of their scores
@@ -194,7 +196,7 @@ def _add_rank(
             else {}
         )
         columns.update((key, _COMPONENT) for key in more if key not in columns)
-        nbest = lists.setdefault(name, NbestList(name, [], provenance=columns))
+        nbest = lists.setdefault(name, NbestList(name, [], header=header))
         nbest.hypotheses.append(Hypothesis(strip_markup(text), first_pass | more))
 
 

@@ -7,7 +7,7 @@ joined.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import JsonPeek, ReadOptions, Source
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, Origin
+from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList, Origin
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
 OTHERS = {
@@ -49,7 +49,6 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     """Read either form. JSON Lines are read line by line; one JSON object has to be in
     memory as a whole.
     """
-    columns: Mapping[str, Column] = {}
     peek, lists = source.peek, _read_object(source)
     if (
         peek.lines
@@ -60,11 +59,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
             from_json(loads(line, place, line=True), place)
             for place, line in source.filled()
         )
-    for nbest in lists:
-        if nbest.provenance == columns:
-            nbest.provenance = columns  # one object for all lists
-        columns = nbest.provenance
-        yield nbest
+    yield from lists
 
 
 def is_espnet1(peek: JsonPeek) -> bool:
@@ -94,6 +89,7 @@ class _About(msgspec.Struct):
     src: str | None = None
     recording: str | None = None
     columns: dict[str, Column] | None = None
+    translates: bool = False
     audio: str | dict[str, Any] | None = None
 
     def as_list(self, name: str, hypotheses: list[Hypothesis], place: str) -> NbestList:
@@ -109,10 +105,20 @@ class _About(msgspec.Struct):
             hypotheses,
             references,
             self.src,
-            self.columns or {},
+            self._header(),
             self.recording,
             audio,
         )
+
+    def _header(self) -> Header:
+        """Return the header of the list.
+
+        Files of version 0.2 name a column `translator` in the lists of a toolkit of
+        translation.
+        """
+        columns = dict(self.columns or {})
+        translated = columns.pop("translator", None) is not None
+        return Header(columns=columns, translates=self.translates or translated)
 
 
 class _List(_About, kw_only=True):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,11 +28,11 @@ from rescore.nbest import (
     RESERVED,
     SCORE,
     SUM,
-    TRANSLATOR,
     WORDS,
-    Column,
+    Header,
     Hypothesis,
     NbestList,
+    are_means,
     check_scores,
 )
 from rescore.parts import FORMATS
@@ -78,30 +79,19 @@ def iterate(
             are errors instead of warnings.
         options: settings of single formats. told: a long reading is logged.
     """
-    seen, warnings, shared = (
-        set[str](),
-        InputWarnings(strict),
-        dict[tuple[str, ...], dict[str, Column]](),
-    )
+    seen = set[str]()
+    warnings = InputWarnings(strict)
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         reader = _format(source, format_name or named_table(source, options))
         every = reader.read(source, options or ReadOptions())
+        own, header = Header(), Header()
         for nbest in source.timed(every) if told else every:
             place = f"{source.name}: utterance {nbest.id}"
             if nbest.id in seen:
                 raise UserError(f"{place}: is duplicated; give each utterance once")
             seen.add(nbest.id)
-            nbest.file = f"{shown(source.name)}: "
             check_scores(nbest, place)
-            if getattr(reader, "translates", False):
-                of_translator = {
-                    **nbest.provenance,
-                    TRANSLATOR: Column.component(TRANSLATOR),
-                }
-                nbest.provenance = shared.setdefault(
-                    tuple(of_translator), of_translator
-                )
             without_scores = not any(
                 hypothesis.scores for hypothesis in nbest.hypotheses
             )
@@ -116,8 +106,17 @@ def iterate(
             elif s2s != FIRST_PASS:
                 _with_first_pass(nbest, s2s, place)
             _check_columns(nbest, place)
+            if not header.name or (nbest.header is not own and nbest.header != own):
+                own = nbest.header
+                header = replace(
+                    own,
+                    name=shown(source.name),
+                    translates=own.translates or getattr(reader, "translates", False),
+                    means=are_means(nbest),
+                )
+            nbest.header = header
             scored = any(
-                not column.is_component for column in nbest.provenance.values()
+                not column.is_component for column in nbest.header.columns.values()
             )
             reported = scored and not strict  # by the command that added the columns
             if not reported and len(
@@ -267,9 +266,9 @@ def _check_columns(nbest: NbestList, place: str) -> None:
     """Check that each hypothesis has a first pass, and that no column has a reserved
     name, unless the record of the list says that it is ours.
     """
-    ours = {FIRST_PASS, *READERS_OWN.difference(nbest.provenance)}
+    ours = {FIRST_PASS, *READERS_OWN.difference(nbest.header.columns)}
     ours |= {
-        name for name, column in nbest.provenance.items() if not column.is_component
+        name for name, column in nbest.header.columns.items() if not column.is_component
     }
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
         for name in hypothesis.scores:

@@ -23,7 +23,7 @@ from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.text import grouped, identity_of, json_number, strip_markup
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList
 from rescore.options import Declared, option
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
@@ -153,7 +153,7 @@ class Records:
             hypotheses,
             self._references(value, key, place),
             self._source(value, place),
-            provenance=self._provenance(hypotheses),
+            header=Header(columns=self._parts(hypotheses)),
         )
         if named != "audio_filepath" and isinstance(value.get("audio_filepath"), str):
             # here: most records name no recording
@@ -255,7 +255,7 @@ class Records:
                 scores[name] = sign * json_number(value[column], place, column)
         return Hypothesis(strip_markup(value[key]), scores)
 
-    def _provenance(self, hypotheses: list[Hypothesis]) -> dict[str, Column]:
+    def _parts(self, hypotheses: list[Hypothesis]) -> dict[str, Column]:
         """Origins of columns: parts of a score belong to no language model; for
         --field, the user's names decide.
         """

@@ -28,7 +28,7 @@ from rescore.formats.text import (
     undo_entities,
     undo_marks,
 )
-from rescore.nbest import FIRST_PASS, TRANSLATOR, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -497,11 +497,9 @@ def read_best(
         files, list(hypotheses), f"text in {output.path}", "an output", allow_missing
     )
     texts = read_references(files, list(hypotheses))
-    known = (
-        {TRANSLATOR: Column.component(TRANSLATOR)} if files[0].of_translations else {}
-    )
+    header = Header(translates=files[0].of_translations)
     lists = [
-        replace(nbest, references=texts[nbest.id], provenance=known)
+        replace(nbest, references=texts[nbest.id], header=header)
         for nbest in best_lists(hypotheses)
     ]
     for nbest in lists if output.by_id is not None else ():

@@ -22,7 +22,7 @@ from rescore.formats.text import (
     undo_entities,
 )
 from rescore.formats.writing import check_holds, checked_number, line, opened
-from rescore.nbest import FIRST_PASS, SUM, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, SUM, Column, Header, Hypothesis, NbestList
 from rescore.options import Declared, option
 
 log = logging.getLogger(__name__)
@@ -117,6 +117,7 @@ class _Moses:
         feature are numbered.
         """
         columns: dict[str, Column] = {}
+        header = Header(columns=columns)
 
         def entry(line: str, place: str) -> tuple[str, NbestList]:
             name, hypothesis = _entry(line, place)
@@ -125,7 +126,7 @@ class _Moses:
                 for key in hypothesis.scores
                 if key != FIRST_PASS and key not in columns
             )
-            return name, NbestList(name, [hypothesis], provenance=columns)
+            return name, NbestList(name, [hypothesis], header=header)
 
         yield from grouped(
             (entry(line, place) for place, line in source.filled()), source.name

@@ -186,7 +186,7 @@ def check_holds(
             **{f"column {name}": True for name in sorted(dropped)},
             "which models made the columns": any(
                 not column.is_component
-                for name, column in nbest.provenance.items()
+                for name, column in nbest.header.columns.items()
                 if name in columns - dropped
             ),
             "which hypotheses the toolkit did not give": any(
@@ -342,11 +342,13 @@ def _with_record(
     first: Mapping[str, Column] | None = None
     record: dict[str, Any] = {}
     for nbest in lists:
-        columns = nbest.provenance
+        columns = nbest.header.columns
         if first is None:
             first = columns
             known = {name: asdict(column) for name, column in columns.items()}
             record = {"columns": known} if known else {}
+            if nbest.header.translates:
+                record["translates"] = True
         elif columns is not first and columns != first:
             name = next(
                 name

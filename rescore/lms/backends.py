@@ -195,7 +195,7 @@ def with_own_columns(
             taken |= {
                 name
                 for name in columns
-                if nbest.provenance.get(name) != origin(model, norm)
+                if nbest.header.columns.get(name) != origin(model, norm)
             }
         folder = folders[rank] if len(folders) == len(models) else ""
         labels = (

@@ -17,7 +17,7 @@ from rescore.metrics.base import (
     value,
 )
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import TRANSLATOR, NbestList
+from rescore.nbest import NbestList
 from rescore.parts import METRICS
 
 __all__ = [
@@ -37,7 +37,7 @@ def default_metric(lists: Sequence[NbestList]) -> str:
     """
     return (
         "bleu"
-        if any(nbest.source or TRANSLATOR in nbest.provenance for nbest in lists)
+        if any(nbest.source or nbest.header.translates for nbest in lists)
         else "wer"
     )
 

@@ -11,7 +11,6 @@ import re2
 
 from rescore.errors import UserError, counted
 from rescore.metrics.base import Counts
-from rescore.nbest import NbestList, content_hash
 
 SPEAKER = r"^(.+?)[-_]"
 """The speaker in an utterance id, as in sclite and Kaldi: the part before the first
@@ -69,10 +68,6 @@ class Folds:
     """The unit that is kept in a fold: `speaker` or `utterance`."""
     fold: list[int]
     """The part of each utterance."""
-
-    def signature(self, lists: Sequence[NbestList]) -> str:
-        """Where weights tuned in folds come from, for signatures."""
-        return f"{self.number}folds,by={self.unit},{len(lists)}@{content_hash(lists)}"
 
 
 def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:

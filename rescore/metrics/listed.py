@@ -24,7 +24,7 @@ from rescore.metrics.wer import (
     SUBSTITUTIONS,
     ErrorRate,
 )
-from rescore.nbest import LISTED, Column, NbestList, Role
+from rescore.nbest import LISTED, Column, Header, NbestList, Role
 from rescore.options import read_file
 
 
@@ -182,12 +182,13 @@ def with_listed(
     """The lists with one more column: how many words of each hypothesis BWER counts as
     listed, of the utterance's own list if words are listed by utterance.
     """
-    own, columns = OwnTerms(listed, words), dict[str, Column]()
+    own = OwnTerms(listed, words)
     column = Column("listed", "", counting(words, listed.digest), "", Role.COUNT)
-    before = None
+    before, header = Header(), Header()
     for nbest in lists:
-        if nbest.provenance is not before:
-            before, columns = nbest.provenance, {**nbest.provenance, LISTED: column}
+        if nbest.header is not before:
+            before = nbest.header
+            header = before.with_columns({LISTED: column})
         terms = own.of(nbest.id)
         hypotheses = [
             replace(
@@ -196,7 +197,7 @@ def with_listed(
             )
             for one in nbest.hypotheses
         ]
-        yield replace(nbest, hypotheses=hypotheses, provenance=columns)
+        yield replace(nbest, hypotheses=hypotheses, header=header)
 
 
 def counting(words: Normaliser, digest: str) -> str:
@@ -225,7 +226,9 @@ def check_counting(lists: Iterable[NbestList], words: Normaliser) -> None:
         metric's.
     """
     for column in (
-        nbest.provenance[LISTED] for nbest in lists if LISTED in nbest.provenance
+        nbest.header.columns[LISTED]
+        for nbest in lists
+        if LISTED in nbest.header.columns
     ):
         if column.norm.split(",")[1:] != _cutting(words):
             raise UserError(

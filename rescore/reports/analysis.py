@@ -19,14 +19,12 @@ from rescore.nbest import (
     FIRST_PASS,
     NbestList,
     Role,
-    content_hash,
     first_pass_indices,
     ranking,
-    systems_of,
 )
 from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
 from rescore.styles import p_phrase, text
-from rescore.tuning.weights import FORCED, Weights
+from rescore.tuning.weights import Weights
 
 PAIRS = 20
 """How many word pairs are listed."""
@@ -161,7 +159,7 @@ def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Ana
         str(sign(metric, lists, weights)),
         (
             []
-            if systems_of(lists[0].provenance)
+            if lists[0].header.systems
             else by_depth(metric, figures.statistics, lists)
         ),
         _moves(metric, first, reranked),
@@ -181,7 +179,7 @@ def best_system(figures: Figures, chosen: Choice) -> Row:
     """The best of the systems that wrote lists together; its p-value is of the
     difference to the chosen texts.
     """
-    names = systems_of(figures.lists[0].provenance)
+    names = figures.lists[0].header.systems
     alone = {name: figures.of(system_texts(figures.lists, name)) for name in names}
     name = (max if figures.metric.higher_is_better else min)(
         names, key=lambda name: figures.value(alone[name])
@@ -195,9 +193,7 @@ def _systems(
 ) -> list[System]:
     """What the texts that are chosen correct and break of each system."""
     lists, rows = figures.lists, []
-    texts = {
-        name: system_texts(lists, name) for name in systems_of(lists[0].provenance)
-    }
+    texts = {name: system_texts(lists, name) for name in lists[0].header.systems}
     words = {name: [normaliser(text) for text in own] for name, own in texts.items()}
     for name, own in texts.items():
         corrected = _confused(normaliser, lists, wrong=own, right=chosen).total()
@@ -217,12 +213,7 @@ def _agreement(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -
 
 def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Outlook:
     """What the texts chosen under weights gain, and what perfect choices would gain."""
-    # The signature of weights ends with the number and the content hash of the lists
-    # that they were tuned on.
-    flatters = (
-        weights.tuned.removesuffix(FORCED).split(",")[-1]
-        == f"{len(lists)}@{content_hash(lists)}"
-    )
+    flatters = weights.tuned.is_on(lists)
     # reranked lists, as `run --folds -o` writes them, have another hash
     if weights.fold_weights and weights.tuned_for:
         flatters |= weights.tuned_for.utterances == len(lists)

@@ -14,7 +14,7 @@ from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest
-from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList, systems_of
+from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList
 from rescore.parts import STYLES, TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import (
@@ -37,6 +37,7 @@ from rescore.reports.markup import (
 )
 from rescore.reports.results import Dev, zero
 from rescore.styles import marked_worse, p_value, text
+from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases, notes
 
 log = logging.getLogger(__name__)
@@ -187,7 +188,7 @@ def compare(
             each.name: text_value(each, lists, [text.text for text in first])
             for each in also
         },
-        baseline=MIXTURE if lists and systems_of(lists[0].provenance) else FIRST,
+        baseline=MIXTURE if lists and lists[0].header.systems else FIRST,
     )
     together, name = first, result.baseline
     direction = 1 if metric.higher_is_better else -1
@@ -381,7 +382,7 @@ def compare_outputs(
     are_lists = [
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]
-    weights = FIRST_PASS_ALONE if all(are_lists) else Weights({}, "", tuned="")
+    weights = FIRST_PASS_ALONE if all(are_lists) else Weights({}, Tuned(TunedBy.TEXTS))
     used = test.signature if several else BY_SPEAKER if test.by_speaker else None
     signature = replace(sign(metric, base_lists, weights), test=used)
     systems = Systems(metric.name, used, str(signature), len(base_lists))

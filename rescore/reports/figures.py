@@ -203,7 +203,7 @@ def sign(
         decision=decide.name,
         scale=decide.scale,
         deciding=decide.signed,
-        tuned=weights.tuned,
+        tuned=weights.tuned.signature,
         test=test.signature if test else None,
         versions={"rescore": VERSION, **(metric.versions if metric else {})},
     )

@@ -15,7 +15,7 @@ from rescore.decision.mixture import Mixture, named
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
-from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList, systems_of
+from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
 from rescore.parts import resolve
 from rescore.reports.figures import (
     FIRST,
@@ -132,7 +132,7 @@ def measure(
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),
         "reranked": figures.row("reranked", chosen, figures.first if changed else None),
     }
-    several = systems_of(lists[0].provenance)
+    several = lists[0].header.systems
     system = (
         resolve("rescore.reports.analysis:best_system")(figures, chosen)
         if several
@@ -279,11 +279,9 @@ class Dev:
             or about.value is None
         ):
             return None
-        source = (
-            "all lists"
-            if weights.fold_weights and held_out is None
-            else weights.origin.removeprefix("tuned on ")
-        )
+        source = weights.tuned.name
+        if weights.fold_weights and held_out is None:
+            source = "all lists"
         number = about.utterances
         if held_out is not None:
             figures = held_out.first_pass, held_out.reranked
@@ -484,7 +482,7 @@ def evaluate(
         columns=origins(lists, weights.weights),
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
-        origin=weights.origin,
+        origin=str(weights.tuned),
         signature=str(sign(metric, lists, weights, decide)),
         decision=decide.name,
         scale=decide.scale,
@@ -508,7 +506,7 @@ def evaluate(
         }
     words = results.metrics[0].counts["first_pass"].get("ref_words")
     results.ref_words = int(
-        sum(len(nbest.words(nbest.references[0])) for nbest in lists)
+        sum(len(nbest.header.words(nbest.references[0])) for nbest in lists)
         if words is None
         else words
     )

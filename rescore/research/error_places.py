@@ -24,7 +24,7 @@ from rescore.plan import resolve
 from rescore.reports.comparison import in_order
 from rescore.reports.figures import FIRST, sign
 from rescore.research.chart import Chart, Series
-from rescore.tuning import FIRST_PASS_ALONE, Weights
+from rescore.tuning import FIRST_PASS_ALONE, Tuned, TunedBy, Weights
 
 BINS = 8
 """Bins of places and lengths; the last one is open."""
@@ -187,7 +187,7 @@ def compare_weights(
 def _first_pass(name: str, metric: Metric, lists: Sequence[NbestList]) -> Output:
     """The first pass of lists, or 1-best texts."""
     are_lists = any(len(nbest.hypotheses) > 1 for nbest in lists)
-    weights = FIRST_PASS_ALONE if are_lists else Weights({}, "", tuned="")
+    weights = FIRST_PASS_ALONE if are_lists else Weights({}, Tuned(TunedBy.TEXTS))
     places = best(lists, {FIRST_PASS: 1.0})
     texts = []
     for nbest, place in zip(lists, places, strict=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol, cast
@@ -16,7 +16,7 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin
 from rescore.lms.base import WithNeighbours, as_scored
 from rescore.lms.context import ask
-from rescore.nbest import TOKENS, Column, NbestList, Role, in_parts
+from rescore.nbest import TOKENS, Header, NbestList, Role, in_parts
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class _Tally:
         """Count a list: the place of each hypothesis's question among all of a window,
         and its score.
         """
-        self.file = self.file or nbest.file
+        self.file = self.file or nbest.header.place
         self.texts += len(scores)
         self.words += sum(
             len(hypothesis.text.split()) for hypothesis in nbest.hypotheses
@@ -239,16 +239,16 @@ def _with_column(
     new = {name: origin(lm, norm)}
     if counts:
         new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)
-    before: Mapping[str, Column] | None = None
-    columns: Mapping[str, Column] = {}
+    before, header = Header(), Header().with_columns(new)
     for window in windows:
         done = []
         for placed, scores in window:
             nbest = placed.nbest
             if on_scores is not None:
                 on_scores(lm, nbest, scores)
-            if nbest.provenance is not before:
-                before, columns = nbest.provenance, {**nbest.provenance, **new}
+            if nbest.header is not before:
+                before = nbest.header
+                header = before.with_columns(new)
             hypotheses = []
             for hypothesis, token_scores in zip(nbest.hypotheses, scores, strict=True):
                 values = {**hypothesis.scores, name: token_scores.normalised(norm)}
@@ -258,7 +258,7 @@ def _with_column(
             done.append(
                 replace(
                     placed,
-                    nbest=replace(nbest, hypotheses=hypotheses, provenance=columns),
+                    nbest=replace(nbest, hypotheses=hypotheses, header=header),
                 )
             )
         yield done

@@ -64,7 +64,7 @@ class Shards:
                 nbest.id,
                 nbest.references,
                 nbest.source,
-                sorted(nbest.provenance.items(), key=lambda item: item[0]),
+                sorted(nbest.header.columns.items(), key=lambda item: item[0]),
             )
             digest.update(
                 repr((about, hypotheses, placed.before, placed.after)).encode()

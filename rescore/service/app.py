@@ -251,7 +251,7 @@ class Service:
             "weights": weights.weights,
         }
         about |= {
-            "origin": weights.origin,
+            "origin": str(weights.tuned),
             "calibrated": self._rescorer.calibrated,
             "waiting": self.batcher.waiting,
         }

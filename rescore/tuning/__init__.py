@@ -4,10 +4,13 @@ posteriors, folds.
 
 from rescore.tuning.folds import tuned_in_folds
 from rescore.tuning.tune import tune
+from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FIRST_PASS_ALONE, TuningOptions, Weights, suited
 
 __all__ = [
     "FIRST_PASS_ALONE",
+    "Tuned",
+    "TunedBy",
     "TuningOptions",
     "Weights",
     "suited",

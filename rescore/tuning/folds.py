@@ -13,6 +13,7 @@ from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns
 from rescore.tuning.tune import tune
+from rescore.tuning.tuned import Tuned
 from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def model_columns(nbest: NbestList) -> list[str]:
     A toolkit's own features are not tuned beside a language model that was added.
     """
     columns = nbest.columns(Role.LM)
-    return [name for name in columns if name in nbest.provenance] or columns
+    return [name for name in columns if name in nbest.header.columns] or columns
 
 
 def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
@@ -82,7 +83,7 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
     """Say so where lists have scores of models that are not among the models of a run,
     which gave `columns`.
     """
-    known = lists[0].provenance.items() if lists and columns else ()
+    known = lists[0].header.columns.items() if lists and columns else ()
     unused = [
         name for name, column in known if column.role is Role.LM and name not in columns
     ]
@@ -100,7 +101,7 @@ def warn_of_single(lists: Sequence[NbestList]) -> None:
         log.warning(
             "%severy list has only one hypothesis, so reranking cannot change anything;"
             " write more hypotheses in the decoder, for example with --nbest 10",
-            lists[0].file,
+            lists[0].header.place,
         )
 
 
@@ -168,7 +169,8 @@ def tuned_in_folds(
             for nbest, place in zip(lists, folds.fold, strict=True)
             if place != fold
         ]
-        weights = tune(metric, rest, columns, HELD_OUT, options)
+        tuned = Tuned.on(HELD_OUT, rest, held_out=True)
+        weights = tune(metric, rest, columns, options, tuned)
         weights_of_folds.append(weights)
         chosen = [lists[index] for index in mine]
         decision: Decision = weights.decision

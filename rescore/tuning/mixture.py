@@ -22,7 +22,7 @@ from rescore.decision.mixture import (
 from rescore.decision.rules import Chooser, Decider, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics, text_value
 from rescore.metrics.significance import in_order
-from rescore.nbest import FIRST_PASS, NbestList, content_hash, systems_of
+from rescore.nbest import FIRST_PASS, NbestList
 from rescore.pace import paced
 from rescore.styles import text
 from rescore.tuning.line import Indices
@@ -103,12 +103,7 @@ def tune_with_votes(
     weights = by_votes if clear > 0 else by_one
     assert weights.tuned_for
     about = replace(weights.tuned_for, first_pass=first_pass)
-    return replace(
-        weights,
-        tuned=f"{len(lists)}@{content_hash(lists)}",
-        options=options,
-        tuned_for=about,
-    )
+    return replace(weights, options=options, tuned_for=about)
 
 
 def _possible(nbest: NbestList) -> NbestList:
@@ -139,7 +134,7 @@ class _VoteTuner:
         self._metric = metric
         self._lists = lists
         self._decide = decide
-        self.systems = systems_of(lists[0].provenance)
+        self.systems = lists[0].header.systems
         self._scales = _scales(metric, lists, self.systems)
         unscaled = replace(decide, scale=None)
         self._decider = Decider(unscaled, metric, lists, {FIRST_PASS: 1.0})

@@ -20,9 +20,7 @@ from rescore.nbest import (
     NbestList,
     Origin,
     columns_for,
-    content_hash,
     new_word_origins,
-    systems_of,
     without_copies,
 )
 from rescore.signature import origins
@@ -34,7 +32,8 @@ from rescore.tuning.search import (
     significantly_better,
     without_useless,
 )
-from rescore.tuning.weights import HELD_OUT, TunedFor, TuningOptions, Unproven, Weights
+from rescore.tuning.tuned import Tuned
+from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +42,11 @@ def tune(
     metric: Metric,
     lists: Sequence[NbestList],
     columns: Sequence[str],
-    source: str = "dev",
     options: TuningOptions | None = None,
+    tuned: Tuned | None = None,
 ) -> Weights:
-    """The best weights of LM columns, and of bonuses, for one decision, on lists with
-    references.
+    """Return the best weights of LM columns, and of bonuses, for one decision, on lists
+    with references.
 
     The objective is the metric of the texts that the decision chooses. Weights are
     averaged over bootstrap samples. A column whose gain beside the others is within
@@ -56,33 +55,36 @@ def tune(
     a scale, the weights are tuned for the best score.
 
     Args:
-        columns: of language models. source: the name of the lists, for tables.
+        metric: The metric that is tuned for.
+        lists: Lists with references.
+        columns: Columns of language models.
+        options: How weights are tuned.
+        tuned: The record of the lists; None for lists called dev.
 
     Raises:
-        UserError: a list has no reference, or lacks a column.
+        UserError: A list has no reference, or lacks a column.
     """
     options = options or TuningOptions()
-    if systems_of(lists[0].provenance):
+    tuned = tuned or Tuned.on("dev", lists)
+    if lists[0].header.systems:
         # here: most lists are of one system
         from rescore.tuning.mixture import tune_with_votes
 
         def fitted(
             voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture
         ) -> tuple[Weights, Counts]:
-            tuner = Tuner(metric, voted, columns, source, decided, mixture)
+            tuner = Tuner(metric, voted, columns, tuned, decided, mixture)
             return tuner.tune(), tuner.chosen
 
-        has_columns, level = (
-            bool(columns or options.bonuses or options.boost),
-            logging.INFO - 10 * (source == HELD_OUT),
-        )
+        has_columns = bool(columns or options.bonuses or options.boost)
+        level = logging.DEBUG if tuned.held_out else logging.INFO
         return tune_with_votes(metric, lists, options, fitted, has_columns, level)
-    weights = Tuner(metric, lists, columns, source, options).tune()
+    weights = Tuner(metric, lists, columns, tuned, options).tune()
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
             "the boost of listed words has no significant gain on %s: it is off;"
             " --boost NUMBER sets it",
-            source,
+            tuned.source,
         )
     return weights
 
@@ -118,7 +120,7 @@ class Tuner:
         metric: Metric,
         lists: Sequence[NbestList],
         columns: Sequence[str],
-        source: str,
+        tuned: Tuned,
         options: TuningOptions,
         mixture: Mixture | None = None,
     ) -> None:
@@ -132,17 +134,14 @@ class Tuner:
                     f"--allow-negative {name}: not a column of an LM; there are"
                     f" {', '.join(columns)}"
                 )
-        self.metric, self.options, self.source, self.mixture = (
-            metric,
-            options,
-            source,
-            mixture,
-        )
+        self.metric = metric
+        self.options = options
+        self.tuned = tuned
+        self.mixture = mixture
         self.models = [name for name in columns if name not in options.negative]
         self.free = [*options.bonuses, *options.negative]
         self.given = {LISTED: options.boost} if options.boost else {}
         self.named = [*columns, *options.bonuses, *self.given]
-        self.tuned_on = f"{len(lists)}@{content_hash(lists)}"
         self.lists = [without_copies(nbest) for nbest in in_order(lists, lists)]
         self.losses = options.decide.losses if options.decide.needs_scale else None
         self._own_scale = options.decide.takes_scale and self.losses is None
@@ -194,7 +193,7 @@ class Tuner:
                 log.warning(
                     "%s hypotheses have no significant gain on %s (%.2f with, %.2f"
                     " without): nothing is %s",
-                    *(named, self.source, trial.value, best.value, named),
+                    *(named, self.tuned.source, trial.value, best.value, named),
                 )
         every = best
         if self.options.bagging:
@@ -371,9 +370,7 @@ class Tuner:
         """
         lm = {name: weights.get(name, 0.0) for name in self.models}
         bonuses = {name: weights[name] for name in self.free if name in weights}
-        result = Weights.interpolation(
-            lm, f"tuned on {self.source}", self.tuned_on, bonuses | self.given
-        )
+        result = Weights.interpolation(lm, self.tuned, bonuses | self.given)
         ordered = [
             name
             for name in dict.fromkeys([FIRST_PASS, *self.named])

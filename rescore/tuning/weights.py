@@ -23,12 +23,13 @@ from rescore.nbest import (
     TOKENS,
     WORDS,
     Column,
+    Header,
     NbestList,
     Origin,
     Role,
-    systems_of,
 )
 from rescore.options import as_json, from_json
+from rescore.tuning.tuned import Tuned, TunedBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class FoldWeights:
     mixture: Mixture | None = None
 
 
-SCHEMA = "rescore/weights/1"
+SCHEMA = "rescore/weights/2"
 HELD_OUT = "the other folds"
 """Where the weights of one fold were tuned."""
 
@@ -157,12 +158,8 @@ class Weights:
     """
 
     weights: dict[str, float]
-    origin: str
-    """Where they come from, for a person: `tuned on dev.json`."""
-    tuned: str = "given"
-    """The same for signatures, by content: the number of lists and their content hash,
-    `given`, or `card`.
-    """
+    tuned: Tuned = field(default_factory=Tuned)
+    """Where they come from."""
     columns: dict[str, Column] = field(default_factory=dict)
     """Which model gave each column, where they were tuned."""
     tuned_for: TunedFor | None = None
@@ -232,7 +229,7 @@ class Weights:
         named = ", ".join(
             f"{name} {weight:.4g}" for name, weight in self.weights.items()
         )
-        return f"<Weights: {named} ({self.origin})>"
+        return f"<Weights: {named} ({self.tuned})>"
 
     @property
     def exclusions(self) -> tuple[str, ...]:
@@ -258,8 +255,7 @@ class Weights:
     def interpolation(
         cls,
         lm: Mapping[str, float],
-        origin: str,
-        tuned: str = "given",
+        tuned: Tuned | None = None,
         bonuses: Mapping[str, float] | None = None,
     ) -> Weights:
         """(1 - sum of the LM weights) * s2s + LM weights * their columns + bonuses *
@@ -295,8 +291,7 @@ class Weights:
                 for name, bonus in (bonuses or {}).items()
                 if bonus or name not in (WORDS, TOKENS, LISTED)
             },
-            origin,
-            tuned,
+            tuned or Tuned(),
         )
 
     def to_json(self) -> str:
@@ -324,28 +319,17 @@ class Weights:
             raise UserError(
                 f'{path}: no "weights"; expected a file that `rescore tune` wrote'
             )
-        mixture = values.get("mixture")
-        if isinstance(mixture, dict) and "no_word" in mixture:
-            raise UserError(
-                f"{path}: its votes are of an earlier version (the factor of no word is"
-                " an option of rover now); tune again"
-            )
         if values.get("schema", SCHEMA) != SCHEMA:
             raise UserError(
                 f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again"
                 " with this version"
             )
-        return parsed({"origin": str(path)} | values, cls, str(path))
+        given = asdict(Tuned(source=str(path)))
+        return parsed({"tuned": given} | values, cls, str(path))
 
 
-FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, "first pass")
+FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, Tuned(TunedBy.FIRST_PASS))
 """No language model."""
-
-
-FORCED = ",forced"
-"""What the signature says behind the source of weights that were tuned on scores of
-another model.
-"""
 
 
 def suited(
@@ -365,18 +349,14 @@ def suited(
     """
     last = None
     for nbest in lists:
-        if nbest.provenance is last:  # the lists of a file share one record
+        if nbest.header.columns is last:  # the lists of a file share one record
             continue
-        last = nbest.provenance
+        last = nbest.header.columns
         fault = misfit(weights, last)
         if fault and not force:
             raise UserError(f"utterance {nbest.id}: {fault}")
         if fault:
-            return (
-                weights
-                if weights.tuned.endswith(FORCED)
-                else replace(weights, tuned=weights.tuned + FORCED)
-            )
+            return replace(weights, tuned=replace(weights.tuned, forced=True))
     return weights
 
 
@@ -384,7 +364,7 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
     """Why weights do not suit columns: the first that comes from another model, or has
     another norm.
     """
-    if weights.mixture and set(systems := systems_of(columns)) != set(
+    if weights.mixture and set(systems := Header(columns=columns).systems) != set(
         weights.mixture.votes
     ):
         return (

@@ -358,7 +358,7 @@ def test_a_bad_system_does_no_harm() -> None:
     metric, options = ErrorRate(), TuningOptions(decide=Decision("rover"))
     values = {}
     for names in ("abc", "abcde"):
-        weights = tune(metric, lists_of(1, names), [], "dev", options)
+        weights = tune(metric, lists_of(1, names), [], options)
         test = lists_of(2, names)
         values[names] = text_value(
             metric, test, weights.decision.texts(metric, test, weights.of)

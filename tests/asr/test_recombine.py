@@ -266,7 +266,7 @@ def test_the_norm_stays(rescore: Run, tmp_path: Path) -> None:
     assert len(found.hypotheses) == 4 and all(
         "ngram" in one.scores for one in found.hypotheses
     )
-    assert found.provenance["ngram"].norm == "mean"
+    assert found.header.columns["ngram"].norm == "mean"
     # And where the result is read again.
     assert (
         rescore(
@@ -275,7 +275,8 @@ def test_the_norm_stays(rescore: Run, tmp_path: Path) -> None:
         == 0
     )
     assert (
-        formats.read([tmp_path / "m.jsonl"])[0].provenance["ngram:lower"].norm == "mean"
+        formats.read([tmp_path / "m.jsonl"])[0].header.columns["ngram:lower"].norm
+        == "mean"
     )
 
 

@@ -361,7 +361,7 @@ def test_texts_of_any_kind_are_systems(rescore: Run, tmp_path: Path) -> None:
     assert done.returncode == 0 and "taken for the same" in done.stderr, done.stderr
     whole = formats.read([tmp_path / "whole.jsonl"])
     assert {nbest.recording for nbest in whole} == {"p"} and set(
-        whole[0].provenance
+        whole[0].header.columns
     ) == {"p", "q"}
     assert_one_line_error(rescore("combine", "a.txt"), "two systems or more")
 
@@ -463,7 +463,10 @@ def test_rows_of_brain_to_text_are_systems(rescore: Run, tmp_path: Path) -> None
         )
         assert done.returncode == 0, done.stderr
     found = formats.read([tmp_path / "test.jsonl"])
-    assert list(found[0].provenance) == ["seed0", "seed1", "seed2"] and len(found) == 30
+    assert (
+        list(found[0].header.columns) == ["seed0", "seed1", "seed2"]
+        and len(found) == 30
+    )
     for decide in ("mbr", "rover"):
         done = rescore(
             "test.jsonl", "--dev", "dev.jsonl", "--decide", decide, "--report", "r.json"

@@ -17,13 +17,14 @@ from rescore import formats
 from rescore.asr.respell import Respelling, find_lexicon
 from rescore.errors import UserError
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import CHANNEL, EDITS, Column, Hypothesis, NbestList, Origin
+from rescore.nbest import CHANNEL, EDITS, Column, Header, Hypothesis, NbestList, Origin
 from rescore.reports.analysis import analyse, outlook
 from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
 from rescore.reports.page import page
 from rescore.reports.results import Dev, MetricResult, gain, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune
+from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FoldWeights, Unproven
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
@@ -114,7 +115,7 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
 
 def test_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
-    weights = tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))
+    weights = tune(ErrorRate(), lists, ["tta"], TuningOptions(bagging=False))
     assert (
         outlook(ErrorRate(), lists, weights).flatters
         and not outlook(ErrorRate(), lists[1:], weights).flatters
@@ -124,18 +125,20 @@ def test_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
 
 def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
-    weights = tune(ErrorRate(), lists, ["tta"], "l", TuningOptions(bagging=False))
+    weights = tune(ErrorRate(), lists, ["tta"], TuningOptions(bagging=False))
     columns = {
         name: Column("tta", fingerprint, "sum", "float32")
         for name, fingerprint in (("tta", "0"), ("now", "1"))
     }
-    lists = [replace(nbest, provenance={"tta": columns["now"]}) for nbest in lists]
+    lists = [
+        replace(nbest, header=Header(columns={"tta": columns["now"]}))
+        for nbest in lists
+    ]
     forced = suited(
         replace(weights, columns={"tta": columns["tta"]}), lists, force=True
     )
-    assert (
-        forced.tuned.endswith("forced") and outlook(ErrorRate(), lists, forced).flatters
-    )
+    assert forced.tuned.forced and forced.tuned.signature.endswith(",forced")
+    assert outlook(ErrorRate(), lists, forced).flatters
 
 
 def test_what_may_not_win_is_no_possible_gain() -> None:
@@ -153,15 +156,13 @@ def test_what_may_not_win_is_no_possible_gain() -> None:
         )
         for index in range(12)
     ]
-    shown = outlook(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5}, "given"))
+    shown = outlook(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5}))
     assert shown.oracle == pytest.approx(100 / 3) and shown.share == pytest.approx(1.0)
     # Where tuning refused respelling, what may not win is no possible gain.
     off = outlook(
         ErrorRate(),
         lists,
-        Weights(
-            {"s2s": 0.5, "lm": 0.5}, "given", excluded=frozenset({Origin.RESPELLED})
-        ),
+        Weights({"s2s": 0.5, "lm": 0.5}, excluded=frozenset({Origin.RESPELLED})),
     )
     assert off.oracle == off.first_pass == pytest.approx(200 / 3)
 
@@ -343,7 +344,7 @@ def test_check_compares_weights_by_what_they_choose(tmp_path: Path) -> None:
 
 def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) -> None:
     lists = package.read(write_lines(tmp_path / "l.jsonl", noise(12, 1)))
-    lists = [replace(nbest, provenance={}) for nbest in lists]
+    lists = [replace(nbest, header=Header()) for nbest in lists]
     for nbest in lists:
         for one in nbest.hypotheses:
             one.scores = {"s2s": one.scores["s2s"]}
@@ -356,15 +357,15 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
         [],
         options=TuningOptions(("channel", "edits"), bagging=False),
     )
-    record = respelled[0].provenance[CHANNEL]
+    record = respelled[0].header.columns[CHANNEL]
     assert weights.columns == {CHANNEL: record}
     assert suited(weights, respelled) is weights
     for change, fits in (
         ({"norm": "lexicon:other"}, True),
         ({"fingerprint": "0" * 12}, False),
     ):
-        columns = respelled[0].provenance | {CHANNEL: replace(record, **change)}
-        others = [replace(nbest, provenance=columns) for nbest in respelled]
+        columns = respelled[0].header.columns | {CHANNEL: replace(record, **change)}
+        others = [replace(nbest, header=Header(columns=columns)) for nbest in respelled]
         if fits:
             assert suited(weights, others) is weights
             continue
@@ -376,13 +377,13 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
             ),
         ):
             suited(weights, others)
-        assert suited(weights, others, force=True).tuned.endswith(",forced")
+        assert suited(weights, others, force=True).tuned.forced
 
 
 def test_unproven_weights_are_read_again(tmp_path: Path) -> None:
     weights = Weights(
         {"s2s": 1.0, "tta": 0.0},
-        "tuned on dev",
+        Tuned(TunedBy.DEV, "dev", 4, "abc"),
         options=TuningOptions(("words",), negative=("in",), folds=3),
         unproven=Unproven({"tta": 0.2}, 4.4, -0.1, 0.5),
         fold_weights=(FoldWeights({"s2s": 0.5, "tta": 0.5}),),
@@ -422,9 +423,7 @@ def test_confidences_need_the_columns_of_the_weights(
         "".join(json.dumps(entry) + "\n" for entry in noise(4, 1))
     )
     column = Column("ngram", "ab" * 32, "sum", "float32")
-    Weights({"s2s": 0.5, "ngram": 0.5}, "given", "given", {"ngram": column}).save(
-        tmp_path / "w.json"
-    )
+    Weights({"s2s": 0.5, "ngram": 0.5}, {"ngram": column}).save(tmp_path / "w.json")
     done = rescore("confidence", "l.jsonl", "--weights", "w.json", "-o", "c.jsonl")
     assert_one_line_error(
         done, "no score 'ngram'", "`rescore score LISTS --lm MODEL -o FILE` (or"

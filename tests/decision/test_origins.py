@@ -21,12 +21,12 @@ from rescore.lms.lexicon import Lexicon
 from rescore.nbest import (
     ROLES,
     Column,
+    Header,
     Hypothesis,
     NbestList,
     Origin,
     Role,
     first_pass_indices,
-    ranked_by_means,
     ranking,
 )
 from rescore.options import OptionValues
@@ -108,7 +108,7 @@ def test_an_oracle_is_not_beaten() -> None:
         ("right",),
     )
     nbest.hypotheses[0].scores["x"] = 0.0
-    results, _ = stages.evaluated([nbest], Weights({"s2s": 1.0, "x": 1.0}, "given"))
+    results, _ = stages.evaluated([nbest], Weights({"s2s": 1.0, "x": 1.0}))
     assert (
         results.reranked == results.oracle == 0.0
         and results.metrics[0].own_oracle == 100.0
@@ -227,7 +227,7 @@ def spelled() -> list[NbestList]:
 
 def test_what_is_excluded_neither_wins_nor_votes() -> None:
     lists, metric = spelled(), metrics.choose_metric("wer", spelled())
-    weights = Weights({"s2s": 1.0}, "given", excluded=frozenset({RESPELLED}))
+    weights = Weights({"s2s": 1.0}, excluded=frozenset({RESPELLED}))
     plain = [replace(nbest, hypotheses=nbest.hypotheses[:2]) for nbest in lists]
     for rule, scale in (("mbr", 0.01), ("mbr", 1.0), ("rover", 0.01), ("best", None)):
         decide = Decision(rule, scale)
@@ -242,7 +242,7 @@ def test_what_is_excluded_neither_wins_nor_votes() -> None:
 
 
 def test_excluded_origins_are_in_the_weights_file(tmp_path: Path) -> None:
-    weights = Weights({"s2s": 1.0}, "given", excluded=frozenset({RESPELLED, MERGED}))
+    weights = Weights({"s2s": 1.0}, excluded=frozenset({RESPELLED, MERGED}))
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
     assert weights.of(spelled()[0]).excluded == {RESPELLED, MERGED}
@@ -314,10 +314,10 @@ def test_the_order_of_fairseqs_file_is_no_mean(rescore: Run, tmp_path: Path) -> 
         "P-0\t-2 -2 -2",
     ]
     (tmp_path / "log").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert ranked_by_means(formats.read([tmp_path / "log"]))
+    assert formats.read([tmp_path / "log"])[0].header.means
     ranked = formats.read([tmp_path / "log"], s2s="rank")
     assert (
-        not ranked_by_means(ranked)
+        not ranked[0].header.means
         and resolve(pipeline.RunConfig(), ranked).norm == "sum"
     )
     assert (
@@ -384,10 +384,12 @@ def test_a_scorer_called_score(rescore: Run, tmp_path: Path) -> None:
 def test_the_record_says_the_role() -> None:
     nbest = replace(
         listed(("a b", -1.0)),
-        provenance={
-            "am": Column.component("kaldi"),
-            "tokens": Column("tta", "ab", "count", "", Role.COUNT),
-        },
+        header=Header(
+            columns={
+                "am": Column.component("kaldi"),
+                "tokens": Column("tta", "ab", "count", "", Role.COUNT),
+            }
+        ),
     )
     for hypothesis in nbest.hypotheses:
         hypothesis.scores |= {"am": -1.0, "tokens": 2.0, "mine": 0.5, "sum": -3.0}

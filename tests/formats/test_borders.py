@@ -13,7 +13,7 @@ from rescore import formats
 from rescore.errors import UserError
 from rescore.formats.text import utterance_of
 from rescore.metrics.listed import WordList
-from rescore.nbest import Column, Hypothesis, NbestList, Role
+from rescore.nbest import Column, Header, Hypothesis, NbestList, Role
 from tests.conftest import Run, assert_one_line_error
 
 QUOTED = [
@@ -84,7 +84,7 @@ def scored(name: str, model: str = "tta") -> NbestList:
         Hypothesis(text, {"s2s": -1.0, "decoder": -2.0, "tokens": 3.0, "tta": -4.0})
         for text in ("a", "b")
     ]
-    return NbestList(name, hypotheses, ("a",), provenance=columns)
+    return NbestList(name, hypotheses, ("a",), header=Header(columns=columns))
 
 
 @pytest.mark.parametrize("name", ["l.jsonl", "l.json"])
@@ -99,7 +99,7 @@ def test_each_list_says_where_its_columns_come_from(name: str, tmp_path: Path) -
         shuffled = formats.read([tmp_path / "some.jsonl"])
         assert (
             shuffled == [lists[2], lists[0]]
-            and shuffled[0].provenance is shuffled[1].provenance
+            and shuffled[0].header.columns is shuffled[1].header.columns
         )
         plain = (
             json.dumps(
@@ -113,8 +113,8 @@ def test_each_list_says_where_its_columns_come_from(name: str, tmp_path: Path) -
         )
         (tmp_path / "joined.jsonl").write_text(lines[0] + plain)
         assert [
-            nbest.provenance for nbest in formats.read([tmp_path / "joined.jsonl"])
-        ] == [lists[0].provenance, {}]
+            nbest.header.columns for nbest in formats.read([tmp_path / "joined.jsonl"])
+        ] == [lists[0].header.columns, {}]
 
 
 def test_an_empty_source_is_not_an_absent_one(tmp_path: Path) -> None:

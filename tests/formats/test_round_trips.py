@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rescore import formats
 from rescore.errors import UserError
 from rescore.formats import read_references
-from rescore.nbest import Column, Hypothesis, NbestList
+from rescore.nbest import Column, Header, Hypothesis, NbestList
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 IDS = TEXTS.filter(lambda text: text != "")
@@ -30,7 +30,7 @@ COLUMNS = st.dictionaries(
 
 @st.composite
 def lists(draw: st.DrawFn) -> list[NbestList]:
-    columns = draw(COLUMNS)
+    header = Header(columns=draw(COLUMNS), translates=draw(st.booleans()))
     found = []
     for name in draw(st.lists(IDS, min_size=1, max_size=4, unique=True)):
         hypotheses = [
@@ -51,7 +51,7 @@ def lists(draw: st.DrawFn) -> list[NbestList]:
                 hypotheses,
                 references,
                 draw(st.none() | TEXTS.filter(str.strip)),
-                columns,
+                header,
             )
         )
     return found
@@ -153,7 +153,7 @@ def sets(draw: st.DrawFn) -> list[NbestList]:
                 hypotheses,
                 texts,
                 draw(WORDS.filter(bool)) if sources else None,
-                columns,
+                Header(columns=columns),
             )
         )
     return found
@@ -209,9 +209,9 @@ def compare(before: NbestList, after: NbestList, told: str) -> None:
             assert f"column {column}" in told or same(
                 ours.scores[column], theirs.scores[column]
             ), column
-    known = before.provenance
+    known = before.header.columns
     assert (
-        after.provenance == known
+        after.header.columns == known
         or "which models" in told
         or "column tta" in told
         or not known

@@ -13,7 +13,7 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.nbest import Column, Hypothesis, NbestList
+from rescore.nbest import Column, Header, Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 
 
@@ -153,7 +153,11 @@ def test_references_and_sources_stand_beside_lists_of_moses(
     ] == [(one["src"], (one["ref"],)) for one in lists]
     model = {"tta": Column("tta", "ab12", "sum", "float32")}
     found = [
-        NbestList("u1", [Hypothesis("a", {"s2s": -1.0, "tta": -2.0})], provenance=model)
+        NbestList(
+            "u1",
+            [Hypothesis("a", {"s2s": -1.0, "tta": -2.0})],
+            header=Header(columns=model),
+        )
     ]
     formats.write(found, str(tmp_path / "m.jsonl"))
     assert rescore("convert", "m.jsonl", "-o", "n.json").stderr == ""

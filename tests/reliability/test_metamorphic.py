@@ -19,7 +19,7 @@ from rescore.asr.systems import combined
 from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics import Normaliser
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 
@@ -88,7 +88,10 @@ def system(number: int, seed: int, systems: int = 0) -> Lists:
         hypotheses = [hypothesis(text, reference, 10 * systems) for text in texts]
         lists.append(
             NbestList(
-                f"talk-{index:03d}", hypotheses, (reference,), provenance=provenance
+                f"talk-{index:03d}",
+                hypotheses,
+                (reference,),
+                header=Header(columns=provenance),
             )
         )
     return lists
@@ -249,7 +252,7 @@ def chosen(road: str, decide: str, name: str | None, lexicon: Path) -> dict[str,
             lists = [
                 replace(
                     nbest,
-                    provenance={},
+                    header=Header(columns={}),
                     hypotheses=[_alone(one) for one in nbest.hypotheses],
                 )
                 for nbest in lists
@@ -268,7 +271,9 @@ def chosen(road: str, decide: str, name: str | None, lexicon: Path) -> dict[str,
 def _plain(lists: Lists) -> Lists:
     return [
         replace(
-            nbest, provenance={}, hypotheses=[_alone(one) for one in nbest.hypotheses]
+            nbest,
+            header=Header(columns={}),
+            hypotheses=[_alone(one) for one in nbest.hypotheses],
         )
         for nbest in lists
     ]

@@ -28,6 +28,7 @@ from rescore.reports.analysis import (
     render,
 )
 from rescore.tuning import FIRST_PASS_ALONE, Weights
+from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FoldWeights, TunedFor
 from tests.conftest import Run, write_json
 
@@ -54,7 +55,7 @@ LISTS = [
 ]
 
 
-HALF = Weights({"s2s": 0.5, "lm": 0.5}, "given")
+HALF = Weights({"s2s": 0.5, "lm": 0.5})
 
 
 def test_counts_by_hand() -> None:
@@ -342,7 +343,7 @@ def test_weights_of_folds_flatter_reranked_lists() -> None:
     about, fold = TunedFor("wer", 0.0, 1.0, 4), FoldWeights({"s2s": 1.0})
     weights = replace(
         HALF,
-        tuned="2folds,by=utterance,4@other",
+        tuned=Tuned(TunedBy.FOLDS, "", 4, "other", 2, "utterance"),
         tuned_for=about,
         fold_weights=(fold, fold),
     )

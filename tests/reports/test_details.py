@@ -190,7 +190,7 @@ def test_dev_and_test_stand_in_one_table(
     ],
 )
 def test_names_of_methods(weights: dict[str, float], decision: str, name: str) -> None:
-    assert system_name(Weights(weights, "given"), decision) == name
+    assert system_name(Weights(weights), decision) == name
 
 
 def test_a_model_of_weight_0_is_in_a_note(

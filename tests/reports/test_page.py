@@ -150,7 +150,7 @@ def test_page_shows_the_decision(
 
 def page_of(lists: list[NbestList], **columns: float) -> str:
     """The page of lists that are reranked by the weights of columns."""
-    weights = Weights({"s2s": 1.0, **columns}, "given")
+    weights = Weights({"s2s": 1.0, **columns})
     results, texts = evaluate(choose_metric("wer", lists), lists, weights)
     return make_page(results, choose_metric("wer", lists), lists, texts)
 

@@ -33,7 +33,7 @@ from rescore.lms.base import (
 )
 from rescore.lms.context import in_place
 from rescore.mt.lexical.estimation import train
-from rescore.nbest import Column
+from rescore.nbest import Column, Header
 from rescore.scoring import cluster as engine
 from rescore.scoring import local
 from rescore.scoring.cluster import Cluster
@@ -438,7 +438,9 @@ def test_shards_of_other_questions_are_made_again(tmp_path: Path) -> None:
         WithNeighbours(nbest, ("before",), ()),
         WithNeighbours(nbest, ("before", "after"), ()),
         WithNeighbours(
-            replace(nbest, provenance={"x": origin}), ("before",), ("after",)
+            replace(nbest, header=Header(columns={"x": origin})),
+            ("before",),
+            ("after",),
         ),
     ]
     shards = Shards(str(tmp_path / "out.jsonl"), ["model"])

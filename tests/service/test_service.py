@@ -41,7 +41,7 @@ from rescore.decision import Decision
 from rescore.formats.writing import as_json
 from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
-from rescore.nbest import Audio
+from rescore.nbest import Audio, Header
 from rescore.options import OptionValues
 from rescore.tuning.weights import TunedFor
 from tests.conftest import ROOT, Run, assert_one_line_error, near
@@ -204,7 +204,7 @@ def test_answers_are_those_of_rerank(
 ) -> None:
     lists = demo(8)
     formats.write(lists, "lists.jsonl")
-    weights = Weights(WEIGHTS, "given")
+    weights = Weights(WEIGHTS)
     weights.save(tmp_path / "w.json")
     lm = f"tta:{models['tta']}"
     assert (
@@ -330,7 +330,7 @@ def test_tuned_weights_of_a_column_without_a_record_are_refused_at_the_start(
     gate: Gate,
 ) -> None:
     """No model gives the column, and a request cannot know that it has to bring it."""
-    given = Weights({"s2s": 0.5, "gate": 0.4, "tokens": 0.1, "more": 0.1}, "given")
+    given = Weights({"s2s": 0.5, "gate": 0.4, "tokens": 0.1, "more": 0.1})
     assert Rescorer(gate, given).weights is given
     for name, message in (
         ("tokens", "no model counts tokens"),
@@ -504,7 +504,7 @@ def test_nothing_is_lost_when_it_is_stopped(
     """SIGTERM under load: accepted requests get their answers, new connections are
     refused, exit status 0.
     """
-    Weights(WEIGHTS, "given").save(tmp_path / "w.json")
+    Weights(WEIGHTS).save(tmp_path / "w.json")
     lists = demo(40, 20)
     long = [
         NbestList(
@@ -541,9 +541,7 @@ def test_nothing_is_lost_when_it_is_stopped(
 
 def test_without_a_model(tmp_path: Path) -> None:
     """Minimum Bayes risk of first-pass scores."""
-    Weights({"s2s": 1.0}, "given", decision=Decision("mbr", 1.0)).save(
-        tmp_path / "w.json"
-    )
+    Weights({"s2s": 1.0}, decision=Decision("mbr", 1.0)).save(tmp_path / "w.json")
     texts = ("a b c d", "x y z", "x y")
     hyps = [{"text": text, "score": -1 - rank / 9} for rank, text in enumerate(texts)]
     with process("", tmp_path) as (_, client):
@@ -584,7 +582,7 @@ def test_the_configuration_of_nginx_in_the_docs(client: Client, tmp_path: Path) 
 @pytest.fixture
 def ngram(tmp_path: Path) -> str:
     """A model that starts at once, and its weights in w.json."""
-    Weights({"s2s": 0.6, "ngram": 0.4}, "given").save(tmp_path / "w.json")
+    Weights({"s2s": 0.6, "ngram": 0.4}).save(tmp_path / "w.json")
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     return f"ngram:{tmp_path / 'lm.arpa'}"
 
@@ -615,13 +613,13 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
     weights = Weights(
         {"s2s": 0.5, "bilm": 0.5},
-        "given",
-        columns={"bilm": scored[0].provenance["tta"]},
+        columns={"bilm": scored[0].header.columns["tta"]},
     )
     # the same model under another name
     assert Rescorer(lm, weights).lms[0].name == "bilm"
     other = replace(
-        weights, columns={"bilm": replace(scored[0].provenance["tta"], fingerprint="0")}
+        weights,
+        columns={"bilm": replace(scored[0].header.columns["tta"], fingerprint="0")},
     )
     with pytest.raises(
         UserError,
@@ -636,14 +634,14 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
         )
     assert Rescorer(lm, 0.4).weights.weights == pytest.approx(WEIGHTS)
     mean = Rescorer(lm, {"s2s": 0.5, "tta": 0.5}, RunConfig(lm_norm="mean"))
-    assert mean.choose(["a b", "a"]).nbest.provenance["tta"].norm == "mean"
+    assert mean.choose(["a b", "a"]).nbest.header.columns["tta"].norm == "mean"
 
 
 def test_tokens_that_the_weights_were_tuned_with_are_counted(ngram: str) -> None:
     """Not only those of pseudo-log-likelihoods."""
     plan = RunConfig(lms=(ngram,), weights=(0.4,), token_bonus=0.1)
     outcome = pipeline.run(demo(3), plan)
-    weights = replace(outcome.weights, columns=dict(outcome.lists[0].provenance))
+    weights = replace(outcome.weights, columns=dict(outcome.lists[0].header.columns))
     assert weights.weights["tokens"] == 0.1
     assert [
         choice.text for choice in Rescorer(ngram, weights).choose_all(demo(3))
@@ -689,19 +687,17 @@ def test_weights_of_another_model_are_refused_at_the_start(
 ) -> None:
     lm = f"tta:{models['tta']}"
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
-    other = replace(scored[0].provenance["tta"], fingerprint="0" * 64)
-    weights = Weights(WEIGHTS, "given", columns={"tta": other})
+    other = replace(scored[0].header.columns["tta"], fingerprint="0" * 64)
+    weights = Weights(WEIGHTS, columns={"tta": other})
     with pytest.raises(UserError, match="column tta comes from"):
         Rescorer(lm, weights)
     forced = Rescorer(lm, weights, RunConfig(force_weights=True))
     assert (
         forced.choose(demo(1)[0]).text == Rescorer(lm, WEIGHTS).choose(demo(1)[0]).text
     )
-    dev = [replace(nbest, provenance={"tta": other}) for nbest in scored]
+    dev = [replace(nbest, header=Header(columns={"tta": other})) for nbest in scored]
     with pytest.raises(UserError, match="column tta comes from"):
-        Rescorer(
-            lm, Weights(WEIGHTS, "given", columns=dict(scored[0].provenance)), dev=dev
-        )
+        Rescorer(lm, Weights(WEIGHTS, columns=dict(scored[0].header.columns)), dev=dev)
 
 
 def test_words_are_the_same_where_the_metric_says_so() -> None:
@@ -909,10 +905,9 @@ def test_a_wrong_path_gets_the_paths(client: Client) -> None:
 
 def test_the_shipped_model_of_a_column_is_named(gate: Gate) -> None:
     small = load("tta-small")
-    column = replace(rescore.score(demo(1), small)[0].provenance["tta-small"])
+    column = replace(rescore.score(demo(1), small)[0].header.columns["tta-small"])
     tuned = Weights(
         {"s2s": 0.5, "tta": 0.5},
-        "given",
         columns={"tta": column},
         tuned_for=TunedFor("wer"),
     )

@@ -84,7 +84,7 @@ def test_the_unit_of_scores_changes_no_confidence(unit: float) -> None:
     for factor in (1.0, unit):
         lists = noisy(3, unit=factor)
         texts = Decision().texts(WER, lists, {"s2s": 1.0})
-        calibration = calibrate(lists, texts, Weights({"s2s": 1.0}, "given"), WER.words)
+        calibration = calibrate(lists, texts, Weights({"s2s": 1.0}), WER.words)
         found = networks(lists, texts, {"s2s": 1.0})
         confidences.append(
             np.concatenate([calibration.confidences(network) for network in found])

@@ -45,7 +45,7 @@ def test_the_value_is_that_of_the_decision(
     objective = Objective.of(metric, lists, ["s2s", "lm"], standardise=False)
     fast = deciding_by(compared, objective, lists).value(np.array(theta))
     scale = sum(theta)
-    weights = Weights({"s2s": theta[0] / scale, "lm": theta[1] / scale}, "given")
+    weights = Weights({"s2s": theta[0] / scale, "lm": theta[1] / scale})
     texts = Decision("mbr", scale).texts(metric, lists, weights.of)
     assert fast == pytest.approx(text_value(metric, lists, texts))
 

@@ -64,7 +64,7 @@ def test_several_weights_beat_single_ones_and_random_points(
     lists = lists_of(seed)
     sign = 1 if metric.higher_is_better else -1
     tuned = tune(metric, lists, COLUMNS, bonuses=[WORDS])
-    weights = Weights.interpolation(tuned.lm, "", bonuses=tuned.bonuses)
+    weights = Weights.interpolation(tuned.lm, bonuses=tuned.bonuses)
     # what is promised is what comes
     assert value_at(metric, lists, weights.weights) == pytest.approx(tuned.value)
     for column in COLUMNS:
@@ -116,7 +116,7 @@ def test_minus_infinite_scores_do_not_spread() -> None:
     lists = lists_of(2)
     lists[0].hypotheses[0].scores["one"] = -np.inf
     tuned = tune(ErrorRate(), lists, COLUMNS, bonuses=[WORDS])
-    weights = Weights.interpolation(tuned.lm, "", bonuses=tuned.bonuses)
+    weights = Weights.interpolation(tuned.lm, bonuses=tuned.bonuses)
     assert value_at(ErrorRate(), lists, weights.weights) == pytest.approx(tuned.value)
 
 

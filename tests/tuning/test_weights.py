@@ -52,9 +52,7 @@ def at(lists: list[NbestList], weight: float) -> np.ndarray:
 def test_curve_of_one_weight_is_the_error_everywhere() -> None:
     lists = helpful_lists(40)
     tuned = tune(ErrorRate(), lists, ["lm"])
-    steps = curves(
-        ErrorRate(), lists, ["lm"], Weights.interpolation(tuned.lm, "").weights
-    )
+    steps = curves(ErrorRate(), lists, ["lm"], Weights.interpolation(tuned.lm).weights)
     assert (steps[0].low, steps[-1].high) == (0, 1)
     assert all(
         one.high == other.low and one.value != other.value
@@ -71,7 +69,7 @@ def test_curve_of_one_weight_is_the_error_everywhere() -> None:
 def test_curves_of_several_go_through_the_point() -> None:
     lists = lists_of(3)
     tuned = tune(ErrorRate(), lists, COLUMNS, bonuses=[WORDS])
-    weights = Weights.interpolation(tuned.lm, "", bonuses=tuned.bonuses).weights
+    weights = Weights.interpolation(tuned.lm, bonuses=tuned.bonuses).weights
     steps = curves(ErrorRate(), lists, COLUMNS, weights)
     here = value(
         ErrorRate(),
@@ -114,9 +112,9 @@ def test_folds_keep_speakers_together() -> None:
     "number", [np.float32(0.5), np.float64(0.5), np.int64(1), Fraction(1, 2)]
 )
 def test_weights_are_any_real_numbers(number: float, tmp_path: Path) -> None:
-    weights = Weights({"s2s": 0.5, "lm": number}, "given")
+    weights = Weights({"s2s": 0.5, "lm": number})
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
     for odd in (np.float32("nan"), 1j, "0.5"):
         with pytest.raises(UserError, match="not a number"):
-            Weights({"lm": odd}, "given")
+            Weights({"lm": odd})

@@ -21,7 +21,7 @@ from rescore.formats.text import (
     table,
     utterance_of,
 )
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList, free_name
+from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList, free_name
 from rescore.options import Declared, option
 
 ACOUSTIC, LANGUAGE = "am", "lm"
@@ -127,6 +127,7 @@ class _Kaldi:
     ) -> Iterator[NbestList]:
         graph = next((name for name in _GRAPH_COSTS if name in costs), None)
         columns: dict[str, Column] = {}
+        header = Header(columns=columns)
 
         def entry(text: str, place: str) -> tuple[str, NbestList]:
             key, said = split_id(text)
@@ -168,7 +169,7 @@ class _Kaldi:
                 if name != FIRST_PASS and name not in columns
             )
             return match[1], NbestList(
-                match[1], [Hypothesis(strip_markup(said), scores)], provenance=columns
+                match[1], [Hypothesis(strip_markup(said), scores)], header=header
             )
 
         yield from grouped(
@@ -179,7 +180,9 @@ class _Kaldi:
 LN10 = math.log(10)
 _LOG = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+"
 _OWN = re.compile(rf"(?!\d+\s+\d+\s){_LOG}{_LOG}\d+(?:\s|$)", re.IGNORECASE)
-_SRILM_COLUMNS = {name: Column.component("srilm") for name in (ACOUSTIC, LANGUAGE)}
+_SRILM = Header(
+    columns={name: Column.component("srilm") for name in (ACOUSTIC, LANGUAGE)}
+)
 _DECIPHER = ("NBestList1.0", "NBestList2.0")
 _SILENT = {"<s>", "</s>", "-pau-", "<pau>"}
 
@@ -207,9 +210,7 @@ class _Srilm:
         """
         scale = options.of(AcousticScale).acoustic_scale
         for file in source.files():
-            nbest = NbestList(
-                utterance_of(file.path.name), [], provenance=_SRILM_COLUMNS
-            )
+            nbest = NbestList(utterance_of(file.path.name), [], header=_SRILM)
             for place, line in file.filled():
                 if line.startswith(_DECIPHER):
                     raise UserError(

@@ -19,7 +19,7 @@ from rescore.asr.formats.acoustic import ACOUSTIC, LANGUAGE, AcousticScale
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import ListSize, as_number, stem_of, strip_markup
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList
 
 SIZE = 100
 """Hypotheses of a list, by default."""
@@ -270,9 +270,9 @@ class _Lattice:
             hypotheses.setdefault(
                 text, Hypothesis(text, {FIRST_PASS: path.score, **sums})
             )
-        provenance = {column: Column.component("lattice") for column in sorted(columns)}
+        parts = {column: Column.component("lattice") for column in sorted(columns)}
         return NbestList(
-            utterance or name, list(hypotheses.values()), provenance=provenance
+            utterance or name, list(hypotheses.values()), header=Header(columns=parts)
         )
 
     def _check_size(self) -> None:

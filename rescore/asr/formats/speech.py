@@ -28,7 +28,7 @@ from rescore.formats.text import (
     utterance_of,
 )
 from rescore.formats.times import BackwardsError, Span, piece_times, spread
-from rescore.nbest import FIRST_PASS, Column, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList
 
 _Word = tuple[str, float, float]
 """A word with its start and end, in seconds."""
@@ -396,7 +396,7 @@ class _BrainToText:
                     " `text;acoustic;ngram;llm;total` per hypothesis"
                 )
             yield NbestList(
-                str(number), list(self._hypotheses(fields, place)), provenance=_PARTS
+                str(number), list(self._hypotheses(fields, place)), header=_PARTS
             )
 
     def _hypotheses(self, fields: list[str], place: str) -> Iterator[Hypothesis]:
@@ -405,12 +405,16 @@ class _BrainToText:
             scores = {FIRST_PASS: as_number(total, place)}
             scores |= {
                 name: as_number(part, place, name)
-                for name, part in zip(_PARTS, parts, strict=True)
+                for name, part in zip(_PARTS.columns, parts, strict=True)
             }
             yield Hypothesis(strip_markup(text), scores)
 
 
-_PARTS = dict.fromkeys(("acoustic", "ngram", "llm"), Column.component("brain-to-text"))
+_PARTS = Header(
+    columns=dict.fromkeys(
+        ("acoustic", "ngram", "llm"), Column.component("brain-to-text")
+    )
+)
 
 
 def _is_json(path: Path) -> bool:

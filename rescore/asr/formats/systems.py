@@ -59,7 +59,7 @@ def _without_more(nbest: NbestList) -> NbestList:
     kept = {
         name: score
         for name, score in text.scores.items()
-        if name == FIRST_PASS or name in nbest.provenance
+        if name == FIRST_PASS or name in nbest.header.columns
     }
     return replace(nbest, hypotheses=[replace(text, scores=kept)])
 

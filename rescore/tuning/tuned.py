@@ -1,0 +1,114 @@
+"""Where weights come from, as a record. Sentences and signatures are made from it, and
+nothing reads them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from rescore.nbest import NbestList, content_hash
+
+
+class TunedBy(StrEnum):
+    """How weights were found."""
+
+    FIRST_PASS = "first_pass"
+    """There are no weights but the first pass's."""
+    TEXTS = "texts"
+    """There are no weights: the texts were not chosen from lists."""
+    GIVEN = "given"
+    """A user gave them."""
+    CARD = "card"
+    """The card of a model recommends them."""
+    DEV = "dev"
+    """They were tuned on dev lists."""
+    FOLDS = "folds"
+    """Each part of the lists was decided with weights that were tuned on the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Where weights come from: how they were found, and on which lists."""
+
+    by: TunedBy = TunedBy.GIVEN
+    source: str = ""
+    """The name of the lists that they were tuned on, or of the file that gave them."""
+    lists: int = 0
+    """Number of lists that they were tuned on."""
+    digest: str = ""
+    """Content hash of these lists (`rescore.nbest.content_hash`)."""
+    folds: int = 0
+    """Into how many parts the lists were cut; 0 where they were not."""
+    unit: str = ""
+    """What stays together in a fold: `speaker` or `utterance`."""
+    held_out: bool = False
+    """Whether these are weights of one fold, tuned on the lists of the others."""
+    forced: bool = False
+    """Whether they are applied to scores of another model than they were tuned on."""
+
+    @classmethod
+    def on(
+        cls, source: str, lists: Sequence[NbestList], held_out: bool = False
+    ) -> Tuned:
+        """Return the record of weights that were tuned on lists.
+
+        Args:
+            source: The name of the lists.
+            lists: The lists.
+            held_out: Whether these are the lists of other folds.
+        """
+        digest = content_hash(lists)
+        return cls(TunedBy.DEV, source, len(lists), digest, held_out=held_out)
+
+    def in_folds(self, number: int, unit: str) -> Tuned:
+        """Return the record of weights that decided the folds of the same lists.
+
+        Args:
+            number: Number of folds.
+            unit: What stays together in a fold, `speaker` or `utterance`.
+        """
+        return replace(self, by=TunedBy.FOLDS, folds=number, unit=unit)
+
+    def is_on(self, lists: Sequence[NbestList]) -> bool:
+        """Return whether the weights were tuned on these very lists."""
+        return len(lists) == self.lists and content_hash(lists) == self.digest
+
+    @property
+    def name(self) -> str:
+        """What the lists are called on which weights were tuned."""
+        if self.by is TunedBy.FOLDS:
+            return f"{self.folds} folds by {self.unit}"
+        return self.source
+
+    def __str__(self) -> str:
+        """The record as a phrase, such as `tuned on dev.json`."""
+        match self.by:
+            case TunedBy.FIRST_PASS:
+                return "first pass"
+            case TunedBy.TEXTS:
+                return ""
+            case TunedBy.GIVEN:
+                return self.source or "given"
+            case TunedBy.CARD:
+                return "recommended by the model card"
+        return f"tuned on {self.name}"
+
+    @property
+    def signature(self) -> str:
+        """The record as a signature has it: by content, without names."""
+        if self.by is TunedBy.TEXTS:
+            return ""
+        parts = []
+        if self.by is TunedBy.FOLDS:
+            parts += [f"{self.folds}folds", f"by={self.unit}"]
+        if self.lists:
+            parts.append(f"{self.lists}@{self.digest}")
+        elif self.by is TunedBy.CARD:
+            parts.append("card")
+        else:
+            parts.append("given")
+        if self.forced:
+            parts.append("forced")
+        return ",".join(parts)
