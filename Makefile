@@ -4,13 +4,17 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 
-.PHONY: demo test test-tools test-slow fuzz bench lint kenlm wheel wheel-test plugin-test torch site clean
+.PHONY: demo help test test-tools test-slow fuzz bench bench-smoke lint kenlm wheel wheel-test plugin-test torch python \
+	site dist clean
 
 demo: .venv/installed .venv/ngram  ## the main job on the demo lists
 	$(BIN)/rescore data/test.json --lm tta --dev data/dev.json
 
-test: .venv/installed-dev .venv/ngram  ## all quick tests
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1@\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F@ '{printf "%-18s %s\n", $$1, $$2}'
+
+test: .venv/installed-dev .venv/ngram  ## all quick tests, or some: make test TESTS=tests/metrics
+	$(BIN)/pytest --numprocesses auto --dist loadfile $(TESTS)
 
 test-tools: .venv/installed-dev .venv/ngram kenlm  ## the tests against the programs of KenLM and NIST
 	$(BIN)/pytest -m "tools and not slow"
@@ -29,14 +33,17 @@ bench: .venv/installed-dev kenlm  ## against other tools: make bench LISTS=test.
 	$(BIN)/pip install --quiet "minicons>=0.3.39,<0.4"
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/compare.py $(LISTS) $(BENCH_OPTIONS)
 
-lint: .venv/installed-dev
+bench-smoke: .venv/installed-dev  ## each script of benchmarks/ on a tiny input: make bench-smoke SCRIPTS=compare.py
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/smoke.py $(SCRIPTS)
+
+lint: .venv/installed-dev  ## formatting, style and types
 	$(BIN)/ruff format --check rescore tests data benchmarks examples/plugin
 	$(BIN)/ruff check rescore tests data benchmarks examples/plugin
 	$(BIN)/mypy
 
 # KenLM's own programs, for n-grams of more than 20 million words; building them takes a C++ compiler, cmake and Boost.
 KENLM := 0.3.0
-kenlm: $(BIN)/lmplz
+kenlm: $(BIN)/lmplz  ## KenLM's programs lmplz, build_binary and query, built from source
 $(BIN)/lmplz: .venv/torch
 	rm -rf .venv/kenlm && mkdir .venv/kenlm
 	$(BIN)/pip download --quiet --no-deps --no-binary kenlm --dest .venv/kenlm kenlm==$(KENLM)
@@ -50,8 +57,11 @@ $(BIN)/lmplz: .venv/torch
 	cp .venv/kenlm/build/bin/build_binary .venv/kenlm/build/bin/query .venv/kenlm/build/bin/lmplz $(BIN)
 	rm -rf .venv/kenlm
 
-wheel: .venv/installed-dev
+wheel: .venv/installed-dev  ## the wheel, in dist/
 	rm -rf dist && $(BIN)/python -m build --wheel > /dev/null
+
+dist: .venv/installed-dev  ## the source archive and the wheel built from it, in dist/
+	rm -rf dist && $(BIN)/python -m build > /dev/null
 
 wheel-test: wheel  ## what is in the wheel is enough: the demo, outside the tree
 	rm -rf .venv/wheel && $(BIN)/pip install --quiet --no-deps --target .venv/wheel dist/*.whl
@@ -73,23 +83,28 @@ plugin-test: .venv/installed  ## examples/plugin: installed from its wheel, the 
 	$(PLUGIN)/bin/pip uninstall --quiet --yes rescore-example
 	! $(PLUGIN)/bin/rescore words $(PLUGIN)/run/lists.txt
 
-# The demo with another release of PyTorch, in an environment of its own: make torch TORCH=2.4.1
 TORCH ?= 2.4.1
-torch:
+torch:  ## the demo with another release of PyTorch, in an environment of its own: make torch TORCH=2.4.1
 	$(PYTHON) -m venv .venv/torch-$(TORCH)
 	.venv/torch-$(TORCH)/bin/pip install --quiet $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==$(TORCH) .
 	.venv/torch-$(TORCH)/bin/rescore data/test.json --lm tta --dev data/dev.json --report .venv/torch-$(TORCH)/results.json
 	.venv/torch-$(TORCH)/bin/rescore check .venv/torch-$(TORCH)/results.json --golden data/golden.json
 
+python:  ## the demo with another Python, in an environment of its own: make python PYTHON=python3.14
+	rm -rf .venv/python && $(PYTHON) -m venv .venv/python
+	.venv/python/bin/pip install --quiet --retries 0 $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch .
+	.venv/python/bin/rescore data/test.json --lm tta --dev data/dev.json --report .venv/python/results.json
+	.venv/python/bin/rescore check .venv/python/results.json --golden data/golden.json
+
 # Files beside docs/ that pages link to.
-SITE_FILES := examples models/tta-small/README.md
+SITE_FILES := CHANGELOG.md examples models/tta-small/README.md
 site: .venv/installed-dev  ## docs/ as a web site, in site/
 	$(BIN)/pip install --quiet "mkdocs-material>=9.5,<10"
 	$(BIN)/mkdocs build --strict
 	tar cf - $(SITE_FILES) | tar xf - -C site
 
-clean:
-	rm -rf .venv dist
+clean:  ## remove all that was built, with the environment
+	rm -rf .venv dist site
 
 # Torch first, by itself: of all dependencies only it has builds of several gigabytes that a CPU cannot use.
 .venv/torch:

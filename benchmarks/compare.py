@@ -6,13 +6,13 @@ same weights, in one run.
 
 Networks have the paper's size and random weights (benchmarks/models.py). All
 comparisons are ratios of hypotheses a second, tokenising included; what is compared
-runs in turn, and the fastest of several runs counts.
+runs in turn, and the fastest of several runs counts. Rows of a tool that is not
+installed are left out.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -29,9 +29,11 @@ import click
 import speed
 import torch
 import torch.utils.data  # for minicons, which uses it without importing it
+from common import ROOT, cpu_seconds, is_missing, seconds_per_call, skip
 
 import models
 import rescore
+from rescore.lms import load
 from rescore.lms.config import NetworkConfig
 from rescore.reports.markup import markdown
 from rescore.scoring.local import WINDOW
@@ -50,7 +52,7 @@ BATCHES = (1, 8, 32, 100)
     help="Runs of each; of minicons' masked model one.",
 )
 @click.option(
-    "--size", type=click.Choice(["base", "small"]), default="base", show_default=True
+    "--size", type=click.Choice(list(models.SIZES)), default="base", show_default=True
 )
 @click.option(
     "--ngram",
@@ -58,7 +60,8 @@ BATCHES = (1, 8, 32, 100)
 )
 @click.option(
     "--sentences",
-    help="Text for the n-gram model, a sentence a line.  [default: data/sentences.txt]",
+    help="Text for the n-gram model to score, a sentence a line.  [default: halves of"
+    " the sentences in data/sentences.txt, joined in all ways]",
 )
 @click.option("--only-ngram", is_flag=True, help="Leave out the networks.")
 @click.option("-o", "--output", help="Write the figures as JSON.")
@@ -118,9 +121,7 @@ def main(
                 repeats,
             )
         else:
-            click.echo(
-                "no query on PATH, so no n-grams; `make kenlm` builds it", err=True
-            )
+            skip("n-grams", "KenLM's query is not on PATH: make kenlm")
     about = f"{speed.described(texts)}; {size}; {speed.machine()}"
     if output:
         Path(output).write_text(
@@ -163,6 +164,28 @@ def _networks(
             differ=_difference(rough.score(texts), tta.score(texts)),
         )
 
+    plain = _once(_plain_masked_lm(made["bilm"]), texts[:100])[0]
+    ours = max(_rates([bilm.score], texts, 1))
+    row("biLM, against one batch of masked copies a sentence", ours, plain)
+    model, tokenizer = models.twin(made["unilm"])
+    in_batches = [
+        partial(_plain_causal, model, tokenizer, size=size) for size in BATCHES
+    ]
+    ours = max(_rates([unilm.score], texts, repeats))
+    best = max(_rates(in_batches, texts, repeats))
+    row("uniLM, against transformers in padded batches", ours, best)
+    if not is_missing("minicons", "make bench installs it", "rows of minicons"):
+        _against_minicons(row, made, texts, repeats, measured.rate)
+
+
+def _against_minicons(
+    row: Callable[..., None],
+    made: dict[str, Path],
+    texts: list[str],
+    repeats: int,
+    tta_rate: float,
+) -> None:
+    bilm, unilm = (rescore.load(f"{kind}:{made[kind]}") for kind in ("bilm", "unilm"))
     masked = minicons("MaskedLMScorer", made["bilm"])
 
     # a sentence at a time: larger batches are slower
@@ -172,7 +195,7 @@ def _networks(
         )
 
     theirs, wanted = _once(their_masked, texts)
-    row("T-TA, against minicons' masked LM", measured.rate, theirs)
+    row("T-TA, against minicons' masked LM", tta_rate, theirs)
     ours = max(_rates([bilm.score], texts, 1))
     row(
         "biLM, against minicons' masked LM",
@@ -180,10 +203,6 @@ def _networks(
         theirs,
         differ=_difference(bilm.score(texts), wanted),
     )
-    plain, _ = _once(
-        lambda some: [_plain_masked(bilm, text) for text in some], texts[:100]
-    )
-    row("biLM, against one batch of masked copies a sentence", ours, plain)
 
     causal = minicons("IncrementalLMScorer", made["unilm"])
     best, their_best, size = 0.0, [0.0], 0
@@ -205,17 +224,6 @@ def _networks(
         best,
         differ=_difference(unilm.score(texts), their_best),
     )
-    best = max(
-        _rates(
-            [
-                lambda some, size=size: _plain_causal(causal, some, size)
-                for size in BATCHES
-            ],
-            texts,
-            repeats,
-        )
-    )
-    row("uniLM, against transformers in padded batches", ours, best)
 
 
 def _at_twenty_words(
@@ -224,7 +232,8 @@ def _at_twenty_words(
     """As the papers measured it: a sentence of 20 words; a T-TA's pass against one
     batch of n masked copies.
     """
-    tta, bilm = (rescore.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm"))
+    tta = rescore.load(f"tta:{made['tta']}")
+    masked = load(f"bilm:{made['bilm']}").network
     words = " ".join(texts).split()
     sentences = [
         " ".join(words[start : start + 20])
@@ -239,9 +248,9 @@ def _at_twenty_words(
     tta.score(sentences[:5])
     for text in sentences:
         times["alone"].append(_seconds(lambda text=text: tta.score([text])))
-        times["masked"].append(_seconds(lambda text=text: _plain_masked(bilm, text)))
+        times["masked"].append(_seconds(lambda text=text: _plain_masked(masked, text)))
         times["masked, all logits"].append(
-            _seconds(lambda text=text: _plain_masked(bilm, text, everywhere=True))
+            _seconds(lambda text=text: _plain_masked(masked, text, everywhere=True))
         )
     for _ in range(3):
         times["together"].append(
@@ -320,7 +329,7 @@ def _ngram(
     process of its own.
     """
     lm = rescore.load(f"ngram:{model}")
-    text = sentences or models.ROOT / "data" / "sentences.txt"
+    text = sentences or _joined_halves(folder / "sentences.txt")
     many = text.read_text(encoding="utf-8").splitlines()
     windows = _cut(many, WINDOW)
 
@@ -330,43 +339,53 @@ def _ngram(
     def words() -> object:
         return [[score.log_probs for score in lm.score(window)] for window in windows]
 
-    asked = {
+    comparisons = {
         "sums, against KenLM's query": ([], sums),
         "sums, against query -v sentence": (["-v", "sentence"], sums),
         "scores of words, against query -v word": (["-v", "word"], words),
     }
-    for what, (options, ours) in asked.items():
-        times = []
+    for what, (options, ours) in comparisons.items():
+        query = partial(_query, [*options, str(model)], text, folder / "out")
+        our_seconds = []
+        their_seconds = []
         for _ in range(repeats):
-            with open(text) as source, open(folder / "out", "w") as sink:
-                query = partial(
-                    subprocess.run,
-                    ["query", *options, model],
-                    stdin=source,
-                    stdout=sink,
-                    check=True,
-                )
-                times.append(
-                    (
-                        _cpu_seconds(ours),
-                        _cpu_seconds(partial(query, stderr=subprocess.DEVNULL)),
-                    )
-                )
+            our_seconds.append(seconds_per_call(ours, cpu_seconds))
+            their_seconds.append(seconds_per_call(query, cpu_seconds))
         row(
             f"n-gram, {what}",
-            *(len(many) / min(column) for column in zip(*times, strict=True)),
+            len(many) / min(our_seconds),
+            len(many) / min(their_seconds),
         )
 
 
-def _cpu_seconds(run: Callable[[], object]) -> float:
-    """Of this process and of those that it waits for."""
-    began = os.times()
-    run()
-    return sum(os.times()[:4]) - sum(began[:4])
+def _query(arguments: list[str], text: Path, out: Path) -> None:
+    """Run KenLM's `query` over a text."""
+    with open(text) as source, open(out, "w") as sink:
+        subprocess.run(
+            ["query", *arguments],
+            stdin=source,
+            stdout=sink,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+
+
+def _joined_halves(path: Path) -> Path:
+    """Write sentences that are all different: each first half of a sentence of
+    data/sentences.txt with each second half.
+    """
+    text = (ROOT / "data" / "sentences.txt").read_text(encoding="utf-8")
+    sentences = [line.split() for line in text.splitlines()]
+    with open(path, "w", encoding="utf-8") as file:
+        for first in sentences:
+            for second in sentences:
+                words = first[: len(first) // 2] + second[len(second) // 2 :]
+                file.write(" ".join(words) + "\n")
+    return path
 
 
 def _small_ngram(folder: Path) -> Path:
-    corpus = models.ROOT / "data" / "sentences.txt"
+    corpus = ROOT / "data" / "sentences.txt"
     options = [
         "-o",
         "3",
@@ -395,10 +414,24 @@ def minicons(kind: str, folder: Path) -> Any:
     return getattr(scorer, kind)(model, "cpu", tokenizer=tokenizer)
 
 
+def _plain_masked_lm(folder: Path) -> Callable[[Sequence[str]], list[float]]:
+    """A scorer of texts by `_plain_masked`."""
+    network = load(f"bilm:{folder}").network
+
+    def score(texts: Sequence[str]) -> list[float]:
+        return [_plain_masked(network, text) for text in texts]
+
+    return score
+
+
 @torch.inference_mode()
-def _plain_masked(bilm: Any, text: str, everywhere: bool = False) -> float:
-    """The definition of a biLM's score as one batch."""
-    network = bilm.lm.network
+def _plain_masked(network: Any, text: str, everywhere: bool = False) -> float:
+    """The definition of a biLM's score as one batch.
+
+    Args:
+        network: the biLM, an `OwnNetwork` (rescore/lms/own.py).
+        everywhere: compute the logits of all positions, as transformers does.
+    """
     ids = torch.tensor(network.encode_texts([text])[0].ids)
     number = torch.arange(len(ids))
     copies = torch.tensor([[*network.before, *ids, *network.after]]).repeat(len(ids), 1)
@@ -414,14 +447,16 @@ def _plain_masked(bilm: Any, text: str, everywhere: bool = False) -> float:
 
 
 @torch.inference_mode()
-def _plain_causal(scorer: Any, texts: Sequence[str], size: int) -> None:
+def _plain_causal(
+    model: Any, tokenizer: Any, texts: Sequence[str], *, size: int
+) -> None:
     """What a script would do: pad a batch, take the log-softmax, pick the targets."""
     for some in _cut(texts, size):
         framed = [f"[BOS] {text} [EOS]" for text in some]
-        batch = scorer.tokenizer(
+        batch = tokenizer(
             framed, padding=True, return_tensors="pt", add_special_tokens=False
         )
-        logits = scorer.model(
+        logits = model(
             input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
         ).logits
         logits[:, :-1].log_softmax(-1).gather(-1, batch["input_ids"][:, 1:, None])

@@ -19,7 +19,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from objectives import check_rows, loss_and_parameters, run
+from objectives import check_rows, of_training, run
 
 from rescore import formats
 from rescore.lms import Question, load
@@ -190,7 +190,11 @@ class Experiment:
             f"{text['rate']:,.0f}",
             "",
         ]
-        cells[0], cells[-1] = loss_and_parameters(self.out / ROWS[name].network)
+        row = ROWS[name]
+        reading = row.reading.removesuffix(":")
+        loss, _, parameters = of_training(self.out / row.network, reading)
+        cells[0] = loss
+        cells[-1] = parameters
         return [name, *cells]
 
 

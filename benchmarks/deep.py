@@ -1,7 +1,7 @@
 """Deep N-best lists, made from the project's own, and the commands on them: this tree
 against another tree.
 
-    python benchmarks/deep.py make FOLDER [--lists data/test.json]
+    python benchmarks/deep.py make FOLDER [--lists data/test.json] [--at-most 65 1248]
     python benchmarks/deep.py time FOLDER [--before TREE] [--limit 280] \
         [--only NAME,NAME]
 
@@ -154,7 +154,10 @@ def measured(
     assert process.stdout
     table = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
-    seconds = usage.ru_utime + usage.ru_stime if status == 0 else float("inf")
+    exit_code = os.waitstatus_to_exitcode(status)
+    if exit_code > 0:  # the system ends a command beyond the limit by a signal
+        raise SystemExit(f"rescore run {' '.join(arguments)}: exit status {exit_code}")
+    seconds = usage.ru_utime + usage.ru_stime if exit_code == 0 else float("inf")
     return seconds, usage.ru_maxrss / 1024, table
 
 
@@ -165,6 +168,14 @@ def main() -> None:
     parser.add_argument("what", choices=("make", "time"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--lists", default="data/test.json")
+    parser.add_argument(
+        "--at-most",
+        nargs=2,
+        type=int,
+        metavar=("LISTS", "HYPOTHESES"),
+        default=(17_000, 1_248),
+        help="limits of the sizes of files, for a quick trial",
+    )
     parser.add_argument("--before", type=Path, help="another tree of the project")
     parser.add_argument(
         "--limit",
@@ -176,12 +187,15 @@ def main() -> None:
         "--only", default="", help="beginnings of names of commands, with commas"
     )
     options = parser.parse_args()
+    options.folder = options.folder.resolve()  # commands run in it
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.what == "make":
         lists = formats.read([options.lists])
-        for name, shape in SHAPES.items():
+        for name, (number, size) in SHAPES.items():
+            number = min(number, options.at_most[0])
+            size = min(size, options.at_most[1])
             with open(options.folder / f"{name}.jsonl", "w", encoding="utf-8") as file:
-                file.writelines(made(lists, *shape))
+                file.writelines(made(lists, number, size))
         return
     trees = {"now": Path(__file__).resolve().parent.parent} | (
         {"before": options.before} if options.before else {}

@@ -1,20 +1,22 @@
 """`lexical` against eflomal: how fast both judge pairs of sentences, and whether they
 agree.
 
-python benchmarks/lexical.py SOURCE TARGET [--train 20000] [--test 2000] needs `pip
-install eflomal`. Both are trained on the same words of the same pairs; then both judge
-further pairs: eflomal by sampling, with what it learned as priors.
+python benchmarks/lexical.py SOURCE TARGET [--train 20000] [--test 2000]. Both are
+trained on the same words of the same pairs; then both judge further pairs: eflomal by
+sampling, with what it learned as priors. Without eflomal (`pip install eflomal`) only
+`lexical` is measured.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from common import cpu_seconds, is_missing, seconds_per_call
 
 from rescore.lms import Question
 from rescore.lms.training.vocabulary import word_tokenizer
@@ -46,6 +48,8 @@ def main() -> None:
     print(f"{'CPU seconds':24} {'training':>12} {'pairs/s':>9}")
     with TemporaryDirectory() as folder:
         ours, our_links = by_rescore(Path(folder), known, new)
+        if is_missing("eflomal", "pip install eflomal", "eflomal"):
+            return
         theirs, their_links = by_eflomal(Path(folder), known, new)
     shared = len(our_links & their_links)
     print(
@@ -53,11 +57,6 @@ def main() -> None:
         " eflomal's"
     )
     print(f"scores a word: {np.corrcoef(ours, theirs)[0, 1]:.3f} Pearson")
-
-
-def cpu() -> float:
-    """Seconds of this process and of programs that it started."""
-    return sum(os.times()[:4])
 
 
 def read(source: Path, target: Path, number: int) -> list[Pair]:
@@ -82,17 +81,16 @@ def by_rescore(
         (folder / name).write_text(
             "".join(f"{pair[side]}\n" for pair in known), encoding="utf-8"
         )
-    began = cpu()
+    began = cpu_seconds()
     train((folder / "source", folder / "target"), folder / "lm", pieces=0)
-    trained = cpu() - began
+    trained = cpu_seconds() - began
     lm = LexicalLM("lexical", folder / "lm")
-    lm.score([Question(new[0][1], new[0][0])])
-    began = cpu()
-    found = lm.score([Question(target, source) for source, target in new])
-    print(f"{'rescore, words':24} {trained:12.1f} {len(new) / (cpu() - began):9.0f}")
-    return [float(np.mean(one.log_probs)) for one in found], links(
-        LexicalModel.load(folder / "lm"), new
-    )
+    questions = [Question(target, source) for source, target in new]
+    scores = lm.score(questions)
+    seconds = seconds_per_call(partial(lm.score, questions), cpu_seconds)
+    print(f"{'rescore, words':24} {trained:12.1f} {len(new) / seconds:9.0f}")
+    means = [float(np.mean(score.log_probs)) for score in scores]
+    return means, links(LexicalModel.load(folder / "lm"), new)
 
 
 def links(model: LexicalModel, pairs: Sequence[Pair]) -> AlignedWords:
@@ -128,7 +126,7 @@ def by_eflomal(
         Aligner(),
         {name: str(folder / name) for name in ("forward", "back", "scores", "priors")},
     )
-    began = cpu()
+    began = cpu_seconds()
     sources, targets = ([pair[side] for pair in known] for side in (0, 1))
     aligner.align(sources, targets, paths["forward"], paths["back"])
     with (
@@ -137,8 +135,8 @@ def by_eflomal(
         open(paths["priors"], "w") as priors,
     ):
         write_priors(priors, *calculate_priors(sources, targets, forward, back))
-    trained = cpu() - began
-    began = cpu()
+    trained = cpu_seconds() - began
+    began = cpu_seconds()
     sources, targets = ([pair[side] for pair in new] for side in (0, 1))
     with open(paths["priors"]) as priors:
         aligner.align(
@@ -148,7 +146,8 @@ def by_eflomal(
             scores_filename_fwd=paths["scores"],
             priors_input=priors,
         )
-    print(f"{'eflomal':24} {trained:12.1f} {len(new) / (cpu() - began):9.0f}")
+    seconds = cpu_seconds() - began
+    print(f"{'eflomal':24} {trained:12.1f} {len(new) / seconds:9.0f}")
     found = set()
     for text, line in enumerate(Path(paths["forward"]).read_text().splitlines()):
         for link in line.split():

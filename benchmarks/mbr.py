@@ -1,9 +1,10 @@
 """Minimum Bayes risk against the package mbrs: the same choices, and times side by
 side.
 
-python benchmarks/mbr.py LISTS [--sizes 10,100,1000] [--lists 5] needs `pip install
-mbrs`. Lists longer than those of the file are made from them: hypotheses whose halves
-come from different ones.
+python benchmarks/mbr.py LISTS [--sizes 10,100,1000] [--lists 5]. Lists longer than
+those of the file are made from them: hypotheses whose halves come from different ones.
+Without mbrs (`pip install mbrs "setuptools<81"`) only the times of `rescore` are
+printed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from common import is_missing
 
 from rescore import formats
 from rescore.decision.risk import MinimumBayesRisk
@@ -44,30 +46,17 @@ def main() -> None:
     parser.add_argument("--sizes", default="10,100,1000")
     parser.add_argument("--lists", type=int, default=5)
     options = parser.parse_args()
-    from mbrs.decoders import DecoderMBR
-    from mbrs.metrics import MetricBLEU, MetricChrF
-
-    workers = torch.get_num_threads()
-    bleu = MetricBLEU(
-        MetricBLEU.Config(tokenize="none", force=True, num_workers=workers)
-    )
-    chrf = MetricChrF(MetricChrF.Config(num_workers=workers))
-    fast = MetricChrF(MetricChrF.Config(num_workers=workers, fastchrf=True))
-    exact = MinimumBayesRisk()
-    rows: list[tuple[str, Metric, Any, Any, Any]] = [
-        ("BLEU", Bleu("none"), exact, DecoderMBR, bleu),
-        ("chrF", Chrf(), exact, DecoderMBR, chrf),
-        ("chrF (fastchrf)", Chrf(), exact, DecoderMBR, fast),
-    ]
+    rows = utilities()
     lists = formats.read([options.file])
     print(
         f"{'utility':28} {'N':>5} {'rescore':>10} {'mbrs':>10} {'ratio':>7}  same"
         " choices"
     )
     warm = enlarged(["a b c", "a b d e", "f g a b"], 4, random.Random(0))
-    for _, metric, rule, decoder, theirs in rows:
-        ours(metric, rule, [warm], [np.zeros(4)])
-        peers(decoder, theirs, [warm], [np.zeros(4)])
+    for _, metric, theirs in rows:
+        ours(metric, [warm], [np.zeros(4)])
+        if theirs is not None:
+            peers(theirs, [warm], [np.zeros(4)])
     for size in map(int, options.sizes.split(",")):
         chance = random.Random(0)
         sample = [
@@ -78,37 +67,55 @@ def main() -> None:
             np.sort(np.random.default_rng(0).normal(size=size) * 2)[::-1]
             for _ in sample
         ]
-        for name, metric, rule, decoder, theirs in rows:
+        for name, metric, theirs in rows:
             if size > 100 and name == "chrF":
                 continue  # minutes a list
 
-            mine, own = timed(partial(ours, metric, rule, sample, scores))
-            other, their = timed(partial(peers, decoder, theirs, sample, scores))
-            same = sum(one == two for one, two in zip(mine, other, strict=True))
-            milliseconds = [1000 * seconds / len(sample) for seconds in (own, their)]
-            print(
-                f"{name:28} {size:5} {milliseconds[0]:7.1f} ms {milliseconds[1]:7.1f}"
-                f" ms {their / own:7.1f}  {same} of {len(sample)}",
-                flush=True,
-            )
+            mine, own = timed(partial(ours, metric, sample, scores))
+            row = f"{name:28} {size:5} {1000 * own / len(sample):7.1f} ms"
+            if theirs is not None:
+                other, their = timed(partial(peers, theirs, sample, scores))
+                same = sum(one == two for one, two in zip(mine, other, strict=True))
+                row += f" {1000 * their / len(sample):7.1f} ms {their / own:7.1f}"
+                row += f"  {same} of {len(sample)}"
+            print(row, flush=True)
+
+
+def utilities() -> list[tuple[str, Metric, Any]]:
+    """Name, metric of ours, and metric of mbrs or None, of each utility."""
+    if is_missing("mbrs", 'pip install mbrs "setuptools<81"', "mbrs"):
+        return [("BLEU", Bleu(tokenise="none"), None), ("chrF", Chrf(), None)]
+    from mbrs.metrics import MetricBLEU, MetricChrF
+
+    workers = torch.get_num_threads()
+    bleu = MetricBLEU.Config(tokenize="none", force=True, num_workers=workers)
+    chrf = MetricChrF.Config(num_workers=workers)
+    fast = MetricChrF.Config(num_workers=workers, fastchrf=True)
+    return [
+        ("BLEU", Bleu(tokenise="none"), MetricBLEU(bleu)),
+        ("chrF", Chrf(), MetricChrF(chrf)),
+        ("chrF (fastchrf)", Chrf(), MetricChrF(fast)),
+    ]
 
 
 def ours(
-    metric: Metric, rule: Any, sample: Sequence[list[str]], scores: Sequence[Values]
+    metric: Metric, sample: Sequence[list[str]], scores: Sequence[Values]
 ) -> list[str]:
     lists = [NbestList("x", [Hypothesis(text) for text in texts]) for texts in sample]
     posteriors = [np.exp(score) / np.exp(score).sum() for score in scores]
-    return rule.chooser(lists, metric).texts(posteriors)
+    return MinimumBayesRisk().chooser(lists, metric).texts(posteriors)
 
 
 def peers(
-    decoder: Any, metric: Any, sample: Sequence[list[str]], scores: Sequence[Values]
+    metric: Any, sample: Sequence[list[str]], scores: Sequence[Values]
 ) -> list[str]:
-    made = decoder(decoder.Config(), metric)
+    from mbrs.decoders import DecoderMBR
+
+    decoder = DecoderMBR(DecoderMBR.Config(), metric)
     return [
-        made.decode(texts, texts, reference_lprobs=torch.tensor(score.copy())).sentence[
-            0
-        ]
+        decoder.decode(
+            texts, texts, reference_lprobs=torch.tensor(score.copy())
+        ).sentence[0]
         for texts, score in zip(sample, scores, strict=True)
     ]
 

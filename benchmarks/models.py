@@ -8,26 +8,35 @@ tokenizer, filled up.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 import torch
+from common import ROOT
 from torch import nn
 
 from rescore.lms import checkpoint
-from rescore.lms.config import NAMED
+from rescore.lms.config import NAMED, NetworkConfig, network_kind
 from rescore.lms.networks import Transformer
 from rescore.lms.tokenizer import BOS, EOS, MASK, PAD, UNK, Tokenizer
 
-ROOT = Path(__file__).parents[1]
+SIZES: dict[str, Callable[[], NetworkConfig]] = NAMED | {
+    "tiny": partial(
+        NetworkConfig, vocab_size=8_000, layers=1, d_model=32, heads=2, d_ff=64
+    )
+}
+"""The sizes of `rescore train`, and one that only shows that a benchmark runs."""
 
 
 def make(kind: str, size: str, folder: Path) -> Path:
-    """A folder with a random network of a named size (rescore/lms/config.py)."""
+    """A folder with a random network of a size of `SIZES`."""
     folder.mkdir(parents=True, exist_ok=True)
-    config = replace(NAMED[size](), kind=kind)
+    settings = asdict(SIZES[size]()) | {"kind": kind}
+    config = network_kind(kind).Config(**settings)
     tokenizer = json.loads(
         (ROOT / "models" / "tta" / "tokenizer.json").read_text(encoding="utf-8")
     )
@@ -95,10 +104,12 @@ def twin(folder: Path) -> tuple[Any, Any]:
 
 
 def causal(size: str, folder: Path, positions: int = 512) -> Path:
-    """A random LLaMA of a named size with more positions, in Hugging Face's layout."""
+    """A random LLaMA of a size of `SIZES` with more positions, in Hugging Face's
+    layout.
+    """
     import transformers
 
-    sizes = NAMED[size]()
+    sizes = SIZES[size]()
     tokenizer = twin(make("unilm", size, folder / "unilm"))[1]
     config = transformers.LlamaConfig(
         vocab_size=sizes.vocab_size,

@@ -31,7 +31,8 @@ def main() -> None:
     lists = formats.read([options.lists])
     metric = metrics.choose_metric("bleu", lists)
     narrow, before, after = [], [], []
-    for nbest, loss in zip(lists, compared(metric, lists), strict=True):
+    for nbest, losses in zip(lists, compared(metric, lists), strict=True):
+        loss = losses.matrix()
         best = int(np.argmax(nbest.column(FIRST_PASS)))
         others = [
             int(rank)

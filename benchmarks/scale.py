@@ -61,6 +61,7 @@ def main() -> None:
 
     for workers in map(int, arguments.workers.split(",")):
         ray.init(
+            "local",  # not a cluster that others started on this machine
             num_cpus=workers,
             log_to_driver=False,
             logging_level="error",

@@ -1,8 +1,8 @@
 """Translation models on N-best lists: the encoder once a list, against transformers
 pair by pair or list by list.
 
-python benchmarks/seq2seq.py [--model DIR] [--sources 8]; without a model a random one
-of Marian's usual size (6 + 6 layers of 512), with 8,000 pieces.
+python benchmarks/seq2seq.py [--model DIR] [--sources 8] [--layers 6]; without a model a
+random one of Marian's usual size (6 + 6 layers of 512), with 8,000 pieces.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ FRACTION = 0.1
 """Words that a hypothesis has in other places than the first."""
 
 
-def made(folder: Path) -> Path:
+def made(folder: Path, layers: int) -> Path:
+    """A folder with a random Marian model.
+
+    Args:
+        layers: of the encoder, and of the decoder.
+    """
     tokenizer = Tokenizer(
         models.WordLevel(
             {w: i for i, w in enumerate(["<pad>", "</s>", "<unk>", *WORDS])}, "<unk>"
@@ -43,8 +48,8 @@ def made(folder: Path) -> Path:
     config = transformers.MarianConfig(
         vocab_size=tokenizer.get_vocab_size(),
         d_model=512,
-        encoder_layers=6,
-        decoder_layers=6,
+        encoder_layers=layers,
+        decoder_layers=layers,
         encoder_attention_heads=8,
         decoder_attention_heads=8,
         encoder_ffn_dim=2048,
@@ -61,9 +66,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model")
     parser.add_argument("--sources", type=int, default=8)
+    parser.add_argument("--layers", type=int, default=6, help="of the random model")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(options.model) if options.model else made(Path(scratch))
+        if options.model:
+            folder = Path(options.model)
+        else:
+            folder = made(Path(scratch), options.layers)
         lm = load(f"hf-seq2seq:{folder}")
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()

@@ -1,7 +1,7 @@
 """How long `rescore serve` takes to answer, against calling `rescore.Rescorer`
 directly, and whether its memory grows.
 
-python benchmarks/serve.py LISTS --lm tta [--requests 10000]
+python benchmarks/serve.py LISTS --lm tta [--requests 10000] [--clients 100]
 
 The service runs as a process of its own on this machine. Each answer is compared with
 the direct one.
@@ -26,7 +26,6 @@ import rescore
 from rescore.formats.writing import as_json
 
 HYPOTHESES = 10
-CLIENTS = 100
 ROUNDS = 5
 CONNECTIONS = 10
 REPORTS = 10
@@ -39,12 +38,15 @@ def main() -> None:
     parser.add_argument("--lm", default="tta")
     parser.add_argument("--weight", type=float, default=0.3)
     parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument(
+        "--clients", type=int, default=100, help="at once; also the number of lists"
+    )
     options = parser.parse_args()
     lists = [
         nbest
         for nbest in rescore.read(options.lists)
         if len(nbest.hypotheses) >= HYPOTHESES
-    ][:CLIENTS]
+    ][: options.clients]
     for nbest in lists:
         del nbest.hypotheses[HYPOTHESES:]
     began = time.perf_counter()
@@ -79,6 +81,7 @@ def main() -> None:
                     rescorer,
                     lists,
                     Service(port, process.pid, bodies, texts),
+                    options.clients,
                     options.requests,
                 )
             )
@@ -136,9 +139,10 @@ async def measure(
     rescorer: rescore.Rescorer,
     lists: Sequence[rescore.NbestList],
     service: Service,
+    clients: int,
     requests: int,
 ) -> None:
-    connections = [await service.connect() for _ in range(CLIENTS)]
+    connections = [await service.connect() for _ in range(clients)]
     for place in range(len(lists)):
         await service.ask(connections[0], place)
     alone: list[float] = []
@@ -161,7 +165,7 @@ async def measure(
             *(service.ask(one, place) for place, one in enumerate(connections))
         )
         rounds.append(time.perf_counter() - began)
-        many = [lists[place % len(lists)] for place in range(CLIENTS)]
+        many = [lists[place % len(lists)] for place in range(clients)]
         in_turn.append(seconds(lambda: [rescorer.choose(nbest) for nbest in many]))  # noqa: B023
         at_once.append(seconds(lambda: rescorer.choose_all(many)))  # noqa: B023
     rows = [
@@ -169,7 +173,7 @@ async def measure(
         ("Rescorer.choose and confidences", with_words),
         ("service, one client", alone),
     ]
-    rows += [(f"service, {CLIENTS} clients at once", together)]
+    rows += [(f"service, {clients} clients at once", together)]
     for name, values in rows:
         p50, p99 = np.percentile(values, [50, 99]) * 1000
         print(
@@ -181,7 +185,7 @@ async def measure(
         ("Rescorer, one by one", in_turn),
         ("Rescorer.choose_all", at_once),
     ):
-        print(f"{CLIENTS} lists, {name:25} {np.median(values):6.2f} s")
+        print(f"{clients} lists, {name:25} {np.median(values):6.2f} s")
     await memory(service, requests)
 
 

@@ -1,5 +1,6 @@
-"""Speed of models that listen beside a loop of transformers calls for each hypothesis:
-python benchmarks/speech.py.
+"""Speed of models that listen beside a loop of transformers calls for each hypothesis.
+
+python benchmarks/speech.py [--recordings 2] [--hypotheses 10]
 
 The model has the sizes of Whisper tiny, and random weights; recordings are five seconds
 of noise. Times are CPU seconds of one thread, so that other work on the machine does
@@ -8,6 +9,7 @@ not count.
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -24,7 +26,10 @@ from rescore.lms import Question, load
 from rescore.nbest import Audio
 from tests.large.speech_models import subwords
 
-RATE, SECONDS, RECORDINGS, HYPOTHESES = 16_000, 5, 2, 10
+RATE = 16_000
+"""Samples a second."""
+SECONDS = 5
+"""Length of a recording."""
 
 
 def speech_model(folder: Path) -> None:
@@ -65,10 +70,16 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--recordings", type=int, default=2)
+    parser.add_argument("--hypotheses", type=int, default=10, help="of a recording")
+    options = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         audio = []
-        for number in range(RECORDINGS):
+        for number in range(options.recordings):
             path = Path(name) / f"{number}.wav"
             soundfile.write(
                 path,
@@ -80,7 +91,7 @@ def main() -> None:
         questions = [
             Question(text + chr(97 + rank), audio=one)
             for one in audio
-            for rank in range(HYPOTHESES)
+            for rank in range(options.hypotheses)
         ]
         folder = Path(name) / "model"
         folder.mkdir()
@@ -91,12 +102,12 @@ def main() -> None:
             seconds(lambda: lm.score(questions)),
             seconds(lambda: loop(folder, questions)),
         )
-        print(
-            f"{RECORDINGS / ours:.2f} utterances and {len(questions) / ours:.1f}"
-            f" hypotheses a CPU second; a loop {len(questions) / theirs:.1f}"
-            f" hypotheses; {theirs / ours:.1f} times; an hour of speech"
-            f" {ours * 60 / RECORDINGS / SECONDS:.1f} CPU minutes"
-        )
+        minutes = ours * 60 / options.recordings / SECONDS
+        print(f"rescore: {options.recordings / ours:.2f} utterances a CPU second")
+        print(f"rescore: {len(questions) / ours:.1f} hypotheses a CPU second")
+        print(f"loop: {len(questions) / theirs:.1f} hypotheses a CPU second")
+        print(f"rescore is {theirs / ours:.1f} times as fast as the loop")
+        print(f"an hour of speech: {minutes:.1f} CPU minutes")
 
 
 if __name__ == "__main__":

@@ -356,7 +356,7 @@ def keys_compared(data: Path, out: Path) -> None:
                         if not any(listed.occurrences(split(" ".join(row))))
                     }
     pairs = sorted(misheard_terms)
-    spans = random.Random(0).sample(sorted(others), 5_000)
+    spans = random.Random(0).sample(sorted(others), min(5_000, len(others)))
     texts = [" ".join(term.words) for term in terms]
     found = {}
     for name, key in _keys().items():
@@ -439,7 +439,8 @@ def case_alone(data: Path, out: Path) -> None:
                 }.get(written, "right in neither")
                 found[name][right] += 1
     total = sum(found.values(), Counter())
-    print(total, f"{100 * total['right'] / total.total():.1f} % right")
+    share = total["right"] / max(1, total.total())
+    print(total, f"{100 * share:.1f} % right")
     out.write_text(
         json.dumps(found | {"all": total}, indent=1) + "\n", encoding="utf-8"
     )

@@ -24,8 +24,6 @@ from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import (
     FIRST_PASS,
-    NO_HEADER,
-    Header,
     Hypothesis,
     NbestList,
     are_means,
@@ -120,8 +118,9 @@ def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> D
                 " of each"
             )
         check_scores(item, f"rescore.{function}: utterance {item.id}")
-        if item.header is NO_HEADER and are_means(item):
-            item = replace(item, header=Header(means=True))
+        of_a_file = bool(item.header.name)
+        if not of_a_file and are_means(item) and not item.header.means:
+            item = replace(item, header=replace(item.header, means=True))
         # which refuses them
         every.append(replace(item) if isinstance(item.references, str) else item)
     return every

@@ -311,6 +311,14 @@ KINDS: Registry[Any] = Registry(
                 " bi, l2r, r2l, seq2seq, channel, bi:source or bi:channel"
             ),
         ),
+        "segatron": (
+            "rescore.research.segatron_kinds:SegatronKind",
+            "causal language model with positions of sentences and paragraphs",
+        ),
+        "segabert": (
+            "rescore.research.segatron_kinds:SegaBertKind",
+            "masked language model with positions of sentences and paragraphs",
+        ),
         "ngram": ("rescore.lms.ngram:NgramKind", "ARPA file or KenLM binary"),
         "lexical": (
             "rescore.mt.kinds:LexicalKind",
@@ -350,14 +358,6 @@ KINDS: Registry[Any] = Registry(
         "server": (
             "rescore.large.server:ServerKind",
             "model URL#MODEL on a vLLM, SGLang or llama-cpp-python server",
-        ),
-        "segatron": (
-            "rescore.research.segatron_kinds:SegatronKind",
-            "causal language model with positions of sentences and paragraphs",
-        ),
-        "segabert": (
-            "rescore.research.segatron_kinds:SegaBertKind",
-            "masked language model with positions of sentences and paragraphs",
         ),
     },
     "rescore.models",

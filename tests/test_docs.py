@@ -504,14 +504,6 @@ def test_python_of_the_docs(
         assert capsys.readouterr().out
 
 
-def test_links_lead_somewhere() -> None:
-    for page in PAGES:
-        for link in re.findall(
-            r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")
-        ):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
-
-
 def test_signatures_beside_the_results_are_whole() -> None:
     """Each is one that `rescore` reads; no page shows one itself."""
     files = sorted((ROOT / "docs" / "results").glob("*.json"))

@@ -185,7 +185,7 @@ def lists(feature: Feature, number: int, seed: int) -> list[NbestList]:
                 hypotheses,
                 (meant,),
                 None,
-                Header(columns=components),
+                Header(columns=components, means=feature.means),
             )
         )
     return result

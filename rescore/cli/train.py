@@ -20,7 +20,7 @@ from rescore.lms.folders import card_value
 from rescore.lms.options import TrainingOptions
 from rescore.lms.training.options import SourceOptions
 from rescore.options import Declared, option
-from rescore.parts import CHANNEL_KINDS, KINDS, Registry
+from rescore.parts import CHANNEL_KINDS, KINDS, LESSONS, Registry
 
 
 def trained_kinds() -> Registry[Kind]:
@@ -58,12 +58,30 @@ class TrainCommand(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         kinds, name = trained_kinds(), _named(args)
-        if name in kinds:
-            ctx.meta[DECLARED] = kinds[name].training_options()
+        if name:
+            kind = kinds[kinds.check(name)]
+            ctx.meta[DECLARED] = kind.training_options()
+            ctx.meta[KIND] = kind
         return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The options; those of lessons that do not suit the kind are not shown."""
+        params = super().get_params(ctx)
+        kind = ctx.meta.get(KIND)
+        if kind is None or not ctx.meta.get(bridge.PARTS):
+            return params
+        strange: set[str] = set()
+        for _, lesson in LESSONS.loaded():
+            if not lesson.suits(kind):
+                strange.update(entry.name for entry in lesson.Options.declared())
+        for param in params:
+            if isinstance(param, click.Option) and param.name in strange:
+                param.hidden = True
+        return params
 
 
 DECLARED = "rescore.train.options"
+KIND = "rescore.train.kind"
 
 
 def _named(args: Sequence[str]) -> str:

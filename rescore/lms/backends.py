@@ -126,8 +126,7 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
 
             if (fit := fitting(parsed.path)) and fit != parsed.kind:
                 raise UserError(
-                    f"--lm {spec}: {error}; it holds a model of another kind:"
-                    f" {fit}:{parsed.path}"
+                    f"--lm {spec}: {error}; name it {fit}:{parsed.path}"
                 ) from None
         if parsed.path.exists() or not meant:
             raise

@@ -183,6 +183,8 @@ class Capabilities:
     """
     vectors: bool = False
     """It is a `NetworkScorer` of single sentences, whose hidden vectors can be read."""
+    predicts: bool = True
+    """Scores are log-probabilities of tokens, so that they have a perplexity."""
     intact: bool = False
     """It reads each token while it predicts it: its scores are for comparison, not for
     a combination of models.

@@ -61,8 +61,7 @@ def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
     config = NetworkConfig.load(folder / "config.json")
     if kind not in (None, config.kind):
         raise UserError(
-            f"{folder / 'config.json'}: is a {config.kind}, not a {kind}; name it"
-            f" {config.kind}:{folder}"
+            f"{folder / 'config.json'}: the model is of kind {config.kind}, not {kind}"
         )
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     if tokenizer.vocab_size != config.vocab_size:

@@ -9,8 +9,15 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from rescore.errors import counted
-from rescore.lms import LanguageModel, Question, TokenScores, is_pseudo, origin
+from rescore.errors import UserError, counted
+from rescore.lms import (
+    LanguageModel,
+    Question,
+    TokenScores,
+    capabilities_of,
+    is_pseudo,
+    origin,
+)
 from rescore.lms.context import ask, in_place
 from rescore.nbest import Hypothesis, NbestList, in_parts
 from rescore.signature import Signature
@@ -109,7 +116,15 @@ def questions(lm: LanguageModel, lines: Sequence[NbestList]) -> Iterator[Questio
 
     Args:
         lines: as `documents` makes them.
+
+    Raises:
+        UserError: The model gives tokens no probabilities.
     """
+    if not capabilities_of(lm).predicts:
+        raise UserError(
+            f"{lm.name}: its scores are no probabilities of tokens, so it has no"
+            " perplexity and no accuracy; it scores N-best lists"
+        )
     for line in in_place([lm], lines):
         yield from ask(lm, line, [line.nbest.hypotheses[0].text])
 

@@ -38,8 +38,8 @@ class BertMasks(WrappedObjective):
         """
         super().__init__(inner)
         self.perplexity = (
-            f"{inner.perplexity}, of these {100 * keep:g} % kept, {100 * swap:g} %"
-            " swapped"
+            f"{inner.perplexity.removesuffix(')')}; of these {100 * keep:g} % kept,"
+            f" {100 * swap:g} % swapped)"
         )
         self._keep = keep
         self._swap = swap

@@ -58,7 +58,7 @@ class ElectraScorer(NetworkScorer):
     one pass. It is no probability of the sentence.
     """
 
-    capabilities = Capabilities(pseudo=True, vectors=True)
+    capabilities = Capabilities(pseudo=True, predicts=False, vectors=True)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
         for request in super().requests(sentences):
@@ -81,7 +81,10 @@ class SampledTokens:
         Raises:
             UserError: The folder holds no T-TA, or a T-TA with another tokenizer.
         """
-        self._network, own = checkpoint.load(folder, "tta")
+        try:
+            self._network, own = checkpoint.load(folder, "tta")
+        except UserError as error:
+            raise UserError(f"--generator: {error}") from None
         if own.fingerprint != tokenizer.fingerprint:
             raise UserError(
                 f"--generator {folder}: has another tokenizer; give --tokenizer"

@@ -47,6 +47,8 @@ class ElectraOptions(MaskingOptions):
                 "an electra learns from replaced tokens; give --generator tta,"
                 " --confusions LISTS, or both"
             )
+        if self.generator is not None and self.size is not None:
+            raise UserError("the tokenizer is the generator's; leave out --size")
         if self.tokenizer is None and self.init is None and self.generator_folder:
             file = self.generator_folder / "tokenizer.json"
             object.__setattr__(self, "tokenizer", file)  # the class is frozen
@@ -99,7 +101,7 @@ class ElectraKind(NeuralKind):
     """
 
     architecture = "rescore.research.electra:Electra"
-    capabilities = Capabilities(pseudo=True, vectors=True)
+    capabilities = Capabilities(pseudo=True, predicts=False, vectors=True)
     Options = ElectraOptions
 
     def check(self, config: NetworkConfig) -> None:

@@ -74,10 +74,6 @@ class Segments:
         Args:
             tokenizer: The tokenizer.
             config: The configuration of the network, a `SegatronConfig`.
-
-        Raises:
-            UserError: The network has positions of paragraphs, and the tokenizer has no
-                token for their ends.
         """
         assert isinstance(config, SegatronConfig)
         self.longest = config.max_positions
@@ -87,12 +83,20 @@ class Segments:
         self._bos = tokenizer.bos
         (marks,) = tokenizer.encode([MARK])
         self._mark = marks[0] if marks else tokenizer.unk
-        unknown = self._mark == tokenizer.unk
-        if unknown and self._positions in ("both", "paragraph"):
+        self._has_mark = self._mark != tokenizer.unk
+
+    def check_mark(self) -> None:
+        """See that a text can tell the paragraphs that are to be learned.
+
+        Raises:
+            UserError: The network has positions of paragraphs, and the tokenizer has no
+                token for their ends.
+        """
+        if not self._has_mark and self._positions in ("both", "paragraph"):
             raise UserError(
-                f"the tokenizer has no {MARK}, the end of a paragraph; train one with"
-                " --normalize folded or text on a text whose paragraphs end with"
-                f" {MARK}, or give --positions sentence"
+                f"the tokenizer has no {MARK}, the end of a paragraph; end the last"
+                f" line of each paragraph with {MARK}, and keep it with --normalize"
+                " folded or text, or give --positions sentence"
             )
 
     def numbered(self, tokens: Tensor, shown: Tensor) -> Tensor:

@@ -86,6 +86,7 @@ class _SegmentKind(NeuralKind):
 
         tokenizer = data.tokenizer
         segments = Segments(tokenizer, data.config)
+        segments.check_mark()
         windows = data.text.windows([tokenizer.eos, tokenizer.bos])
         sentences = self.objective(tokenizer, data.options)
         objective = SegmentObjective(sentences, tokenizer, segments)

@@ -40,7 +40,9 @@ class SentenceOrderLesson(Lesson):
     @classmethod
     def suits(cls, kind: Kind) -> bool:
         _, after = kind.capabilities.context
-        return kind.capabilities.pseudo and after > 0
+        options = kind.training_options()
+        reads_windows = getattr(options, "context", 0) > 0
+        return kind.capabilities.pseudo and after > 0 and not reads_windows
 
     def check(self, training: NeuralOptions) -> None:
         reads_neighbours = isinstance(training, ContextOptions) and training.context > 0

@@ -84,7 +84,7 @@ def read_pairs(path: str | Path) -> list[RatedPair]:
         if not math.isfinite(rating):
             raise UserError(
                 f"{place}: expected score, sentence, sentence with tabs between (or"
-                " STS-B, SICK)"
+                " STS-B, SICK); for WiC also give --gold"
             )
         pairs.append(RatedPair(first, second, rating))
     return pairs

@@ -25,7 +25,7 @@ from tests.conftest import ROOT, Run, assert_one_line_error, run_main
         ("masked", "give --lm hf-masked:masked"),
         ("hf:translation", "give --lm hf-seq2seq:translation"),
         ("network", "give --lm tta:network"),
-        ("hf-causal:network", "it holds a model of another kind: tta:network"),
+        ("hf-causal:network", "name it tta:network"),
     ],
 )
 def test_names_of_models(

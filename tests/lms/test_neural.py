@@ -237,7 +237,7 @@ def test_names(model: Path, tmp_path: Path) -> None:
     )
     with pytest.raises(UserError, match="upper and lower exclude each other"):
         load_model(f"tta:upper:lower:{model}")
-    with pytest.raises(UserError, match="is a tta, not a unilm"):
+    with pytest.raises(UserError, match="the model is of kind tta, not unilm"):
         load_model(f"unilm:{model}")
     with pytest.raises(UserError, match="no such device"):
         load_model(f"tta:{model}", ComputeOptions("cuda:99"))

@@ -144,7 +144,7 @@ def test_the_command(rescore: Run, tmp_path: Path) -> None:
     train = ["train", "--text", "text", "--config", "tiny.json", "--held-out", "20"]
     bert = [*train, "--lm", "bilm", "--mask-keep", "0.1", "--mask-swap", "0.1"]
     done = rescore(*bert, "--steps", "2", "--out", "lm")
-    told = "(at 15 % masked), of these 10 % kept, 10 % swapped"
+    told = "(at 15 % masked; of these 10 % kept, 10 % swapped)"
     assert done.returncode == 0 and told in done.stderr, done.stderr
     assert rescore(*bert, "--steps", "3", "--resume", "--out", "lm").returncode == 0
     plain = [*train, "--lm", "bilm", "--steps", "4", "--resume", "--out", "lm"]

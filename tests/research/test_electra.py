@@ -223,6 +223,9 @@ def test_the_commands(
     own = (tmp_path / "lm" / "tokenizer.json").read_text()
     assert own == (model / "tokenizer.json").read_text()
     done = rescore("score", "l.json", "--lm", "electra:lm")
+    for report in (("score", "--text"), ("accuracy",)):
+        refused = rescore(*report, "text", "--lm", "electra:lm")
+        assert_one_line_error(refused, "its scores are no probabilities of tokens")
     line = json.loads(done.stdout.splitlines()[0])
     assert line["hyps"][0]["scores"]["electra"] < 0
     done = rescore("compare", "l.json", "--lm", "electra:lm", "--dev", "l.json")
@@ -258,7 +261,7 @@ def test_wrong_sources_are_refused(
     replace(config, kind="electra").save(tmp_path / "tiny.json")
     train += ["--config", "tiny.json"]
     done = rescore(*train, "--generator", models["bilm"])
-    assert_one_line_error(done, "is a bilm, not a tta")
+    assert_one_line_error(done, "the model is of kind bilm, not tta")
     lists = {"u": {"ref": "the", "hyp_1": {"score": -1, "text": "the old clock"}}}
     write_json(tmp_path / "l.json", lists)
     train += ["--tokenizer", models["tta"] / "tokenizer.json"]

@@ -5,6 +5,7 @@ interruption, exact resume.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import signal
 import threading
@@ -31,6 +32,8 @@ from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentenceBatch
 from rescore.lms.training.objectives import Objective, Task
 from rescore.lms.training.options import NeuralOptions
+
+log = logging.getLogger(__name__)
 
 STATE = "training.safetensors"
 CHECKPOINT_SECONDS = 300.0
@@ -185,6 +188,8 @@ class TrainingState:
     """Each task's validation loss there."""
     worse: int = 0
     """Number of validations since then."""
+    rates: dict[str, float] = field(default_factory=dict)
+    """The options that a resumed training may change, such as the learning rate."""
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype:
@@ -237,7 +242,7 @@ class Trainer:
         self.tokenizer, self.options, self.folder = tokenizer, options, folder
         self.schedule = list(schedule)
         self.tasks = {task.name: task for task in schedule}
-        self.progress = TrainingState()
+        self.progress = TrainingState(rates=self._rates())
         self._adapts = options.start is not None
         self._validated, self._validated_share = time.monotonic(), 0.0
         self._best: dict[str, Tensor] = {}
@@ -293,6 +298,11 @@ class Trainer:
             return self.progress.seconds / (60 * self.options.minutes)
         assert self.options.steps is not None
         return self.progress.step / self.options.steps
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to train."""
+        return self._done() >= 1
 
     def run(self, report: Report) -> TrainingState:
         """Train until the end; returns where it ended.
@@ -489,12 +499,14 @@ class Trainer:
         except (SafetensorError, OSError) as error:
             raise UserError(f"{path}: not a whole safetensors file ({error})") from None
         _check_same(path, json.loads(about.get("belongs_to", "{}")), self.belongs_to)
-        # files of earlier versions have more
+        # files of other versions have more or less
         known = {entry.name for entry in fields(TrainingState)}
         progress = json.loads(about["progress"]).items()
         self.progress = TrainingState(
             **{name: value for name, value in progress if name in known}
         )
+        self._tell_changes()
+        self.progress.rates = self._rates()
         # who resumes a training that stopped by itself wants it to go on
         self.progress.worse = 0
         self.network.load_state_dict(_with_prefix(tensors, "model."))
@@ -510,6 +522,19 @@ class Trainer:
         torch.set_rng_state(tensors["random.cpu"])
         if "random.cuda" in tensors and self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random.cuda"])
+
+    def _tell_changes(self) -> None:
+        """Say which numbers are other than before, and go on with the new ones."""
+        for name, value in self._rates().items():
+            before = self.progress.rates.get(name, value)
+            if before != value:
+                flag = f"--{name.replace('_', '-')}"
+                log.warning("%s was %g before, and is %g now", flag, before, value)
+
+    def _rates(self) -> dict[str, float]:
+        """The options that a resumed training may change."""
+        names = ("learning_rate", "dropout", "weight_decay", "warmup", "decay")
+        return {name: float(getattr(self.options, name)) for name in names}
 
     def export(self) -> None:
         """Write the model folder that scoring reads, with the last weights; for an

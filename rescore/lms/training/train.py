@@ -196,7 +196,13 @@ def _run(
     length = (
         steps if options.minutes is None else f"{options.minutes:g} min (--minutes)"
     )
-    report(f"training stops after at most {length}")
+    if options.resume and trainer.is_done:
+        report(
+            f"{counted(trainer.progress.step, 'step')} are trained already; train more"
+            " with a higher --steps or --minutes"
+        )
+    else:
+        report(f"training stops after at most {length}")
     trainer.run(report)
     trainer.export()
     if options.start is not None:

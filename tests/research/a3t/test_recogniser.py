@@ -244,5 +244,5 @@ def test_other_models_of_transformers_are_refused(tmp_path: Path) -> None:
         vocab_size=99, hidden_size=16, num_hidden_layers=1, num_attention_heads=2
     )
     transformers.BertForMaskedLM(config).save_pretrained(tmp_path)
-    with pytest.raises(UserError, match="it holds a model of another kind: hf-masked"):
+    with pytest.raises(UserError, match="name it hf-masked"):
         load(f"ctc:{tmp_path}")

@@ -1,0 +1,239 @@
+"""Run each script of this folder on a tiny input, to see that it still works.
+
+    make bench-smoke
+    python benchmarks/smoke.py [SCRIPT...]
+
+The figures that the scripts print here mean nothing. Rows of a tool that is not
+installed are skipped, with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from common import ROOT
+
+import models
+from rescore import formats
+from rescore.nbest import NbestList
+
+BENCHMARKS = ROOT / "benchmarks"
+RUNS = {
+    "beam.py": ["pairs.jsonl beam.jsonl --model unified --beam 2 --first 3"],
+    "compare.py": ["lists.json --size tiny --hypotheses 20 --repeats 1"],
+    "conditional.py": [
+        "--pairs source.txt target.txt --lists pairs.jsonl --updates 2"
+        " --out conditional tta",
+        "--out conditional",
+    ],
+    "deep.py": ["make deep --lists lists.json --at-most 10 12", "time deep"],
+    "lexical.py": ["source.txt target.txt --train 60 --test 20"],
+    "mbr.py": ["lists.json --sizes 10,20 --lists 2"],
+    "narrow.py": ["lists.json narrow.jsonl --keep 3"],
+    "objectives.py": [
+        "--text target.txt --tokens 1500 --lists lists.json --ref references.txt"
+        " --out objectives tta",
+        "--out objectives",
+    ],
+    "paragraphs.py": [
+        "--pages pages --steps 1 --out paragraphs both",
+        "--out paragraphs",
+    ],
+    "scale.py": ["lists.json --lm tta:tta --workers 1 --windows 1"],
+    "seq2seq.py": ["--sources 1 --layers 1"],
+    "serve.py": ["lists.json --lm tta:tta --requests 100 --clients 5"],
+    "speech.py": ["--recordings 1 --hypotheses 2"],
+    "terms.py": [
+        "train --data . --out terms",
+        "prepare --data . --out recordings",
+        "plain recordings/tune/rev-kaldi.txt --words earnings21/terms.oracle.txt"
+        " --out plain.txt",
+        "case --data . --out case.json",
+        "keys --data . --out keys.json",
+    ],
+    "gpu/pack.py": ["target.txt --tokenizer tta/tokenizer.json --out packed"],
+    "gpu/piece.py": [
+        "shards/shard-000.safetensors --state state --tokenizer tta/tokenizer.json"
+        " --config tiny.json --steps 2 --batch-tokens 200 --held-out 5 --device cpu",
+        "shards/shard-000.safetensors --state state --tokenizer tta/tokenizer.json"
+        " --config tiny.json --steps 2 --batch-tokens 200 --held-out 5 --device cpu"
+        " --last",
+    ],
+}
+"""The arguments of each script; files lie in the folder that `prepare` fills."""
+SECONDS = 300
+"""Time limit of a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a script did."""
+
+    script: str
+    seconds: float
+    skipped: list[str]
+    """What it left out, with the reason."""
+    error: str = ""
+    """The command that failed and the end of its output."""
+
+
+def prepare(folder: Path) -> None:
+    """Write tiny lists, texts, networks and recordings into a folder."""
+    lists = [shortened(nbest, 10) for nbest in demo_lists()[:20]]
+    formats.write(lists, str(folder / "lists.json"))
+    references = [nbest.references[0] for nbest in lists]
+    write_lines(folder / "references.txt", references)
+    sentences = (ROOT / "data" / "sentences.txt").read_text(encoding="utf-8")
+    target = sentences.splitlines()[:120]
+    write_lines(folder / "target.txt", target)
+    write_lines(folder / "source.txt", map(backwards, target))
+    pairs = [replace(nbest, source=backwards(nbest.references[0])) for nbest in lists]
+    formats.write(pairs, str(folder / "pairs.jsonl"))
+    for kind in ("tta", "unified"):
+        models.make(kind, "tiny", folder / kind)
+    models.SIZES["tiny"]().save(folder / "tiny.json")
+    run(folder, "gpu/pack.py", "target.txt --tokenizer tta/tokenizer.json --out shards")
+    write_recordings(folder)
+    write_pages(folder / "pages", target)
+
+
+def write_pages(folder: Path, sentences: list[str]) -> None:
+    """Write pages of HTML with paragraphs of two sentences."""
+    folder.mkdir()
+    for number in range(4):
+        page = ""
+        for first in range(30 * number, 30 * number + 30, 2):
+            words = [sentence.capitalize() for sentence in sentences[first : first + 2]]
+            page += f"<p>{'. '.join(words)}.</p>\n"
+        (folder / f"page-{number}.html").write_text(page, encoding="utf-8")
+
+
+def demo_lists() -> list[NbestList]:
+    return formats.read([str(ROOT / "data" / "test.json")])
+
+
+def shortened(nbest: NbestList, size: int) -> NbestList:
+    return replace(nbest, hypotheses=nbest.hypotheses[:size])
+
+
+def backwards(sentence: str) -> str:
+    """The words of a sentence from the last to the first, as another language."""
+    return " ".join(reversed(sentence.split()))
+
+
+def write_recordings(folder: Path) -> None:
+    """Write what `terms.py` reads, from the demo lists: Earnings-21 with the hypotheses
+    of a list as those of seven recognisers, LibriSpeech and HyPoradise.
+    """
+    for name in ("earnings21", "librispeech/dev_clean/1best_recog", "hyporadise"):
+        (folder / name).mkdir(parents=True)
+    lists = []
+    terms = set()
+    for number, nbest in enumerate(demo_lists()):
+        reference = nbest.references[0]
+        texts = [hypothesis.text for hypothesis in nbest.hypotheses[:7]]
+        # the few lists that have less than seven hypotheses repeat their last
+        texts += texts[-1:] * (7 - len(texts))
+        lists.append(
+            {
+                "id": nbest.id,
+                "recording": f"recording-{number // 20}",
+                "ref": reference,
+                "hyps": [{"text": text} for text in texts],
+            }
+        )
+        terms.update(word for word in reference.split() if len(word) > 5)
+    earnings = folder / "earnings21"
+    write_lines(earnings / "lists.jsonl", map(json.dumps, lists))
+    write_lines(earnings / "terms.oracle.txt", sorted(terms))
+    write_lines(earnings / "terms.distractor.txt", sorted(terms))
+    librispeech = folder / "librispeech" / "dev_clean"
+    references = [f"{entry['id']} {entry['ref']}" for entry in lists]
+    write_lines(librispeech / "text", references)
+    best = [f"{entry['id']} {entry['hyps'][0]['text']}" for entry in lists]
+    write_lines(librispeech / "1best_recog" / "text", best)
+    dictated = [
+        {"input": [entry["hyps"][0]["text"]], "output": entry["ref"]} for entry in lists
+    ]
+    (folder / "hyporadise" / "train_demo.json").write_text(
+        json.dumps(dictated), encoding="utf-8"
+    )
+
+
+def write_lines(path: Path, lines: Iterator[str] | list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def run(folder: Path, script: str, arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a folder, on one core; its two outputs are joined."""
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "OMP_WAIT_POLICY": "passive",
+        "HF_HUB_OFFLINE": "1",
+    }
+    return subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), *shlex.split(arguments)],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def try_script(folder: Path, script: str) -> Outcome:
+    """Run all commands of a script, up to the first that fails."""
+    began = time.perf_counter()
+    skipped = []
+    for arguments in RUNS[script]:
+        done = run(folder, script, arguments)
+        lines = done.stdout.splitlines()
+        skipped += [line for line in lines if line.startswith("skipped: ")]
+        if done.returncode:
+            end = "\n".join(lines[-15:])
+            error = f"{script} {arguments}: exit status {done.returncode}\n{end}"
+            return Outcome(script, time.perf_counter() - began, skipped, error)
+    return Outcome(script, time.perf_counter() - began, skipped)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scripts", nargs="*", choices=[*RUNS, []], metavar="SCRIPT")
+    scripts = parser.parse_args().scripts or list(RUNS)
+    failed = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(folder)
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            for outcome in pool.map(partial(try_script, folder), scripts):
+                state = "FAILED" if outcome.error else "ok"
+                print(f"{state:6} {outcome.seconds:5.1f} s  {outcome.script}")
+                for line in outcome.skipped:
+                    print(f"       {line}")
+                if outcome.error:
+                    failed.append(outcome.script)
+                    print(outcome.error, file=sys.stderr)
+                sys.stdout.flush()
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""`make bench-smoke` runs every script of benchmarks/ and fails if a script fails; here
+the driver, with the quickest script, and the clock.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import ROOT
+
+BENCHMARKS = ROOT / "benchmarks"
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> object:
+    """Imports a module of benchmarks/ for one test."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    for name in ("common", "models", "smoke"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return importlib.import_module
+
+
+@pytest.fixture
+def smoke(load: object) -> ModuleType:
+    return load("smoke")  # type: ignore[operator]
+
+
+def test_each_script_is_run(smoke: ModuleType) -> None:
+    scripts = set()
+    for path in BENCHMARKS.rglob("*.py"):
+        if '__name__ == "__main__"' in path.read_text(encoding="utf-8"):
+            scripts.add(str(path.relative_to(BENCHMARKS)))
+    assert scripts - {"smoke.py"} == set(smoke.RUNS)
+
+
+def test_a_failure_is_told_with_its_command(
+    smoke: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands up to the one that fails, and the end of its output."""
+    lists = str(ROOT / "data" / "two.json")
+    runs = [f"{lists} out.jsonl", "absent.json out.jsonl", f"{lists} late.jsonl"]
+    monkeypatch.setitem(smoke.RUNS, "narrow.py", runs)
+    outcome = smoke.try_script(tmp_path, "narrow.py")
+    assert outcome.error.startswith("narrow.py absent.json out.jsonl: exit status 1\n")
+    assert "absent.json: no such file" in outcome.error
+    assert (tmp_path / "out.jsonl").exists() and not (tmp_path / "late.jsonl").exists()
+
+
+def test_an_absent_module_is_told_with_its_installation(
+    load: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = load("common")  # type: ignore[operator]
+    assert not common.is_missing("json", "", "")
+    assert common.is_missing("no_such_module", "pip install it", "its rows")
+    reason = "skipped: its rows; no_such_module is not installed: pip install it\n"
+    assert capsys.readouterr().err == reason
+
+
+def test_a_timing_takes_enough_ticks_of_the_clock(load: object) -> None:
+    common = load("common")  # type: ignore[operator]
+    now = 0.0
+
+    def work() -> None:
+        nonlocal now
+        now += 0.004
+
+    assert common.seconds_per_call(work, lambda: now) == pytest.approx(0.004)
+    assert now >= common.TICKS * 0.01
