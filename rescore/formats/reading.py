@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.files import shown
 from rescore.formats.source import (
@@ -141,7 +142,7 @@ def read(
     options: ReadOptions | None = None,
     allow_missing: bool = False,
     sources: str | Path | None = None,
-) -> list[NbestList]:
+) -> Dataset:
     """All lists of `iterate`; with `references` (Kaldi text, trn or plain) these
     replace any in the files, and so do `sources`, a file of source texts (Kaldi text,
     plain, or a table with a column src).
@@ -167,7 +168,7 @@ def read(
             f"{name}: utterance {missing[0]}: no reference ({len(missing)} of"
             f" {len(lists)} missing); give {ref_option} FILE"
         )
-    return lists
+    return Dataset.of(lists)
 
 
 def from_json(value: Any, place: str) -> NbestList:

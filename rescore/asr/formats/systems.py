@@ -112,7 +112,7 @@ def read_table_of_systems(
         )
     if not Source(path).is_regular:
         raise UserError(f"{path}: is read once for each system; give a file")
-    systems = {}
+    systems: dict[str, list[NbestList]] = {}
     for name in names:
         options = ReadOptions(fields={**fields, "text": name})
         try:
