@@ -24,7 +24,7 @@ from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
-from rescore.nbest import CHANNEL, Hypothesis, NbestList, Origin
+from rescore.nbest import CHANNEL, NO_HEADER, Hypothesis, NbestList, Origin
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 from rescore.reports.results import render
@@ -406,7 +406,13 @@ def test_the_recording_of_a_list_is_what_models_with_neighbours_read(
     ) -> float:
         hypotheses = [[Hypothesis(text, {"s2s": 0.0})] for text in texts]
         lists = map(
-            NbestList, ids, hypotheses, ((), ()), (None, None), ({}, {}), recordings
+            NbestList,
+            ids,
+            hypotheses,
+            ((), ()),
+            (None, None),
+            (NO_HEADER,) * 2,
+            recordings,
         )
         return next(
             one.scores[CHANNEL]

@@ -14,7 +14,7 @@ from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
-from rescore.nbest import Hypothesis, NbestList, ranked_by_means
+from rescore.nbest import Hypothesis, NbestList, are_means
 from rescore.research.unified import Unified
 from rescore.research.unified_kind import Segment
 from tests.conftest import ROOT
@@ -99,4 +99,4 @@ def test_lists_of_a_beam(beam: ModuleType, folder: Path) -> None:
     assert nbest.source == SOURCES[0] and nbest.references == ("yes it's so",)
     means = nbest.column("s2s")
     assert len(means) == 4 and means == sorted(means, reverse=True)
-    assert ranked_by_means([nbest])
+    assert are_means(nbest)
