@@ -167,11 +167,12 @@ def right_tokens(
         for index, first, which in spans:
             values = hits[which]
             right[index][first : first + len(values)] = values
+    ends = [token % network.vocabulary for token in network.end]
     results = []
     for sentence, flags in zip(sentences, right, strict=True):
         own = lm.scored(sentence)
         ids = np.array(sentence.ids[own], dtype=np.int64) % network.vocabulary
-        results.append((flags[own], np.isin(ids, network.end)))
+        results.append((flags[own], np.isin(ids, ends)))
     return results
 
 

@@ -251,10 +251,19 @@ class UnifiedNetwork(OwnNetwork):
         return [text._replace(ids=tuple(self._moved(text.ids))) for text in encoded]
 
     def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
+        return super().log_probs(self._asked(batch), rows, targets)
+
+    def best(self, batch: Batch) -> Tensor:
+        return super().best(self._asked(batch))
+
+    def _asked(self, batch: Batch) -> Batch:
+        """Return a batch as the network reads it: trees with sources that see
+        themselves, and with masks in a network that predicts masked tokens.
+        """
         batch = with_open_sources(batch, self.vocabulary)
-        if self.config.cloze:
-            batch = with_masks(batch, self.mask, self.vocabulary)
-        return super().log_probs(batch, rows, targets)
+        if not self.config.cloze:
+            return batch
+        return with_masks(batch, self.mask, self.vocabulary)
 
 
 def with_open_sources(batch: Batch, vocabulary: int) -> Batch:

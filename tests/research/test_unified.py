@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import Example, Objective
 from rescore.lms.training.train import build
+from rescore.research import accuracy
 from rescore.research.unified import SourceScorer, Unified, objectives
 from rescore.research.unified_kind import (
     MIXTURE,
@@ -322,6 +324,23 @@ def example_of(
     tokens = [token for sentence in sentences for token in sentence]
     batch = torch.tensor([[*tokens, tokenizer.pad, tokenizer.pad]])
     return objective(batch, torch.tensor([len(tokens)]), [seed])
+
+
+@pytest.mark.parametrize("reading", ["bi", "l2r", "r2l"])
+def test_the_best_token_has_the_highest_score(reading: str, folder: Path) -> None:
+    """`accuracy` asks the network as scoring does."""
+    lm = accuracy.predicting(load(f"unified:{reading}:{folder}"))
+    network = cast(accuracy.PredictingNetwork, lm.network)
+    questions = without_context([*SENTENCES[:3], "the old"])
+    vocabulary = torch.arange(network.vocabulary)
+    with torch.inference_mode():
+        for batch, *_ in lm.requests(lm.encoded(questions)):
+            for row, best in enumerate(network.best(batch).tolist()):
+                rows = torch.full_like(vocabulary, row)
+                scores = network.log_probs(batch, rows, vocabulary)
+                assert int(scores.argmax()) == best
+    for _, is_end in accuracy.right_tokens(lm, questions):
+        assert is_end.sum() == (reading != "bi")
 
 
 @pytest.mark.parametrize("reading", ["l2r", "r2l", "seq2seq"])
