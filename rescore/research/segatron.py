@@ -81,6 +81,7 @@ class Segments:
         self._sentences = config.sentences
         self._size = config.vocab_size
         self._bos = tokenizer.bos
+        self._eos = tokenizer.eos
         (marks,) = tokenizer.encode([MARK])
         self._mark = marks[0] if marks else tokenizer.unk
         self._has_mark = self._mark != tokenizer.unk
@@ -109,15 +110,30 @@ class Segments:
         return shown % self._size + self.of(tokens) * self._size
 
     def of(self, tokens: Tensor) -> Tensor:
-        """Return the segment p * sentences + s of each token of windows (batch, n)."""
+        """Return the segment p * sentences + s of each token of windows (batch, n).
+
+        With two sentences, the first of which ends a paragraph, and one more::
+
+            tokens     [BOS] a P [EOS] [BOS] b [EOS] [BOS] c [EOS]
+            sentence     0   0 0   0     1   1   1     2   2   2
+            ended        0   0 0   0     1   1   1     1   1   1
+            starts       -   - -   -     x   -   -     -   -   -
+            paragraph    0   0 0   0     1   1   1     1   1   1
+            first        0   0 0   0     1   1   1     1   1   1
+
+        `ended` counts the paragraphs that ended before the sentence, `starts` is true
+        where a paragraph starts, and `first` is the first sentence of the paragraph.
+        """
         begins = tokens == self._bos
         sentence = begins.cumsum(dim=1) - 1
         if self._positions == "none":
             return torch.zeros_like(tokens)
         if self._positions == "sentence":
             return sentence
-        # The mark at the end of a sentence takes effect at the next [BOS].
-        marks = (tokens == self._mark).cumsum(dim=1)
+        # A mark in the middle of a sentence is a character as any other. The mark at
+        # the end of a sentence takes effect at the next [BOS].
+        at_end = (tokens == self._mark) & (tokens.roll(-1, dims=1) == self._eos)
+        marks = at_end.cumsum(dim=1)
         ended = torch.where(begins, marks, 0).cummax(dim=1).values
         starts = ended != ended.roll(1, dims=1)
         starts[:, 0] = False

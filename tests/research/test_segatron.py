@@ -108,6 +108,15 @@ def test_positions_by_hand(marked: Tokenizer, positions: str) -> None:
     assert network.places(numbered).expand_as(tokens).tolist() == [places]
 
 
+def test_only_the_end_of_a_line_ends_a_paragraph(marked: Tokenizer) -> None:
+    tokens = window(marked, [f"a {MARK} b", f"c{MARK}", "d"])
+    config = shape(marked, "both")
+    segments = Segments(marked, config).of(tokens)[0].tolist()
+    sentences = (tokens[0] == marked.bos).cumsum(0).tolist()
+    pairs = sorted(set(zip(sentences, segments, strict=True)))
+    assert pairs == [(1, 0), (2, 1), (3, config.sentences)]
+
+
 def randomised(network: SegmentPositions) -> SegmentPositions:
     """Return a network whose positions of segments have an effect."""
     torch.nn.init.normal_(network.sentence_embedding.weight)
