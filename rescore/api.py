@@ -360,7 +360,7 @@ def _error_rate(
         NbestList(str(number), [Hypothesis(text)], (expected,))
         for number, (text, expected) in pairs
     ]
-    metric = choose_metric(name, lists)
+    metric = choose_metric(name, lists).for_reports
     return value(metric, total(list_statistics(metric, lists), [0] * len(lists)))
 
 

@@ -420,7 +420,10 @@ EXPANSIONS: Registry[Any] = Registry(
 METRICS: Registry[Any] = Registry(
     "metric",
     {
-        "wer": ("rescore.metrics.wer:ErrorRate", "word error rate, as sclite counts"),
+        "wer": (
+            "rescore.metrics.wer:WordErrorRate",
+            "word error rate, as sclite counts",
+        ),
         "cer": (
             "rescore.metrics.characters:CharacterErrorRate",
             "character error rate",

@@ -1,4 +1,8 @@
-"""Figures and tables as plain text."""
+"""Figures and tables as plain text.
+
+tabulate aligns in the same way, but the width of Chinese and Japanese text depends in
+it on whether another package, wcwidth, is installed.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -46,6 +46,29 @@ hypothesis.settings.load_profile("any machine")
 
 ROOT = Path(__file__).parents[1]
 SENTENCES = (ROOT / "data" / "sentences.txt").read_text(encoding="utf-8").splitlines()
+WORDS = (
+    "gardener",
+    "lantern",
+    "harbour",
+    "kettle",
+    "meadow",
+    "ladder",
+    "candle",
+    "winter",
+    "orchard",
+    "pepper",
+)
+LEXICON = Lexicon(dict.fromkeys((*WORDS, "the", "old", "by"), 100), 10_000)
+"""A lexicon of these words, for tests of respelling."""
+TINY = {
+    "layers": 1,
+    "d_model": 16,
+    "heads": 2,
+    "d_ff": 16,
+    "vocab_size": 200,
+    "max_positions": 40,
+}
+"""A file for --config: a network that is trained in a moment."""
 
 
 def shared(path: str) -> Path:
@@ -107,6 +130,24 @@ def models(
             "---\nrecommended_weight: 0.3\n---\n", encoding="utf-8"
         )
     return folders
+
+
+def networks_with_sentences(
+    configs: Iterable[NetworkConfig],
+    tokenizer: Tokenizer,
+    folders: pytest.TempPathFactory,
+) -> dict[str, Path]:
+    """A folder with a random network of each configuration, by kind. Embeddings of
+    sentences, zero before any training, are random, too.
+    """
+    saved = {}
+    for config in configs:
+        torch.manual_seed(2)
+        network = checkpoint.build(config)
+        torch.nn.init.normal_(network.sentence_embedding.weight)
+        saved[config.kind] = folders.mktemp(config.kind)
+        checkpoint.save(saved[config.kind], network, tokenizer)
+    return saved
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,10 +33,6 @@ class TermRate(ListedErrorRate):
     @classmethod
     def choose(cls, options: Any, references: Sequence[str]) -> TermRate:
         return cls(options)
-
-    @property
-    def versions(self) -> dict[str, str]:
-        return {name: version(name) for name in ("jiwer", "rapidfuzz")}
 
     @property
     def settings(self) -> dict[str, str]:

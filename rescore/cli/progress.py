@@ -1,4 +1,6 @@
-"""How far a command is: a bar at a terminal, a line a minute in a log."""
+"""How far a command is: a bar of tqdm at a terminal, a line a minute in a log, which
+tqdm does not write.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""1-best texts that are written, with the times of their words."""
+"""1-best texts that are written, with the times of their words.
+
+Subtitles are written here: pysubs2 does not escape `&` and `<` in VTT, and its SubRip
+leaves `-->` in a text, which ends a cue for other readers.
+"""
 
 from __future__ import annotations
 

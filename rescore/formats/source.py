@@ -201,6 +201,9 @@ class JsonPeek(NamedTuple):
     def of(cls, head: str) -> JsonPeek:
         """The peek of the beginning of a text. A document that is cut there is closed
         behind its last whole value.
+
+        A parser of streams such as ijson gives events up to the cut, from which the
+        value would have to be built.
         """
         text = head.lstrip()
         if not _JSON.match(text):

@@ -5,6 +5,7 @@ An answer to `echo` with `logprobs` lists the natural-log probability of each to
 text, given those before it. The borders are `Client`, whose answers are JSON objects or
 errors without the key, and `ServerModel._ask`: an answer is parsed as its type, and its
 tokens must spell the text that was sent. Nothing behind them checks an answer again.
+urllib3 repeats requests and waits between them (`Retry`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """Interpolated modified Kneser-Ney n-gram models in NumPy: what KenLM's lmplz
 estimates, without a compiler.
 
+KenLM's Python package only reads models. nltk has the unmodified form, one discount for
+all counts, and keeps a Python object for each n-gram.
+
 The formulas are those of Chen and Goodman (1999) as Heafield et al. (2013) write them.
 For an n-gram `h w` with the adjusted count a, whose context is h and whose suffix
 leaves out its first word:

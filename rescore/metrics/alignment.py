@@ -1,5 +1,9 @@
 """Words of two texts side by side: sclite's alignment, whose errors `counting`
 counts.
+
+rapidfuzz gives the cost of the cheapest alignment with weights (`counting` uses it),
+but its `editops` take no weights, and it does not choose as sclite does between
+alignments that cost the same.
 """
 
 from __future__ import annotations

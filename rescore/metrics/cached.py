@@ -42,6 +42,12 @@ class CachedMetric:
             raise AttributeError(name)
         return getattr(self._metric, name)
 
+    @property
+    def for_reports(self) -> Metric:
+        """As `Metric.for_reports`; this metric, where that is the metric itself."""
+        metric = self._metric.for_reports
+        return cast(Metric, self) if metric is self._metric else metric
+
     def statistics(
         self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]
     ) -> Counts:

@@ -1,15 +1,18 @@
-"""Word error rate as sclite counts it."""
+"""Word error rate as sclite counts it, or as jiwer does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
 from rescore.metrics.counting import CLOSEST, encoded, encoded_counts
+from rescore.metrics.edits import edit_counts, jiwer_counts, jiwer_versions
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.options import Declared, option, settings_of
 
@@ -29,6 +32,12 @@ class ErrorRate(Metric):
     name = "WER"
     unit = "word"
     words: Normaliser
+    alignment: str = "sclite"
+    """What aligns the texts: sclite's rules, jiwer or kaldialign."""
+    by_library: bool = False
+    """Whether jiwer itself counts (`for_reports`), not the faster way that gives the
+    same counts in its alignment.
+    """
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
@@ -38,15 +47,25 @@ class ErrorRate(Metric):
         super().__init__(options, **values)
         self.words = self.options.normaliser
         if self.words.open_asr:  # it counts in a way of its own
+            self.alignment = "kaldialign"
             self.pair_losses = self.least_losses = None  # type: ignore[assignment]
 
     @property
     def settings(self) -> dict[str, str]:
-        counting = {
-            "tok": self.words.unit,
-            "align": "kaldialign" if self.words.open_asr else "sclite",
-        }
+        counting = {"tok": self.words.unit, "align": self.alignment}
         return self.words.settings | counting | self._further_settings
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return jiwer_versions() if self.alignment == "jiwer" else {}
+
+    @property
+    def for_reports(self) -> Self:
+        if self.alignment != "jiwer":
+            return self
+        reporting = copy(self)
+        reporting.by_library = True
+        return reporting
 
     @property
     def _further_settings(self) -> dict[str, str]:
@@ -76,6 +95,17 @@ class ErrorRate(Metric):
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
         return self.words.counts(*paired_words(references, hypotheses, self.words))
+
+    def _edits(self, references: list[str], hypotheses: list[str]) -> Counts:
+        """Return the columns of `statistics` in jiwer's alignment.
+
+        Args:
+            references: References with a character for each unit.
+            hypotheses: Hypotheses that were encoded like the references.
+        """
+        count = jiwer_counts if self.by_library else edit_counts
+        errors = count(references, hypotheses)
+        return np.column_stack([errors, list(map(len, references))])
 
     def values(self, sums: Counts) -> Values:
         errors, units = sums[:, :REFERENCE].sum(axis=1), sums[:, REFERENCE]
@@ -140,3 +170,39 @@ class ErrorRate(Metric):
     def details(self, sums: Counts) -> dict[str, int | float]:
         names = ("substitutions", "deletions", "insertions", f"ref_{self.unit}s")
         return dict(zip(names, map(int, sums), strict=True))
+
+
+class WordErrorRate(ErrorRate):
+    """The word error rate, in the alignment that an option chooses."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(ErrorRate.Options):
+        align: str = option(
+            "sclite",
+            "WER, MER: whose rules align words. The numbers of substitutions, deletions"
+            " and insertions depend on it, the error rate in rare cases.",
+            choices=("sclite", "jiwer"),
+        )
+
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        super().__init__(options, **values)
+        if self.options.align != "jiwer":
+            return
+        if self.words.open_asr:
+            raise UserError(
+                "--align jiwer: --open-asr aligns words by kaldialign; leave out one of"
+                " the two options"
+            )
+        self.alignment = "jiwer"
+        # Edit distances are jiwer's errors.
+        self.pair_losses = self.least_losses  # type: ignore[method-assign]
+
+    @property
+    def _further_settings(self) -> dict[str, str]:
+        return settings_of(self.options, without=WordErrorRate.Options)
+
+    def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
+        if self.alignment != "jiwer":
+            return super()._count(references, hypotheses)
+        units = self._units([*references, *hypotheses])
+        return self._edits(units[: len(references)], units[len(references) :])

@@ -44,7 +44,7 @@ def details(
     for name, texts in (("first_pass", first), ("chosen", chosen)):
         if metric is None:
             break
-        statistics = text_statistics(metric, lists, texts)
+        statistics = text_statistics(metric.for_reports, lists, texts)
         counts = (
             metric.losses(statistics)
             if metric.words

@@ -14,6 +14,7 @@ from rescore import decision
 from rescore.decision import Decision
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import Counts, settings_on, text_statistics
+from rescore.metrics.cached import remembered
 from rescore.metrics.significance import (
     Choice,
     PairedTest,
@@ -87,6 +88,9 @@ class Figures:
         """
         self.metric, self.lists, self.test = metric, lists, test or PairedTest()
         self.statistics = list_statistics(metric, lists)
+        self._reporting = metric.for_reports
+        if self._reporting is not metric:  # rows of a table share most of their texts
+            self._reporting = remembered(self._reporting)
 
     @cached_property
     def first(self) -> list[ScoredText]:
@@ -95,16 +99,19 @@ class Figures:
 
     def at(self, places: Sequence[int]) -> list[ScoredText]:
         """The hypothesis at one place of each list."""
-        return [
+        chosen = [
             ScoredText(nbest.hypotheses[place].text, rows[place])
             for nbest, rows, place in zip(
                 self.lists, self.statistics, places, strict=True
             )
         ]
+        if self._reporting is self.metric:
+            return chosen
+        return self.of([one.text for one in chosen])
 
     def of(self, texts: Sequence[str]) -> list[ScoredText]:
         """Texts chosen for the lists."""
-        rows = text_statistics(self.metric, self.lists, texts)
+        rows = text_statistics(self._reporting, self.lists, texts)
         return [
             ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)
         ]

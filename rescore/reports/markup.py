@@ -1,5 +1,8 @@
 """Tables of cells as Markdown, CSV, LaTeX and HTML; records as JSON and as a
 DataFrame.
+
+tabulate pads the cells of Markdown and LaTeX, so that a longer figure changes every
+line of a file, and has no bold figures, dashes of intervals or marks of significance.
 """
 
 from __future__ import annotations

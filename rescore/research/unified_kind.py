@@ -7,15 +7,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rescore.errors import UserError
 from rescore.lms.base import Capabilities, ComputeOptions, LanguageModel, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
-from rescore.lms.options import PairOptions
-from rescore.lms.training.options import MaskingOptions, TrainingData
+from rescore.lms.training.options import (
+    MaskingOptions,
+    NeuralPairOptions,
+    TrainingData,
+)
 from rescore.options import option
 from rescore.parts import resolve
 
@@ -84,7 +86,7 @@ class UnifiedConfig(NetworkConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnifiedOptions(MaskingOptions, PairOptions):
+class UnifiedOptions(MaskingOptions, NeuralPairOptions):
     """Options of a unified network. Pairs are translations, or without them consecutive
     lines of the text, as in the paper.
     """
@@ -123,14 +125,6 @@ class UnifiedOptions(MaskingOptions, PairOptions):
     def uses_pairs(self) -> bool:
         """Whether a reading is trained that learns from pairs."""
         return any(name in PAIRED for name in self.readings)
-
-    @property
-    def texts(self) -> tuple[Path, ...]:
-        return self.text or ((self.pairs[1],) if self.pairs else ())
-
-    @property
-    def translations(self) -> tuple[Path, Path] | None:
-        return self.pairs
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         config = super().shaped(config)

@@ -4,6 +4,10 @@ process reads and writes.
 A worker scores the same batches as the local engine: results agree within 1e-4 for any
 number of workers, and bit by bit with the same number of threads on the same processor.
 Workers that die are replaced, and their batches are scored again.
+
+`ray.util.ActorPool` replaces no dead actor, loses its task, and reads all batches
+before it gives the first result; `ray.data` takes a list, tables or files, no stream of
+batches whose results are read while further batches are made, and needs pandas.
 """
 
 from __future__ import annotations

@@ -30,21 +30,7 @@ from rescore.pipeline import RunConfig
 from rescore.reports.results import render
 from rescore.tuning.weights import bonus_phrases
 from tests import stages
-from tests.conftest import ROOT, Run, assert_one_line_error
-
-WORDS = (
-    "gardener",
-    "lantern",
-    "harbour",
-    "kettle",
-    "meadow",
-    "ladder",
-    "candle",
-    "winter",
-    "orchard",
-    "pepper",
-)
-LEXICON = Lexicon(dict.fromkeys((*WORDS, "the", "old", "by"), 100), 10_000)
+from tests.conftest import LEXICON, ROOT, WORDS, Run, assert_one_line_error
 
 
 def misheard(word: str) -> str:

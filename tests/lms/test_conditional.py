@@ -25,7 +25,12 @@ from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import MaskedLanguageModelling, SourceObjective
 from rescore.research.vectors import Embedder
-from tests.conftest import SENTENCES, Run, assert_one_line_error
+from tests.conftest import (
+    SENTENCES,
+    Run,
+    assert_one_line_error,
+    networks_with_sentences,
+)
 
 SHORT = [" ".join(text.split()[:5]) for text in SENTENCES][:12]
 KINDS = ("tta", "bilm")
@@ -39,15 +44,8 @@ def folders(
     config: NetworkConfig,
 ) -> dict[str, Path]:
     """Random networks that read a source."""
-    found = {}
-    for kind in KINDS:
-        torch.manual_seed(2)
-        network = checkpoint.build(replace(config, kind=kind, sentences=2, source=True))
-        # zero before any training
-        torch.nn.init.normal_(network.sentence_embedding.weight)
-        found[kind] = tmp_path_factory.mktemp(kind)
-        checkpoint.save(found[kind], network, tokenizer)
-    return found
+    configs = [replace(config, kind=kind, sentences=2, source=True) for kind in KINDS]
+    return networks_with_sentences(configs, tokenizer, tmp_path_factory)
 
 
 def definition(kind: str, folder: Path, source: str, target: str) -> list[float]:

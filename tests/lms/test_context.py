@@ -28,7 +28,13 @@ from rescore.lms.neighbours import recording, with_neighbours
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
 from tests import stages
-from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error
+from tests.conftest import (
+    ROOT,
+    SENTENCES,
+    Run,
+    assert_one_line_error,
+    networks_with_sentences,
+)
 
 SHORT = [" ".join(text.split()[:5]) for text in SENTENCES][:12]
 SUM = RunConfig(lm_norm="sum", count_tokens=False)
@@ -124,15 +130,8 @@ def folders(
     config: NetworkConfig,
 ) -> dict[str, Path]:
     """Random networks that read two neighbours on a side."""
-    found = {}
-    for kind in KINDS:
-        torch.manual_seed(2)
-        network = checkpoint.build(replace(config, kind=kind).with_neighbours(2))
-        # zero before any training
-        torch.nn.init.normal_(network.sentence_embedding.weight)
-        found[kind] = tmp_path_factory.mktemp(kind)
-        checkpoint.save(found[kind], network, tokenizer)
-    return found
+    configs = [replace(config, kind=kind).with_neighbours(2) for kind in KINDS]
+    return networks_with_sentences(configs, tokenizer, tmp_path_factory)
 
 
 def definition(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SENTENCES, Run, write_json
+from tests.conftest import ROOT, SENTENCES, TINY, Run, write_json
 from tests.lms.test_ngram import ARPA
 from tests.reliability.failing import CALLS, COMMANDS, ERRORS
 
@@ -35,15 +35,7 @@ def test_every_output_on_a_file_system_that_fails(
     )
     write_json(tmp_path / "l.json", {f"u{number}": ENTRY for number in range(30)})
     write_json(tmp_path / "w.json", {"weights": {"s2s": 0.9, "ngram": 0.1}})
-    tiny = {
-        "layers": 1,
-        "d_model": 16,
-        "heads": 2,
-        "d_ff": 16,
-        "vocab_size": 200,
-        "max_positions": 40,
-    }
-    write_json(tmp_path / "c.json", tiny)
+    write_json(tmp_path / "c.json", TINY)
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES[:60]), encoding="utf-8")
     shutil.copytree(model, tmp_path / "tta")

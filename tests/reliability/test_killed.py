@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SENTENCES, Run, near, parsed, write_json
+from tests.conftest import ROOT, SENTENCES, TINY, Run, near, parsed, write_json
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -115,15 +115,7 @@ def test_run_with_a_cache(
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_training(kills: int, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
-    tiny = {
-        "layers": 1,
-        "d_model": 16,
-        "heads": 2,
-        "d_ff": 16,
-        "vocab_size": 200,
-        "max_positions": 40,
-    }
-    write_json(tmp_path / "c.json", tiny)
+    write_json(tmp_path / "c.json", TINY)
     options = [
         "--text",
         "t.txt",

@@ -17,25 +17,12 @@ import pytest
 from rescore import pipeline
 from rescore.asr.systems import combined
 from rescore.lms.function import FunctionModel
-from rescore.lms.lexicon import Lexicon
 from rescore.metrics import Normaliser
 from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
+from tests.conftest import LEXICON, WORDS
 
-WORDS = (
-    "gardener",
-    "lantern",
-    "harbour",
-    "kettle",
-    "meadow",
-    "ladder",
-    "candle",
-    "winter",
-    "orchard",
-    "pepper",
-)
-LEXICON = Lexicon(dict.fromkeys((*WORDS, "the", "old", "by"), 100), 10_000)
 LENGTH = 6
 PARTS = ("decoder", "ctc")
 DEV, TEST = 48, 12

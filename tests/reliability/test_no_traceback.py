@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SENTENCES, Run, assert_one_line_error, write_json
+from tests.conftest import SENTENCES, TINY, Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA
 
 ENTRY = {
@@ -146,15 +146,7 @@ def test_tokenizer_without_unk(rescore: Run, model: Path, tmp_path: Path) -> Non
 )
 def test_training(rescore: Run, tmp_path: Path, options: list[str], part: str) -> None:
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES[:30]), encoding="utf-8")
-    tiny = {
-        "layers": 2,
-        "d_model": 16,
-        "heads": 2,
-        "d_ff": 16,
-        "vocab_size": 200,
-        "max_positions": 40,
-    }
-    write_json(tmp_path / "c.json", tiny)
+    write_json(tmp_path / "c.json", TINY | {"layers": 2})
     usual = ["--text", "t.txt", "--out", "lm", "--config", "c.json", "--held-out", "2"]
     steps = [] if {"--minutes", "--steps"} & set(options) else ["--steps", "1"]
     done = rescore("train", "--lm", "tta", *usual, *steps, *options)
@@ -166,15 +158,7 @@ def test_training(rescore: Run, tmp_path: Path, options: list[str], part: str) -
 def test_resume_belongs_to_one_training(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES[:60]), encoding="utf-8")
     (tmp_path / "u.txt").write_text("\n".join(SENTENCES[40:90]), encoding="utf-8")
-    tiny = {
-        "layers": 1,
-        "d_model": 16,
-        "heads": 2,
-        "d_ff": 16,
-        "vocab_size": 200,
-        "max_positions": 40,
-    }
-    write_json(tmp_path / "c.json", tiny)
+    write_json(tmp_path / "c.json", TINY)
 
     def train(kind: str, text: str, held_out: str, *more: str) -> tuple[int, str]:
         options = [
@@ -401,15 +385,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 def test_a_full_disk_in_training(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES[:60]), encoding="utf-8")
-    tiny = {
-        "layers": 1,
-        "d_model": 32,
-        "heads": 2,
-        "d_ff": 64,
-        "vocab_size": 200,
-        "max_positions": 40,
-    }
-    write_json(tmp_path / "c.json", tiny)
+    write_json(tmp_path / "c.json", TINY)
     options = [
         "--config",
         "c.json",

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -76,6 +76,21 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "WINDOW", 200)
 
 
+WORKERS = ("--engine", "ray", "--workers", "2")
+
+
+def check_equal_bytes(
+    rescore: Run, folder: Path, lists: str, lms: Sequence[str]
+) -> None:
+    """Score lists in this process and by two workers."""
+    here = rescore("score", lists, *lms, "-o", "local.jsonl")
+    assert here.returncode == 0, here.stderr
+    by_workers = rescore("score", lists, *lms, "-o", "ray.jsonl", *WORKERS)
+    assert by_workers.returncode == 0, by_workers.stderr
+    expected = (folder / "local.jsonl").read_bytes()
+    assert (folder / "ray.jsonl").read_bytes() == expected
+
+
 @installed
 def test_equal_bytes(
     rescore: Run, nodes: Any, small_windows: None, tmp_path: Path
@@ -84,14 +99,7 @@ def test_equal_bytes(
     demo = json.loads(LISTS.read_text(encoding="utf-8"))
     write_json(tmp_path / "l.json", dict(islice(demo.items(), 30)))  # four windows
     lms = ("--lm", "tta:context=1", "--lm", "ngram:lm.arpa", "--count-tokens")
-    assert rescore("score", "l.json", *lms, "-o", "local.jsonl").returncode == 0
-    done = rescore(
-        "score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2"
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "local.jsonl").read_bytes() == (
-        tmp_path / "ray.jsonl"
-    ).read_bytes()
+    check_equal_bytes(rescore, tmp_path, "l.json", lms)
     assert not list(tmp_path.glob("*.shards"))
     ours = rescore(
         "l.json", "--lm", "tta-small", "--weight", "0.2", "--report", "a", "--best", "x"
@@ -143,14 +151,7 @@ def test_equal_bytes_of_lexical_models(
     write_json(tmp_path / "l.json", lists)
     readings = ("", ":channel", ":coverage", ":channel:coverage", ":length")
     lms = [part for reading in readings for part in ("--lm", f"lexical{reading}:lm")]
-    assert rescore("score", "l.json", *lms, "-o", "local.jsonl").returncode == 0
-    done = rescore(
-        "score", "l.json", *lms, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2"
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "local.jsonl").read_bytes() == (
-        tmp_path / "ray.jsonl"
-    ).read_bytes()
+    check_equal_bytes(rescore, tmp_path, "l.json", lms)
 
 
 @installed
@@ -182,14 +183,7 @@ def test_equal_bytes_of_models_that_listen(
         "".join(json.dumps(line) + "\n" for line in lines)
     )
     lm = ("--lm", f"hf-speech:{tmp_path}")
-    assert rescore("score", "l.jsonl", *lm, "-o", "local.jsonl").returncode == 0
-    done = rescore(
-        "score", "l.jsonl", *lm, "-o", "ray.jsonl", "--engine", "ray", "--workers", "2"
-    )
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "local.jsonl").read_bytes() == (
-        tmp_path / "ray.jsonl"
-    ).read_bytes()
+    check_equal_bytes(rescore, tmp_path, "l.jsonl", lm)
     (tmp_path / "u2.wav").write_text("this is not a sound")
     broken = rescore(
         "score", "l.jsonl", *lm, "-o", "bad.jsonl", "--engine", "ray", "--workers", "2"

@@ -1,5 +1,9 @@
 """What files with the words of recordings contain: the format of a file, the words of a
 CTM, the cues of subtitles.
+
+pysubs2 does not read the same words from subtitles: it takes notes and names of cues
+for words, leaves entities, removes words in angle brackets such as `<laughs>`, skips
+SubRip times without hours, and accepts a cue that ends before it starts.
 """
 
 from __future__ import annotations

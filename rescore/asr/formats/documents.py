@@ -2,6 +2,7 @@
 words replaced and times kept.
 
 Formats: trn, Kaldi text, plain lines, CTM, and subtitles (SRT; VTT is written alike).
+pysubs2 would number cues again, drop styles and positions, and make words of notes.
 """
 
 from __future__ import annotations

@@ -431,19 +431,27 @@ class ContextOptions(NeuralOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceOptions(NeuralOptions, PairOptions):
-    """Options of kinds that learn from pairs to read the source before a translation.
-    With a text, every second batch is from the text; without a text, the second side of
-    the pairs is the text.
+class NeuralPairOptions(NeuralOptions, PairOptions):
+    """Options of networks that learn from pairs. Without a text, the second side of the
+    pairs is the text.
     """
 
     @property
     def texts(self) -> tuple[Path, ...]:
-        return self.text or ((self.pairs[1],) if self.pairs else ())
+        if self.text or self.pairs is None:
+            return self.text
+        return (self.pairs[1],)
 
     @property
     def translations(self) -> tuple[Path, Path] | None:
         return self.pairs
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(NeuralPairOptions):
+    """Options of kinds that learn from pairs to read the source before a translation.
+    With a text, every second batch is from the text.
+    """
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         config = super().shaped(config)
