@@ -302,15 +302,16 @@ def word_log_probs(text: str, scores: TokenScores) -> list[float] | None:
     """Return the log-probability of each word of a text: the sum over its tokens.
 
     Tokens are assigned to words by their letters. The end of the sentence belongs to no
-    word.
+    word. Punctuation at the end of a word has no token if the tokenizer removes it.
 
     Args:
         text: The text; blanks separate its words.
         scores: The scores of its tokens.
 
     Returns:
-        Natural logs, one per word, NaN for a word with an unknown token; None if the
-        letters of the tokens are not the letters of the words.
+        Natural logs, one per word, NaN for a word with an unknown token and for a word
+        of removed punctuation alone; None if the letters of the tokens are not the
+        letters of the words.
     """
     words = [_letters(word) for word in text.split()]
     log_probs = [0.0] * len(words)
@@ -320,6 +321,10 @@ def word_log_probs(text: str, scores: TokenScores) -> list[float] | None:
         zip(scores.tokens, scores.log_probs.tolist(), strict=True)
     ):
         piece = _letters(_unmarked(token))
+        while word < len(words) and _is_removed(words[word][done:], piece):
+            if done == 0:
+                log_probs[word] = math.nan
+            word, done = word + 1, 0
         if word < len(words) and place in scores.unknown:
             log_probs[word] = math.nan
             word, done = word + 1, 0
@@ -330,7 +335,22 @@ def word_log_probs(text: str, scores: TokenScores) -> list[float] | None:
                 word, done = word + 1, 0
         elif done or place not in (0, last):
             return None
-    return log_probs if word == len(words) else None
+    for rest in range(word, len(words)):
+        if _has_letters(words[rest][done:]):
+            return None
+        if done == 0:
+            log_probs[rest] = math.nan
+        done = 0
+    return log_probs
+
+
+def _is_removed(rest: str, piece: str) -> bool:
+    """Whether the rest of a word is punctuation that the next token does not have."""
+    return not _has_letters(rest) and not rest.startswith(piece)
+
+
+def _has_letters(text: str) -> bool:
+    return any(map(str.isalnum, text))
 
 
 def _shown(perplexity: float) -> str:

@@ -63,6 +63,16 @@ def test_tokens_that_are_not_the_text(text: str, tokens: list[str]) -> None:
     assert word_log_probs(text, scores(tokens)) is None
 
 
+def test_removed_punctuation() -> None:
+    """A tokenizer that removes punctuation has no token for it."""
+    found = word_log_probs("The cat, sat - on it.", scores(["the", "cat", "sat"]))
+    assert found is None
+    tokens = ["the", "cat", "sat", "on", "it", "[EOS]"]
+    found = word_log_probs("The cat, sat - on it.", scores(tokens))
+    assert found is not None and math.isnan(found.pop(3))
+    assert found == [-1, -2, -4, -8, -16]
+
+
 def test_unknown_words() -> None:
     found = word_log_probs("a zzz b", scores(["a", "[UNK]", "b", "[EOS]"], (1,)))
     assert found is not None
