@@ -129,6 +129,9 @@ class NetworkConfig:
     def of_kind(self, kind: str, **changes: Any) -> NetworkConfig:
         """Return this configuration for networks of a kind, in the kind's own class.
 
+        A class of its own means something else by `sentences`, so that this number is
+        not kept between classes.
+
         Args:
             kind: The name of the kind.
             changes: Other values of fields.
@@ -136,6 +139,8 @@ class NetworkConfig:
         own: type[NetworkConfig] = network_kind(kind).Config
         names = {field.name for field in fields(own)}
         values = {name: value for name, value in asdict(self).items() if name in names}
+        if own is not type(self):
+            del values["sentences"]
         return own(**{**values, **changes, "kind": kind})
 
     def save(self, path: Path) -> None:

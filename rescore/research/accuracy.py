@@ -160,6 +160,10 @@ def right_tokens(
     """
     network = cast(PredictingNetwork, lm.network)
     sentences = lm.encoded(questions)
+    if len(sentences) != len(questions):
+        raise UserError(
+            f"{lm.name}: reads each sentence in several orders; accuracy needs one"
+        )
     right = [np.zeros(len(sentence.ids), dtype=np.bool_) for sentence in sentences]
     for batch, rows, targets, spans in lm.requests(sentences):
         own_targets = targets % network.vocabulary

@@ -50,10 +50,11 @@ class SegatronOptions(ContextOptions):
         high=30,
         common=True,
     )
-    positions: str = option(
-        "both",
+    positions: str | None = option(
+        None,
         "Positions beside the token's: of sentence and paragraph, of one of them, or"
-        f" none. A paragraph ends with a line whose last character is {MARK}.",
+        f" none. A paragraph ends with a line whose last character is {MARK}."
+        "  [default: both; with --init of a segatron its own]",
         choices=POSITIONS,
         common=True,
     )
@@ -61,7 +62,7 @@ class SegatronOptions(ContextOptions):
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         config = super().shaped(config)
         assert isinstance(config, SegatronConfig)
-        return replace(config, positions=self.positions)
+        return replace(config, positions=self.positions or config.positions)
 
 
 @dataclass(frozen=True, kw_only=True)

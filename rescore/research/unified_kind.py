@@ -129,6 +129,11 @@ class UnifiedOptions(MaskingOptions, NeuralPairOptions):
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         config = super().shaped(config)
         assert isinstance(config, UnifiedConfig)
+        if config.readings and self.cloze and not config.cloze:
+            raise UserError(
+                f"--cloze: {self.init} was trained without it, and its other readings"
+                " would not be trained anew; leave out --cloze"
+            )
         learned = dict.fromkeys([*config.readings.split(), *self.readings])
         return replace(
             config, cloze=config.cloze or self.cloze, readings=" ".join(learned)

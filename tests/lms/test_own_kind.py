@@ -159,7 +159,7 @@ def test_it_is_trained_resumed_and_scored_with(
         "new",
     )
     assert_one_line_error(
-        started, "--init lm: is of kind bag, which has other weights than a tta"
+        started, "--init lm: is of kind bag, which has other weights than kind tta"
     )
 
 

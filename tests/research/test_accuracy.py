@@ -110,5 +110,8 @@ def test_errors(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     done = rescore("accuracy", "text", *tta, "--cache", "cache")
     assert_one_line_error(done, "tta: predicts no single tokens", "leave out --cache")
     assert_one_line_error(rescore("accuracy", "empty", *tta), "empty: no text in it")
+    several = f"permutation:orders=2:{models['permutation']}"
+    done = rescore("accuracy", "text", "--lm", several)
+    assert_one_line_error(done, "reads each sentence in several orders")
     done = rescore("accuracy", "text", *tta, "-o", "a.png")
     assert_one_line_error(done, "--output a.png: its ending is not one of", ".json")

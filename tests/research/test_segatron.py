@@ -188,7 +188,7 @@ def test_positions_of_sentences_alone_are_those_of_context(marked: Tokenizer) ->
     torch.manual_seed(0)
     network = randomised(Segatron(config))
     torch.nn.init.zeros_(network.paragraph_embedding.weight)
-    usual = UniLM(config.of_kind("unilm"))
+    usual = UniLM(config.of_kind("unilm", sentences=config.sentences))
     state = network.state_dict()
     del state["paragraph_embedding.weight"]
     usual.load_state_dict(state)
@@ -415,3 +415,17 @@ def test_errors(rescore: Run, tmp_path: Path, marked: Tokenizer) -> None:
     assert_one_line_error(done, "--context 3: the model reads 2")
     with pytest.raises(UserError, match="positions is 'all'; it must be one of both"):
         replace(shape(marked, "both"), positions="all")
+
+
+def test_a_model_to_start_from_keeps_its_positions(
+    rescore: Run, tmp_path: Path
+) -> None:
+    train = ("train", "--lm", "segatron", *TRAIN, *CPU, "--steps", "0")
+    done = rescore(*train, "--positions", "sentence", "--out", "first")
+    assert done.returncode == 0, done.stderr
+    again = ("train", "--lm", "segatron", "--text", "text", *CPU, "--steps", "0")
+    start = ("--init", "first", "--context", "2")
+    done = rescore(*again, *start, "--out", "second")
+    assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "second" / "config.json").read_text())
+    assert config["positions"] == "sentence"

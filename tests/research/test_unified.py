@@ -533,3 +533,24 @@ def test_fields_of_the_configuration(config: NetworkConfig, tmp_path: Path) -> N
         config.of_kind("unified", source=True)
     with pytest.raises(UserError, match="a unilm-bw reads one sentence at a time"):
         config.of_kind("unilm-bw", sentences=2)
+
+
+def test_sentences_are_not_segments(
+    rescore: Run, tmp_path: Path, plain: Path, models: dict[str, Path]
+) -> None:
+    """A network of segments starts no network of sentences, nor the other way round,
+    and masks are learned by all readings or by none.
+    """
+    (tmp_path / "text").write_text("\n".join(SENTENCES[:40]) + "\n", encoding="utf-8")
+    train = ("train", "--text", "text", "--steps", "1", "--out", "out", "--lm")
+    done = rescore(*train, "bilm", "--init", plain)
+    assert_one_line_error(done, "which has other weights than kind bilm")
+    first = ("--init", models["unilm"], "--context", "1")
+    done = rescore(*train[:-2], "near", "--lm", "unilm", *first)
+    assert done.returncode == 0, done.stderr
+    done = rescore(*train, "unified", "--init", "near")
+    assert_one_line_error(done, "which has other weights than kind unified")
+    done = rescore(*train[:-2], "un", "--lm", "unified", "--init", plain)
+    assert done.returncode == 0, done.stderr
+    again = ("unified", "--init", "un", "--cloze", "--reading", "l2r")
+    assert_one_line_error(rescore(*train, *again), "was trained without it")

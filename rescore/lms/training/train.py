@@ -65,12 +65,14 @@ def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Net
     network = kind.network(options.sized(kind, tokenizer))
     if options.start is not None:
         started = checkpoint.load(options.start)[0]
-        if started.state_dict().keys() - network.state_dict().keys():
-            raise UserError(
-                f"--init {options.init}: is of kind {started.config.kind}, which has"
-                f" other weights than a {kind.name}"
-            )
-        network.load_state_dict(network.state_dict() | started.state_dict())
+        fresh = network.state_dict()
+        for name, value in started.state_dict().items():
+            if name not in fresh or fresh[name].shape != value.shape:
+                raise UserError(
+                    f"--init {options.init}: is of kind {started.config.kind}, which"
+                    f" has other weights than kind {kind.name} ({name})"
+                )
+        network.load_state_dict(fresh | started.state_dict())
     return network
 
 
