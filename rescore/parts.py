@@ -78,7 +78,7 @@ class Registry(Generic[Part]):
     @property
     def names(self) -> list[str]:
         """All names, those of other packages last."""
-        return [*self._parts, *self._plugins]
+        return list(dict.fromkeys([*self._parts, *self._plugins]))
 
     @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:

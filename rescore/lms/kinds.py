@@ -67,8 +67,8 @@ class NeuralKind(Kind):
         reads_more = any(self.capabilities.context) or self.capabilities.source
         if config.sentences > 1 and not reads_more:
             raise UserError(
-                f"sentences is {config.sentences}; a {self.name} reads one sentence at"
-                " a time"
+                f"sentences is {config.sentences}; kind {self.name} reads one sentence"
+                " at a time"
             )
         if config.source and not self.reads_source:
             able = [

@@ -88,8 +88,19 @@ class Tokenizer:
             ) from None
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Token ids of each sentence, without [BOS] and [EOS]."""
-        return [encoding.ids for encoding in self._batch(sentences)]
+        """Token ids of each sentence, without [BOS] and [EOS].
+
+        A text that spells a special token, such as [BOS], has [UNK] in its place: the
+        frame and the masks of a sequence are never from a text.
+        """
+        return [self._plain(encoding.ids) for encoding in self._batch(sentences)]
+
+    def _plain(self, ids: list[int]) -> list[int]:
+        """Token ids without those of the frame, of masks and of padding."""
+        special = {self.bos, self.eos, self.mask, self.pad}
+        if special.isdisjoint(ids):
+            return ids
+        return [self.unk if token in special else token for token in ids]
 
     def encode_words(
         self, sentences: Sequence[str]
@@ -98,10 +109,11 @@ class Tokenizer:
         number of its word.
         """
         encodings = self._batch(sentences)
-        return [
-            (encoding.ids, [-1 if word is None else word for word in encoding.word_ids])
-            for encoding in encodings
-        ]
+        numbered = []
+        for encoding in encodings:
+            words = [-1 if word is None else word for word in encoding.word_ids]
+            numbered.append((self._plain(encoding.ids), words))
+        return numbered
 
     def words(self, sentences: Sequence[str]) -> list[list[str]]:
         """The normalised words of each sentence, before they are cut into

@@ -531,7 +531,7 @@ def test_fields_of_the_configuration(config: NetworkConfig, tmp_path: Path) -> N
         NetworkConfig.load(path)
     with pytest.raises(UserError, match="sentences is 6; a network that reads a sour"):
         config.of_kind("unified", source=True)
-    with pytest.raises(UserError, match="a unilm-bw reads one sentence at a time"):
+    with pytest.raises(UserError, match="kind unilm-bw reads one sentence at a time"):
         config.of_kind("unilm-bw", sentences=2)
 
 

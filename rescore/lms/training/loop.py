@@ -394,14 +394,16 @@ class Trainer:
         with torch.autocast(self.device.type, self.precision, enabled=mixed):
             hidden = objective.hidden(self._model, example)
         loss = objective.loss(self.network, hidden.to(self.precision), example)
-        (loss / len(example.targets)).backward()
+        # A batch of short windows can lack a masked word.
+        targets = max(1, len(example.targets))
+        (loss / targets).backward()
         trained = [*self.network.parameters(), *self.heads.parameters()]
         nn.utils.clip_grad_norm_(trained, LARGEST_GRADIENT)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
         frame = np.isin(batch.tokens, [self.tokenizer.bos, self.tokenizer.eos]).sum()
-        return loss.item() / len(example.targets), int(batch.lengths.sum() - frame)
+        return loss.item() / targets, int(batch.lengths.sum() - frame)
 
     @torch.no_grad()
     def validate(self, report: Report) -> None:

@@ -340,7 +340,7 @@ def lessons_of(values: OptionValues, kind: Kind) -> list[Lesson]:
         given = [
             entry
             for entry in part.Options.declared()
-            if values.values.get(entry.name) and not entry.about.needs
+            if entry.name in values.values and not entry.about.needs
         ]
         if not given:
             continue
