@@ -58,6 +58,7 @@ CASES: dict[str, dict[str, Any]] = {
     "words": {"metrics": ("bwer",), "words": "words"},
     "tokenise": {"metrics": ("bleu",), "tokenise": "char"},
     "model": {"metrics": ("bleu", "comet"), "model": "folder"},
+    "align": {"align": "jiwer"},
 }
 """For each option a value that changes something, and other options that it needs."""
 CASES |= {
