@@ -10,7 +10,8 @@ from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.lms.cards import recommended_weight
-from rescore.nbest import FIRST_PASS, LISTED, TOKENS, WORDS, NbestList
+from rescore.nbest import FIRST_PASS, TOKENS, NbestList
+from rescore.parts import FEATURES
 from rescore.tuning import Tuned, TunedBy, Weights
 
 
@@ -22,12 +23,9 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
         UserError: there are more or fewer weights than models, a weight is out of
         range, or the card has none.
     """
-    given = (
-        (WORDS, config.word_bonus),
-        (TOKENS, config.token_bonus),
-        (LISTED, config.boost),
-    )
-    bonuses = {name: float(bonus or 0) for name, bonus in given}
+    bonuses: dict[str, float] = {}
+    for _, feature in FEATURES.loaded():
+        bonuses |= feature().given(config)
     if not (columns or config.weights):
         return Weights.interpolation({}, Tuned(TunedBy.FIRST_PASS), bonuses)
     numbers = list(config.weights)

@@ -10,25 +10,19 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeVar
 
 from rescore.errors import UserError, counted
+from rescore.parts import EXPANSIONS, FEATURES
 
 Item = TypeVar("Item")
 
 
-class Origin(StrEnum):
-    """Who proposed a hypothesis; set once, where the hypothesis is made."""
-
-    FIRST_PASS = "first_pass"
-    """The toolkit whose scores are the first pass."""
-    MERGED = "merged"
-    """Another system alone."""
-    RECOMBINED = "recombined"
-    """Made of parts of other hypotheses."""
-    RESPELLED = "respelled"
-    """Made of another hypothesis, with words of a lexicon in the place of others."""
+TOOLKIT = "first_pass"
+"""The origin of hypotheses of the toolkit whose scores are the first pass. The features
+of `rescore.parts.FEATURES` name the other origins.
+"""
 
 
 class Role(StrEnum):
@@ -41,11 +35,13 @@ class Role(StrEnum):
     model's.
     """
     COUNT = "count"
-    """A number of words, tokens or edits: its weight is a bonus for each, without
+    """A number, such as of words or tokens: its weight is a bonus for each, without
     bounds.
     """
-    CHANNEL = "channel"
-    """Scores of a channel of misheard words."""
+    FREE = "channel"
+    """Scores of an expansion, such as a channel of misheard words: their weight has no
+    bounds.
+    """
     COMPONENT = "component"
     """A part of the toolkit's own score."""
     SYSTEM = "system"
@@ -80,55 +76,93 @@ gives it one of its own.
 TOKENS = "tokens"
 """The column with the number of a language model's tokens, where it was asked for."""
 
-CHANNEL = "channel"
-"""The column with the log probability of what was heard given what respelled words
-mean; 0 where there are none.
-"""
 
-EDITS = "edits"
-"""The column with the number of words that respelling changed."""
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A name of a column that a feature keeps for itself."""
 
-LISTED = "listed"
-"""The column with the number of words of the user's list (`--words`) in the text."""
+    role: Role
+    unit: str = ""
+    """What has the bonus, as tables name it: `+0.25 a word`."""
+    advice: str = ""
+    """What to do where lists lack the column."""
+    comes_with_hypotheses: bool = False
+    """Whether an expansion adds the column together with new hypotheses."""
 
-RECOGNISED = (Origin.FIRST_PASS, Origin.MERGED, Origin.RECOMBINED)
-"""Origins whose words some system wrote. Hypotheses of other origins have new words:
-they may win only where this gains something on dev lists (`rescore.tuning.tune`).
-"""
-
-COUNTS = {
-    WORDS: "word",
-    TOKENS: "token",
-    CHANNEL: "unit of the channel score",
-    EDITS: "changed word",
-    LISTED: "listed word",
-}
-"""Columns whose weight is a bonus without bounds, and the unit of the bonus."""
-
-ROLES = {
-    **dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), Role.FIRST_PASS),
-    **dict.fromkeys(COUNTS, Role.COUNT),
-    CHANNEL: Role.CHANNEL,
-}
-"""The roles of the names that are reserved; a column of any other name is an LM's,
-unless its record says more.
-"""
 
 SCORE = "score"
 """What files call the first pass."""
 
-RESERVED = frozenset({*ROLES, "combined", SCORE})
-"""Names that no file and no user can give to a column: those that have a role; the mark
-by which files used to tell new hypotheses; and what files call the first pass.
-"""
+
+def reserved() -> Mapping[str, Reserved]:
+    """Return the reserved names that have a role; a column of any other name is an
+    LM's, unless its record says more.
+    """
+    return _of_features(tuple(FEATURES)).columns
+
+
+def reserved_names() -> Collection[str]:
+    """Return the names that no file and no user can give to a column: those that have a
+    role; the mark by which files used to tell new hypotheses; and what files call the
+    first pass.
+    """
+    return _of_features(tuple(FEATURES)).reserved
+
+
+def units() -> Mapping[str, str]:
+    """Return the columns whose weight is a bonus without bounds, with the unit of the
+    bonus.
+    """
+    return {name: column.unit for name, column in reserved().items() if column.unit}
+
+
+def unrecognised() -> Sequence[str]:
+    """Return the origins of hypotheses with words that no system wrote.
+
+    Such hypotheses may win only where this gains something on dev lists
+    (`rescore.tuning.tune`).
+    """
+    return _of_features(tuple(FEATURES)).new_words
+
+
+def origins() -> Sequence[str]:
+    """Return all origins of hypotheses."""
+    return _of_features(tuple(FEATURES)).origins
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names that features keep for themselves."""
+
+    columns: Mapping[str, Reserved]
+    reserved: frozenset[str]
+    origins: Sequence[str]
+    new_words: Sequence[str]
+
+
+@cache
+def _of_features(table: tuple[str, ...]) -> _Names:
+    """Return the names of the features of a table."""
+    first_pass = Reserved(Role.FIRST_PASS)
+    columns = dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), first_pass)
+    origins = [TOOLKIT]
+    new_words: list[str] = []
+    for _, feature in FEATURES.loaded():
+        columns |= feature.columns
+        origins += [*feature.origins, *feature.new_words]
+        new_words += feature.new_words
+    reserved = frozenset({*columns, "combined", SCORE})
+    return _Names(columns, reserved, origins, new_words)
 
 
 def free_name(name: str, taken: Collection[str] = ()) -> str:
     """The name, or the first of `name.2`, `name.3`, ... where it is reserved or
     taken.
     """
-    candidate, number = name, 1
-    while candidate in RESERVED or candidate in taken:
+    names = reserved_names()
+    candidate = name
+    number = 1
+    while candidate in names or candidate in taken:
         number += 1
         candidate = f"{name}.{number}"
     return candidate
@@ -190,7 +224,8 @@ class Hypothesis:
 
     text: str
     scores: dict[str, float] = field(default_factory=dict)
-    origin: Origin = Origin.FIRST_PASS
+    origin: str = TOOLKIT
+    """Who proposed it; set once, where the hypothesis is made."""
     times: tuple[tuple[float, float], ...] = ()
     """Start and end in the recording, in seconds, of each word (of Chinese, Japanese
     and Thai, of each letter: `rescore.formats.times.timed_pieces`); empty where the
@@ -262,7 +297,10 @@ class Header:
     def role(self, name: str) -> Role:
         """Return what a column is: as its record says, else as its name does."""
         column = self.columns.get(name)
-        return column.role if column else ROLES.get(name, Role.LM)
+        if column is not None:
+            return column.role
+        known = reserved().get(name)
+        return known.role if known else Role.LM
 
     def with_columns(self, columns: Mapping[str, Column]) -> Header:
         """Return the header with further records of columns."""
@@ -324,12 +362,13 @@ class NbestList:
         try:
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:
-            from rescore.advice import missing
-
             present = {
                 key for hypothesis in self.hypotheses for key in hypothesis.scores
             }
-            raise UserError(f"utterance {self.id}: {missing(name, present)}") from None
+            raise UserError(
+                f"utterance {self.id}: no score {name!r} (found:"
+                f" {', '.join(sorted(present)) or 'none'}); {advice(name)}"
+            ) from None
 
     def role(self, name: str) -> Role:
         """What a column is: as its record says, else as its name does."""
@@ -341,6 +380,23 @@ class NbestList:
             name for hypothesis in self.hypotheses for name in hypothesis.scores
         )
         return [name for name in names if self.role(name) in roles]
+
+
+def advice(name: str) -> str:
+    """Return what to do where lists lack a column."""
+    known = reserved().get(name)
+    if known is not None and known.advice:
+        return known.advice
+    flags = [f"--{flag}" for flag, part in EXPANSIONS.loaded() if name in part.adds]
+    if flags:
+        return (
+            f"add it with {' or '.join(flags)}, and the --words that weights were"
+            " tuned with, if there were any"
+        )
+    return (
+        "`rescore score LISTS --lm MODEL -o FILE` (or `rescore run -o FILE`) writes a"
+        " FILE with it; give this FILE"
+    )
 
 
 def check_scores(nbest: NbestList, place: str) -> None:
@@ -378,28 +434,25 @@ def first_pass_indices(nbest: NbestList) -> list[int]:
     own = [
         place
         for place, hypothesis in enumerate(nbest.hypotheses)
-        if hypothesis.origin is Origin.FIRST_PASS
+        if hypothesis.origin == TOOLKIT
     ]
     return own or list(range(len(nbest.hypotheses)))
 
 
 def new_word_origins(
     lists: Iterable[NbestList], header: Header, columns: Collection[str]
-) -> list[Origin]:
+) -> list[str]:
     """Return the origins with new words that lists with these columns have, or would
-    have if something had been found.
+    have if an expansion had proposed something.
     """
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
-    expanded = any(is_bonus(name, header.columns.get(name)) for name in columns)
-    return [
-        origin
-        for origin in Origin
-        if origin not in RECOGNISED and (expanded or origin in present)
-    ]
+    if any(is_bonus(name, header.columns.get(name)) for name in columns):
+        return list(unrecognised())
+    return [origin for origin in unrecognised() if origin in present]
 
 
 def columns_for(
-    header: Header, columns: Iterable[str], origins: Collection[Origin]
+    header: Header, columns: Iterable[str], origins: Collection[str]
 ) -> list[str]:
     """The columns; without those of expansions if no hypotheses with new words may win
     (`origins` is empty).
@@ -415,14 +468,11 @@ def tie_order(nbest: NbestList) -> list[int]:
     """All places in the order in which equals win: the toolkit's own hypotheses first,
     then the toolkit's order.
 
-    A respelled hypothesis has the first-pass score of the hypothesis that it came from,
+    A new hypothesis has the first-pass score of the hypothesis that it came from,
     and lists are read in any order, also reranked ones, so the order of the file alone
     would decide by accident.
     """
-    keys = [
-        (each.origin is not Origin.FIRST_PASS, each.rank or 0)
-        for each in nbest.hypotheses
-    ]
+    keys = [(each.origin != TOOLKIT, each.rank or 0) for each in nbest.hypotheses]
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
@@ -524,11 +574,19 @@ def bonus_columns(nbest: NbestList) -> list[str]:
 
 
 def is_bonus(name: str, column: Column | None = None) -> bool:
-    """Whether a column, which perhaps has a record, is a count or a channel that an
-    expansion added.
+    """Return whether a column is a count or a score that an expansion added with its
+    hypotheses.
+
+    Args:
+        name: The name of the column.
+        column: Its record, if it has one.
     """
-    role = column.role if column else ROLES.get(name)
-    return role in (Role.COUNT, Role.CHANNEL) and name not in (WORDS, TOKENS, LISTED)
+    known = reserved().get(name)
+    if known is not None and not known.comes_with_hypotheses:
+        return False
+    if column is not None:
+        return column.role in (Role.COUNT, Role.FREE)
+    return known is not None
 
 
 def content_hash(lists: Iterable[NbestList]) -> str:

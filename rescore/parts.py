@@ -417,6 +417,38 @@ EXPANSIONS: Registry[Any] = Registry(
 `rescore.expansion.Expansion`. An option of the command line has the same name.
 """
 
+FEATURES: Registry[Any] = Registry(
+    "feature",
+    {
+        "models": ("rescore.features.models:Models", "scores of language models"),
+        "components": (
+            "rescore.features.models:Components",
+            "parts of the toolkit's own score",
+        ),
+        "words": ("rescore.features.length:WordBonus", "a bonus for each word"),
+        "tokens": ("rescore.features.length:TokenBonus", "a bonus for each token"),
+        "expanded": (
+            "rescore.features.models:Expanded",
+            "columns that expansions add with new hypotheses",
+        ),
+        "respelled": (
+            "rescore.asr.features:Respelled",
+            "a channel of misheard words, and a bonus for each changed word",
+        ),
+        "listed": (
+            "rescore.features.listed:ListedWords",
+            "a bonus for each word of --words",
+        ),
+        "counts": ("rescore.features.models:Counts", "counts that a file brings"),
+        "systems": ("rescore.asr.features:Systems", "votes of several systems"),
+        "recombined": ("rescore.asr.features:Recombined", "hypotheses of --recombine"),
+    },
+    "rescore.features",
+)
+"""What may have a weight beside the first pass, in the order in which weights are
+named: subclasses of `rescore.features.Feature`.
+"""
+
 METRICS: Registry[Any] = Registry(
     "metric",
     {

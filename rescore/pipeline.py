@@ -197,11 +197,6 @@ def expand(
     """
     for expansion in plan.expansions:
         lists = expansion(lists, dev)
-    if plan.listed:
-        # here: most runs have no list of words
-        from rescore.metrics.listed import with_listed
-
-        lists = with_listed(lists, plan.listed, plan.words)
     return with_header(lists, lambda header: replace(header, words=plan.words))
 
 

@@ -18,40 +18,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
 
 from rescore.config import TUNING, WEIGHTS, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
-from rescore.lms import (
-    LanguageModel,
-    each,
-    is_pseudo,
-    load_all,
-    origin,
-    with_own_columns,
+from rescore.expansion import Expansion, asked, configured
+from rescore.features import Bounds, Feature, Reason, Situation
+from rescore.given import given_weights, no_columns
+from rescore.lms import LanguageModel, each, load_all, origin, with_own_columns
+from rescore.metrics import (
+    METRICS,
+    Metric,
+    MetricOptions,
+    Normaliser,
+    choose_metric,
+    default_metric,
 )
-from rescore.metrics import METRICS, Metric, Normaliser, choose_metric, default_metric
-from rescore.nbest import (
-    LISTED,
-    TOKENS,
-    WORDS,
-    NbestList,
-    Role,
-)
+from rescore.metrics.cached import remembered
+from rescore.metrics.folds import Folds, split
+from rescore.nbest import NbestList, Role
+from rescore.parts import FEATURES
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
-from rescore.tuning.folds import (
-    LARGE_SET,
-    added_columns,
-    choose_columns,
-    suits_word_bonus,
-)
-
-if TYPE_CHECKING:
-    from rescore.expansion import Expansion
-    from rescore.metrics.folds import Folds
-    from rescore.metrics.listed import WordList
+from rescore.tuning.folds import choose_columns
 
 log = logging.getLogger(__name__)
 
@@ -61,19 +50,6 @@ told without --verbose.
 """
 Load = Callable[[], Sequence[LanguageModel]]
 """Loads the language models of an experiment."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """One decision of a plan, as `--verbose` prints it."""
-
-    subject: str
-    """The thing decided about, such as `metric`."""
-    decision: str
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.decision} ({self.why})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +67,13 @@ class Plan:
     counted: tuple[LanguageModel, ...] = ()
     """The model whose tokens are counted in the column `tokens`, or no model."""
     expansions: tuple[Expansion, ...] = ()
-    """Add new hypotheses to lists before they are scored, one after another."""
+    """Add new hypotheses, and columns of features, to lists before they are scored, one
+    after another.
+    """
     words: Normaliser = field(default_factory=Normaliser)
     """Cuts texts into the words that have a bonus: as the metric that the weights are
     tuned for.
     """
-    listed: WordList | None = None
-    """The words whose number in a hypothesis becomes a column."""
     metrics: tuple[Metric, ...] = ()
     """The first metric is the objective of tuning; all are reported. Empty if nothing
     is decided or measured.
@@ -161,12 +137,24 @@ def check(config: RunConfig) -> RunConfig:
             "--folds tunes on the test lists themselves; leave out --dev and --weight"
         )
     if config.expands:
-        # here, and below: most runs expand nothing
-        from rescore.expansion import configured
-
         config = configured(config)
     decision_of(config)
-    for name, title, about, _, default in () if config.tunes else RunConfig.declared():
+    if not config.tunes:
+        _refuse_tuning(config)
+    for _, feature in FEATURES.loaded():
+        feature().check(config)
+    if not config.tunes and config.lms:
+        given_weights(config, each(config.lms))
+    return config
+
+
+def _refuse_tuning(config: RunConfig) -> None:
+    """Refuse options about tuning where nothing is tuned.
+
+    Raises:
+        UserError: There is such an option.
+    """
+    for name, title, about, _, default in RunConfig.declared():
         value = getattr(config, name)
         if title == TUNING and value != default:
             raise UserError(
@@ -176,19 +164,6 @@ def check(config: RunConfig) -> RunConfig:
             raise UserError(
                 f"{about.flag(name)} tune needs --dev lists to tune on; or give NUMBER"
             )
-    for name, bonus in (
-        ("--word-bonus", config.word_bonus),
-        ("--token-bonus", config.token_bonus),
-    ):
-        if config.tunes and not isinstance(bonus, bool | None):
-            raise UserError(
-                f"{name} NUMBER needs --weight; --dev and --folds tune this bonus"
-            )
-    if not config.tunes and config.lms:
-        from rescore.given import given_weights
-
-        given_weights(config, each(config.lms))
-    return config
 
 
 def resolve(
@@ -214,16 +189,16 @@ def resolve(
     Raises:
         UserError: what `config` says cannot be done with these lists.
     """
-    plan = _Resolver(config, lists, dev, weights).plan(load, specs, measures)
+    resolver = _Resolver(config, lists, dev, weights, measures)
+    plan = resolver.plan(load, specs)
     for reason in plan.reasons:
-        log.log(
-            logging.INFO if reason.why == HAVE_SOURCES else logging.DEBUG, "%s", reason
-        )
+        level = logging.INFO if reason.why == HAVE_SOURCES else logging.DEBUG
+        log.log(level, "%s", reason)
     return plan
 
 
 class _Resolver:
-    """Makes one plan; `reasons` grows with each decision."""
+    """Makes one plan, step by step; each step notes its reason."""
 
     def __init__(
         self,
@@ -231,461 +206,356 @@ class _Resolver:
         lists: Sequence[NbestList],
         dev: Sequence[NbestList] | None,
         weights: Weights | None,
+        measures: bool,
     ) -> None:
         self._config = config
-        self._lists = Dataset.of(lists)
-        self._dev = None if dev is None else Dataset.of(dev)
-        self._tuned = weights
-        self._basis = self._dev or self._lists  # what weights are tuned on
-        self._boosts = weights is not None and weights.boosts
-        self._tunes = dev is not None or config.folds is not None
-        self._sets = [known for known in (self._lists, self._dev) if known]
-        self._reasons: list[Reason] = []
-        self._boost: bool | float = False
-
-    def _decide(self, subject: str, decision: object, why: str) -> None:
-        self._reasons.append(Reason(subject, str(decision), why))
-
-    def plan(
-        self, load: Load | None, specs: Sequence[str | None], measures: bool
-    ) -> Plan:
-        """The whole plan: what is cheap to refuse comes first, then the models are
-        loaded.
-        """
-        config = self._config
-        metrics = self.metrics() if measures else ()
-        decision = self._decision() if measures else Decision()
-        components = self._components()
-        if measures and (boost := self._boosted()):
-            self._boost = boost
-            why = "--boost" if config.boost else "hypotheses have new words"
-            self._decide("boost", "tuned" if boost is True else f"{boost:g}", why)
-        words, listed = self._words(metrics), config.measuring.words
-        if measures and not (self._boosts or self._boost is not False):
-            listed = None
-        elif measures and listed is None:
-            # here: most runs have no list of words
-            from rescore.metrics.listed import check_counting
-
-            check_counting(self._sets, words)
-        expansions = tuple(
-            part.made(options, config, self._dev) for _, part, options in _asked(config)
+        self._features: dict[str, Feature] = {
+            name: part() for name, part in FEATURES.loaded()
+        }
+        self._at = Situation(
+            config=config,
+            lists=Dataset.of(lists),
+            dev=None if dev is None else Dataset.of(dev),
+            tuned=weights,
+            measures=measures,
         )
-        for expansion in expansions if components else ():
-            expansion.check_components(self._basis, components)
-        # No warning about the first metric where tuning or the decision uses it: there
-        # it is not in vain.
-        used = self._tunes or decision.name != "best"
-        loaded = list(load() if load else load_all(config.lms) if config.lms else ())
-        norm = self._norm(loaded)
-        models = self._models(loaded, norm, specs)
+
+    def plan(self, load: Load | None, specs: Sequence[str | None]) -> Plan:
+        """Return the whole plan: what is cheap to refuse comes first, then the models
+        are loaded.
+        """
+        at = self._at
+        metrics: tuple[Metric, ...] = ()
+        decision = Decision()
+        if at.measures:
+            metrics = self._metrics()
+            decision = self._decision()
+        words = self._words(metrics)
+        expansions = self._expansions(words)
+        norm = self._load_models(load, specs)
+        at.counted = self._counted()
         plan = Plan(
-            models=tuple(models),
+            models=at.models,
             norm=norm,
-            counted=self._counted(models),
+            counted=at.counted,
             expansions=expansions,
             words=words,
-            listed=listed,
             metrics=metrics,
             decision=decision,
-            force_weights=config.force_weights,
-            measured_in_vain=config.metrics[1:] if used else config.metrics,
+            force_weights=self._config.force_weights,
+            measured_in_vain=self._in_vain(decision),
         )
-        if not measures:
-            return replace(plan, reasons=tuple(self._reasons))
-        if self._tunes:
-            plan = self._to_tune(plan, components)
-        elif self._tuned is not None:
-            plan = replace(plan, weights=self._tuned)
-            self._decide("weights", self._tuned.tuned, "as tuned before")
+        if at.measures:
+            plan = self._with_weights(plan)
+        return replace(plan, reasons=tuple(at.reasons))
+
+    def _metrics(self) -> tuple[Metric, ...]:
+        """Return the objective of tuning, and the further metrics of reports."""
+        at = self._at
+        asked = list(map(METRICS.check, self._config.metrics))
+        at.measuring = self._measuring(asked)
+        metric = at.metric = self._objective()
+        names = dict.fromkeys(asked)
+        names.pop(metric.name.lower(), None)
+        if not asked and metric.companion:
+            names = dict.fromkeys([metric.companion])
+            why = f"tuning for {metric.name} flatters {metric.name}"
+            at.note("further metric", metric.companion, why)
+        lists = at.lists or at.basis
+        others = [choose_metric(name, lists, at.measuring) for name in names]
+        others += self._metrics_of_features([metric, *others])
+        return metric, *others
+
+    def _measuring(self, asked: Sequence[str]) -> MetricOptions:
+        """Return the options of metrics: of the metric that the weights were tuned for,
+        in whatever place it is reported, and of the config.
+        """
+        measuring = self._config.measuring
+        about = self._at.tuned.tuned_for if self._at.tuned else None
+        if about is None or (asked and about.metric not in asked):
+            return measuring
+        return about.options.merged_with(measuring)
+
+    def _objective(self) -> Metric:
+        """Return the metric that is tuned for and reported first.
+
+        Raises:
+            UserError: The metric does not suit the lists, or cannot be tuned for.
+        """
+        at = self._at
+        known = [*at.lists, *(at.dev or ())]
+        about = at.tuned.tuned_for if at.tuned else None
+        if self._config.metrics:
+            name = self._config.metrics[0]
+        elif about:
+            name = about.metric
         else:
-            plan = replace(plan, weights=self._given(plan))
-        return replace(plan, reasons=tuple(self._reasons))
-
-    def _to_tune(self, plan: Plan, components: Sequence[str]) -> Plan:
-        """The plan with the columns to tune, and how."""
-        config = self._config
-        columns = list(dict.fromkeys([*self._columns(plan), *components]))
-        if components:
-            self._decide(
-                "components",
-                ", ".join(components),
-                "--components: parts of the toolkit's score",
-            )
-        folds = None
-        if config.folds:
-            from rescore.metrics.folds import split  # here: most runs have no folds
-
-            folds = split(
-                [nbest.id for nbest in self._lists], config.folds, config.speaker
-            )
-        if folds or len(columns) > 1 or plan.expansions or plan.decision.name != "best":
-            # here: the texts of most runs are compared once
-            from rescore.metrics.cached import remembered
-
-            plan = replace(plan, metrics=tuple(map(remembered, plan.metrics)))
-        name = config.dev or "dev"
-        if folds:
-            name = f"{folds.number} folds by {folds.unit}"
-        self._decide("weights", f"tuned on {name}", f"{len(self._basis):,} lists")
-        self._decide("columns", ", ".join(columns) or "none", "their weights are tuned")
-        return replace(
-            plan,
-            columns=tuple(columns),
-            tuning=self._tuning(plan, columns, components),
-            tuned_on=name,
-            folds=(folds,) if folds else (),
-        )
-
-    def metrics(self) -> tuple[Metric, ...]:
-        """The objective of tuning, and the further metrics of reports."""
-        config, tuned = self._config, self._tuned.tuned_for if self._tuned else None
-        measuring, asked = config.measuring, list(map(METRICS.check, config.metrics))
-        if tuned is not None and (
-            not asked or tuned.metric in asked
-        ):  # in any place: `run` has options for all metrics
-            measuring = tuned.options.merged_with(config.measuring)
-        known = [*self._lists, *(self._dev or ())]
-        name = (
-            config.metrics[0]
-            if config.metrics
-            else tuned.metric
-            if tuned
-            else default_metric(known)
-        )
-        if self._dev and any(nbest.references for nbest in self._lists):
+            name = default_metric(known)
+        if at.dev and any(nbest.references for nbest in at.lists):
             # dev lists may have words that test lists lack
-            choose_metric(name, self._lists, measuring)
-        metric = choose_metric(name, self._basis, measuring)
-        if metric.learned and self._tunes:
+            choose_metric(name, at.lists, at.measuring)
+        metric = choose_metric(name, at.basis, at.measuring)
+        if metric.learned and at.tunes:
             name = metric.name.lower()
             raise UserError(
                 f"--metric {name}: tune for bleu or chrf, and report {name} with a"
                 " second --metric"
             )
-        why = f"the lists are {'' if metric.name == 'BLEU' else 'no '}translations"
-        if config.metrics:
-            why = "--metric"
-        elif tuned:
-            why = "the weights were tuned for it"
-        elif metric.name == "BLEU" and not any(
-            nbest.header.translates for nbest in known
-        ):
-            why = HAVE_SOURCES
-        self._decide("metric", metric.name, why)
-        names = dict.fromkeys(asked)
-        names.pop(metric.name.lower(), None)
-        if not config.metrics and metric.companion:
-            names = dict.fromkeys([metric.companion])
-            self._decide(
-                "further metric",
-                metric.companion,
-                f"tuning for {metric.name} flatters {metric.name}",
-            )
-        others = [
-            choose_metric(other, self._lists or self._basis, measuring)
-            for other in names
-        ]
-        told = any(hasattr(one.options, "words") for one in (metric, *others))
-        if (
-            measuring.words
-            and metric.words
-            and (self._boosts or self._boosted() or not told)
-        ):
-            wanted = [
-                name
-                for name in ("bwer", "uwer")
-                if name not in (metric.name.lower(), *names)
-            ]
+        at.note("metric", metric.name, self._why_metric(metric, known))
+        return metric
+
+    def _why_metric(self, metric: Metric, known: Sequence[NbestList]) -> str:
+        """Return why a metric is the objective."""
+        if self._config.metrics:
+            return "--metric"
+        if self._at.tuned and self._at.tuned.tuned_for:
+            return "the weights were tuned for it"
+        if metric.name != "BLEU":
+            return "the lists are no translations"
+        if any(nbest.header.translates for nbest in known):
+            return "the lists are translations"
+        return HAVE_SOURCES
+
+    def _metrics_of_features(self, metrics: Sequence[Metric]) -> list[Metric]:
+        """Return the further metrics that features ask for.
+
+        Args:
+            metrics: The metrics that are reported already.
+        """
+        at = self._at
+        further: list[Metric] = []
+        lists = at.lists or at.basis
+        known = {metric.name.lower() for metric in metrics}
+        for name, feature in self._features.items():
+            names = feature.further_metrics(at, metrics)
+            wanted = [name for name in names if name not in known]
             try:
-                others += [
-                    choose_metric(name, self._lists or self._basis, measuring)
-                    for name in wanted
-                ]
-                self._decide(
-                    "further metrics",
-                    "bwer, uwer",
-                    "words are listed: what they cost other words",
-                )
+                further += [choose_metric(name, lists, at.measuring) for name in wanted]
             except UserError as error:  # the words may be right for other lists
-                log.warning("%s, so figures of listed words are absent", error)
-        return metric, *others
+                log.warning("%s, so figures of %s words are absent", error, name)
+                continue
+            if names:
+                at.note("further metrics", ", ".join(names), FEATURES.about(name))
+        return further
 
     def _words(self, metrics: Sequence[Metric]) -> Normaliser:
-        """Cuts texts as the metric that the weights were tuned for, else as the
-        objective.
+        """Return what cuts texts into words: as the metric that the weights were tuned
+        for, else as the objective.
         """
-        about = self._tuned.tuned_for if self._tuned else None
+        about = self._at.tuned.tuned_for if self._at.tuned else None
         if about and metrics and about.metric != metrics[0].name.lower():
             metrics = [choose_metric(about.metric, (), about.options)]
         return (metrics[0].words if metrics else None) or Normaliser()
 
     def _decision(self) -> Decision:
-        """The decision that was asked for; else the decision that the weights were
-        tuned for; else the best score.
+        """Return the decision that was asked for; else the decision that the weights
+        were tuned for; else the best score.
         """
-        decision = decision_of(self._config, self._tuned or FIRST_PASS_ALONE)
-        if decision.needs_scale and not self._tunes and self._lists:
-            if not self._lists.header.systems:
+        at = self._at
+        decision = decision_of(self._config, at.tuned or FIRST_PASS_ALONE)
+        if decision.needs_scale and not at.tunes and at.lists:
+            if not at.lists.header.systems:
                 name = f"--decide {decision.name}"
                 raise UserError(
                     f"{name} needs a scale: --scale NUMBER, --weights of rescore tune"
                     f" {name}, or run --dev DEV"
                 )
             decision = replace(decision, scale=1.0)
-        why = (
-            "--decide"
-            if self._config.decide
-            else "the weights were tuned for it"
-            if self._tuned
-            else "the default"
-        )
-        scale = "" if decision.scale is None else f" with scale {decision.scale:g}"
-        self._decide(
-            "decision",
-            decision.name + (" with a tuned scale" if decision.needs_scale else scale),
-            why,
-        )
+        how = decision.name
+        if decision.needs_scale:
+            how += " with a tuned scale"
+        elif decision.scale is not None:
+            how += f" with scale {decision.scale:g}"
+        if self._config.decide:
+            why = "--decide"
+        else:
+            why = "the weights were tuned for it" if at.tuned else "the default"
+        at.note("decision", how, why)
         return decision
 
-    def _components(self) -> list[str]:
-        """The columns of the toolkit's own parts whose weights are tuned."""
-        if not self._config.components:
-            return []
-        columns = self._basis.columns(Role.COMPONENT)
-        if not columns:
+    def _expansions(self, words: Normaliser) -> tuple[Expansion, ...]:
+        """Return what adds hypotheses and columns before lists are scored."""
+        at = self._at
+        expansions = [
+            part.made(options, self._config, at.dev)
+            for _, part, options in asked(self._config)
+        ]
+        if self._config.components:
+            self._check_components(expansions)
+        for feature in self._features.values():
+            expansion = feature.expansion(at, words)
+            if expansion is not None:
+                expansions.append(expansion)
+        return tuple(expansions)
+
+    def _check_components(self, expansions: Sequence[Expansion]) -> None:
+        """See that there are components of the first pass, and that new hypotheses will
+        have them.
+
+        Raises:
+            UserError: There are none, or an expansion does not suit them.
+        """
+        components = self._at.basis.columns(Role.COMPONENT)
+        if not components:
             raise UserError(
                 "--components: the lists have no parts of the first-pass score; of"
                 " ESPnet2 these are in {n}best_recog/scores, of Kaldi and SRILM the"
                 " acoustic and the LM score"
             )
-        return columns
+        for expansion in expansions:
+            expansion.check_components(self._at.basis, components)
 
-    def _norm(self, models: Sequence[LanguageModel]) -> str:
-        """The normalisation of the config; else of the weights' columns; else of the
-        first pass.
+    def _load_models(self, load: Load | None, specs: Sequence[str | None]) -> str:
+        """Load the models, give each a column of its own, and return how their token
+        scores are normalised.
         """
-        if self._config.lm_norm:
-            self._decide("normalisation", self._config.lm_norm, "--lm-norm")
-            return self._config.lm_norm
-        fingerprints = {lm.fingerprint for lm in models}
-        for column in self._tuned.columns.values() if self._tuned else ():
-            if column.fingerprint in fingerprints:
-                self._decide(
-                    "normalisation",
-                    column.norm,
-                    "the weights were tuned on such scores",
-                )
-                return column.norm
-        means = (self._lists or self._dev or Dataset()).header.means
-        if models:
-            self._decide(
-                "normalisation",
-                "mean" if means else "sum",
-                f"first-pass scores are {'means' if means else 'sums'}",
-            )
-        return "mean" if means else "sum"
-
-    def _models(
-        self, loaded: Sequence[LanguageModel], norm: str, specs: Sequence[str | None]
-    ) -> list[LanguageModel]:
-        """The models, each with its column."""
+        at = self._at
+        loaded: Sequence[LanguageModel] = ()
+        if load:
+            loaded = load()
+        elif self._config.lms:
+            loaded = load_all(self._config.lms)
+        norm = self._norm(loaded)
         names = specs or each(self._config.lms)
-        if len(names) != len(loaded):
-            names = [None] * len(loaded)
         given = [name for name in names if name is not None]
-        models = with_own_columns(
-            loaded, norm, self._sets, given if len(given) == len(loaded) else ()
-        )
+        all_named = len(given) == len(names) == len(loaded)
+        models = with_own_columns(loaded, norm, at.sets, given if all_named else ())
         if self._config.lms or specs:
             for lm in models:
-                self._decide(lm.name, lm.model, "all hypotheses")
-        return models
+                at.note(lm.name, lm.model, "all hypotheses")
+        at.models = tuple(models)
+        return norm
 
-    def _counted(self, models: Sequence[LanguageModel]) -> tuple[LanguageModel, ...]:
-        """The model whose tokens are counted, for a bonus: the first model of
-        pseudo-log-likelihoods.
-
-        If a count is asked for and no model gives pseudo-log-likelihoods, the first
-        model. If the lists have a count and no other count is asked for, none.
+    def _norm(self, models: Sequence[LanguageModel]) -> str:
+        """Return the normalisation of the config; else of the weights' columns; else of
+        the first pass.
         """
+        at = self._at
+        if self._config.lm_norm:
+            at.note("normalisation", self._config.lm_norm, "--lm-norm")
+            return self._config.lm_norm
+        fingerprints = {lm.fingerprint for lm in models}
+        for column in at.tuned.columns.values() if at.tuned else ():
+            if column.fingerprint in fingerprints:
+                why = "the weights were tuned on such scores"
+                at.note("normalisation", column.norm, why)
+                return column.norm
+        means = (at.lists or at.basis).header.means
+        norm = "mean" if means else "sum"
+        if models:
+            why = f"first-pass scores are {'means' if means else 'sums'}"
+            at.note("normalisation", norm, why)
+        return norm
+
+    def _counted(self) -> tuple[LanguageModel, ...]:
+        """Return the model whose tokens are counted, or no model."""
+        for feature in self._features.values():
+            counted = feature.counted(self._at)
+            if counted:
+                return tuple(counted)
+        return ()
+
+    def _in_vain(self, decision: Decision) -> tuple[str, ...]:
+        """Return the metrics that only measure: not the first metric where tuning or
+        the decision uses it.
+        """
+        used = self._at.tunes or decision.name != "best"
+        return self._config.metrics[1:] if used else self._config.metrics
+
+    def _with_weights(self, plan: Plan) -> Plan:
+        """Return the plan with its weights, or with how they are tuned."""
+        at = self._at
+        if at.tunes:
+            return self._to_tune(plan)
+        if at.tuned is not None:
+            at.note("weights", at.tuned.tuned, "as tuned before")
+            return replace(plan, weights=at.tuned)
+        return replace(plan, weights=self._given(plan))
+
+    def _to_tune(self, plan: Plan) -> Plan:
+        """Return the plan with the columns to tune, and how.
+
+        Raises:
+            UserError: `rescore tune` gets lists without anything to tune.
+        """
+        at = self._at
+        folds = self._folds()
+        name = self._config.dev or "dev"
+        for fold in folds:
+            name = f"{fold.number} folds by {fold.unit}"
+        at.note("weights", f"tuned on {name}", f"{len(at.basis):,} lists")
+        columns = self._weigh()
+        by_score = plan.decision.name == "best"
+        # `run` may tune bonuses alone
+        nothing = not (columns or self._config.columns or at.lists)
+        if at.basis and nothing and by_score:
+            raise UserError(no_columns(self._config.dev or "the lists", at.basis))
+        metrics = plan.metrics
+        if folds or len(columns) > 1 or plan.expansions or not by_score:
+            # the same texts are measured again and again
+            metrics = tuple(map(remembered, metrics))
+        return replace(
+            plan,
+            metrics=metrics,
+            columns=columns,
+            tuning=self._tuning(plan.decision),
+            tuned_on=name,
+            folds=folds,
+        )
+
+    def _folds(self) -> tuple[Folds, ...]:
+        """Return how the lists are cut into folds, or nothing."""
         config = self._config
-        pseudo = [lm for lm in models if is_pseudo(lm.model)]
-        wanted = config.count_tokens
-        if wanted is None and config.token_bonus is not None:
-            wanted = bool(config.token_bonus)
-        known = self._tuned.columns.get(TOKENS) if self._tuned else None
-        if wanted is None and known is not None:
-            counted = [lm for lm in models if lm.fingerprint == known.fingerprint]
-            why = "the weights were tuned with its tokens"
-        elif wanted is None:
-            have_count = TOKENS in (self._lists or self._basis).header.columns
-            counted = [] if have_count else pseudo
-            why = "pseudo-log-likelihoods say little about length"
-        else:
-            counted = (pseudo or list(models)) if wanted else []
-            why = "asked for"
-        if counted:
-            self._decide("tokens", f"counted by {counted[0].name}", why)
-        return tuple(counted[:1])
+        if not config.folds:
+            return ()
+        ids = [nbest.id for nbest in self._at.lists]
+        return (split(ids, config.folds, config.speaker),)
 
-    def _columns(self, plan: Plan) -> list[str]:
-        """The columns of models whose weights are tuned: of the plan, else of the
-        lists.
-        """
-        if plan.models:
-            return plan.model_columns
-        if not self._basis:
-            return []
-        counts = self._counts()
-        columns = [
-            name
-            for name in choose_columns(self._basis, self._config.columns)
-            if name not in counts
-        ]
-        # `run` may tune bonuses
-        nothing = not (columns or counts or self._config.components or self._lists)
-        if nothing and plan.decision.name == "best":
-            from rescore.given import no_columns
-
-            raise UserError(no_columns(self._config.dev or "the lists", self._basis))
+    def _weigh(self) -> tuple[str, ...]:
+        """Ask each feature what it weighs, and return the columns of scores."""
+        at = self._at
+        place = len(at.reasons)
+        for feature in self._features.values():
+            at.weighed += tuple(feature.weighed(at))
+        columns = tuple(dict.fromkeys(at.columns))
+        named = ", ".join(columns) or "none"
+        at.reasons.insert(place, Reason("columns", named, "their weights are tuned"))
         return columns
 
-    def _tuning(
-        self, plan: Plan, columns: Sequence[str], components: Sequence[str]
-    ) -> TuningOptions:
-        """How weights of columns are tuned."""
+    def _tuning(self, decision: Decision) -> TuningOptions:
+        """Return how the weights of the columns are tuned."""
         config = self._config
-        new = self._new_columns()
-        free = [name for name in columns if name in components]
-        for name in free:
-            self._decide(name, "a weight without bounds", "component")
-        listed = [LISTED] if self._boost is True else []
-        bonuses = tuple(
-            dict.fromkeys(
-                [*self._length_bonuses(plan, columns), *new, *listed, *self._counts()]
-            )
-        )
-        negative = tuple(dict.fromkeys([*config.negative, *free]))
+        bonuses: list[str] = []
+        given: dict[str, float] = {}
+        free: list[str] = []
+        for one in self._at.weighed:
+            if one.given is not None:
+                given[one.column] = one.given
+            elif one.bounds is Bounds.BONUS:
+                bonuses.append(one.column)
+            elif one.bounds is Bounds.FREE:
+                free.append(one.column)
         return TuningOptions(
-            bonuses=bonuses,
+            bonuses=tuple(dict.fromkeys(bonuses)),
             bagging=config.bagging,
-            negative=negative,
-            decide=plan.decision,
+            negative=tuple(dict.fromkeys([*config.negative, *free])),
+            decide=decision,
             folds=config.folds,
             speaker=config.speaker,
-            boost=0.0 if self._boost is True else float(self._boost),
-        )
-
-    def _counts(self) -> list[str]:
-        """The counts and channels that --column names: the weight of a count is a
-        bonus, without bounds.
-        """
-        asked = self._config.columns if self._basis else ()
-        return [
-            name
-            for name in asked
-            if self._basis.header.role(name) in (Role.COUNT, Role.CHANNEL)
-        ]
-
-    def _new_columns(self) -> list[str]:
-        """The columns whose weights are bonuses: those that expansions will add, or the
-        lists have.
-        """
-        added = [name for _, part, _ in _asked(self._config) for name in part.adds]
-        return added or added_columns(self._basis[:1])
-
-    def _boosted(self) -> bool | float:
-        """Whether a bonus for each listed word is tuned, or the bonus that is given."""
-        boost, counted = (
-            self._config.boost,
-            LISTED in self._lists.scores or LISTED in self._basis.scores,
-        )
-        if boost is None:
-            return bool(self._new_columns()) and (
-                counted or self._config.measuring.words is not None
-            )
-        if boost is not False and not counted and self._config.measuring.words is None:
-            raise UserError(
-                "--boost needs the listed words; give --words FILE, or lists of"
-                " `rescore score --words FILE`"
-            )
-        return boost or False
-
-    def _length_bonuses(self, plan: Plan, columns: Sequence[str]) -> list[str]:
-        """The bonuses for each word and each token, as asked for or as they suit the
-        columns and the metric.
-        """
-        config, bonuses = self._config, []
-        words = (
-            suits_word_bonus(columns, plan.metric)
-            if config.word_bonus is None
-            else bool(config.word_bonus)
-        )
-        why = "several columns" if words else "one column"
-        if config.word_bonus is not None:
-            why = "--word-bonus"
-        elif plan.metric.punishes_brevity:
-            why = f"{plan.metric.name} has a brevity penalty"
-        self._decide("word bonus", "tuned" if words else "off", why)
-        if words:
-            bonuses.append(WORDS)
-        tokens, why = self._token_bonus(plan, columns)
-        self._decide("token bonus", "tuned" if tokens else "off", why)
-        if tokens:
-            bonuses.append(TOKENS)
-        return bonuses
-
-    def _token_bonus(self, plan: Plan, columns: Sequence[str]) -> tuple[bool, str]:
-        """Whether a bonus for each token is tuned, and why.
-
-        By default it is on `LARGE_SET` lists or more, with their tokens counted, beside
-        a column of pseudo-log-likelihoods: these say little about how long a sentence
-        should be. Not for BLEU.
-        """
-        if self._config.token_bonus is not None:
-            return bool(self._config.token_bonus), "--token-bonus"
-        if plan.metric.punishes_brevity:
-            return False, f"{plan.metric.name} has a brevity penalty"
-        columns_of_lists = self._basis.header.columns.items()
-        known = {name: column.model for name, column in columns_of_lists}
-        known |= {lm.name: lm.model for lm in plan.models}
-        if not any(is_pseudo(known[name]) for name in columns if name in known):
-            return False, "no pseudo-log-likelihoods"
-        if not plan.counted and TOKENS not in self._basis.scores:
-            return False, "no column of token counts"
-        large = len(self._basis) >= LARGE_SET
-        return (
-            large,
-            f"{LARGE_SET} lists or more" if large else f"fewer than {LARGE_SET} lists",
+            given=given,
         )
 
     def _given(self, plan: Plan) -> Weights:
-        """The weights where nothing is tuned: as given, else the weight that the
+        """Return the weights where nothing is tuned: as given, else the weight that the
         model's card recommends.
         """
-        from rescore.given import given_weights
-
-        columns = plan.model_columns or (
-            choose_columns(self._lists, self._config.columns)
-            if self._config.weights
-            else []
-        )
+        columns = plan.model_columns
+        if not columns and self._config.weights:
+            columns = choose_columns(self._at.lists, self._config.columns)
         weights = given_weights(self._config, columns)
-        weights = replace(
-            weights, columns={lm.name: origin(lm, plan.norm) for lm in plan.models}
-        )
-        self._decide("weights", weights.tuned, "neither --dev nor --folds")
-        return weights
-
-
-def _asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
-    """The expansions that a config asks for (`rescore.expansion.asked`)."""
-    if not config.expands:
-        return []
-    from rescore.expansion import asked
-
-    return asked(config)
+        self._at.note("weights", weights.tuned, "neither --dev nor --folds")
+        origins = {lm.name: origin(lm, plan.norm) for lm in plan.models}
+        return replace(weights, columns=origins)
 
 
 def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decision:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from rescore import border, parts, pipeline
-from rescore.advice import advice
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.decision.rules import combine
@@ -28,15 +27,17 @@ from rescore.lms import LanguageModel, capabilities_of, load, origin
 from rescore.lms.backends import shipped
 from rescore.nbest import (
     FIRST_PASS,
-    LISTED,
     SUM,
     TOKENS,
     WORDS,
+    Column,
     Header,
     Hypothesis,
     NbestList,
     Role,
+    advice,
     is_bonus,
+    reserved,
 )
 from rescore.options import as_json
 from rescore.parts import CONFIDENCES, KINDS
@@ -262,34 +263,41 @@ def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:
     return list(pipeline.score(plan, pipeline.expand(plan, lists)))
 
 
-def _lacked(name: str, plan: Plan, made: Collection[str]) -> str | None:
-    """The error about a column of a plan's weights that neither models and expansions
-    give (`made`) nor a request can bring; None for other columns. Requests bring scores
-    of the toolkit, and columns of weights that were not tuned.
+def _lacked(name: str, plan: Plan, brought: Collection[str]) -> str | None:
+    """Return the error about a column that the weights of a plan need and nothing can
+    bring; None for other columns.
+
+    Requests bring scores of the toolkit, and columns of weights that were not tuned.
+
+    Args:
+        name: The column.
+        plan: The plan.
+        brought: The columns that models and expansions bring.
     """
-    column, counted = (
-        plan.weights.columns.get(name),
-        {LISTED: plan.listed, TOKENS: plan.counted},
-    )
-    if (
-        not plan.weights.weighs(name)
-        or name in (FIRST_PASS, SUM, WORDS, *made)
-        or counted.get(name)
-    ):
+    column = plan.weights.columns.get(name)
+    if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *brought):
         return None
-    if name == LISTED or is_bonus(name, column):
-        return f"the weights need the column {name}; {advice(name)}"
-    if column.is_component if column else not plan.weights.tuned_for:
+    if name == TOKENS and plan.counted:
         return None
-    models = (
-        "no model counts tokens"
-        if name == TOKENS
-        else f"models give {', '.join(made) or 'none'}"
-    )
-    fit = f"{column.model}:PATH" if column else "NAME"
-    # a shipped model, perhaps under the name of its kind
-    if column and column.model in KINDS:
-        fit = next(
-            (lm for lm in shipped() if load(lm).fingerprint == column.fingerprint), fit
-        )
-    return f"the weights need the column {name}; {models}; give --lm {fit} as well"
+    need = f"the weights need the column {name}"
+    if name != TOKENS and (name in reserved() or is_bonus(name, column)):
+        return f"{need}; {advice(name)}"
+    if column is None and not plan.weights.tuned_for:
+        return None
+    if column is not None and column.is_component:
+        return None
+    models = f"models give {', '.join(brought) or 'none'}"
+    if name == TOKENS:
+        models = "no model counts tokens"
+    return f"{need}; {models}; give --lm {_named_in(column)} as well"
+
+
+def _named_in(column: Column | None) -> str:
+    """Return how --lm names the model that gave a column, as far as it is known."""
+    if column is None:
+        return "NAME"
+    if column.model in KINDS:  # a shipped model, perhaps under the name of its kind
+        for lm in shipped():
+            if load(lm).fingerprint == column.fingerprint:
+                return lm
+    return f"{column.model}:PATH"

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from rescore import evaluate, formats, parts
+from rescore.asr.features import RECOMBINED
 from rescore.decision import Decision, DecisionRule
 from rescore.decision.risk import LeastExpectedLoss
 from rescore.errors import UserError
@@ -29,15 +30,7 @@ from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.metrics.listed import WordList
 from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import (
-    FIRST_PASS,
-    Column,
-    Header,
-    Hypothesis,
-    NbestList,
-    Origin,
-    Role,
-)
+from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList, Role
 from rescore.options import Declared, as_json, option, read_file
 from rescore.parts import Registry
 from rescore.reports.check import parse
@@ -89,7 +82,7 @@ class Echoing(Expansion):
                 Hypothesis(
                     f"{one.text} {one.text}",
                     one.scores | {"echoes": 1.0},
-                    Origin.RECOMBINED,
+                    RECOMBINED,
                 )
                 for one in old
             ]

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from rescore import Rescorer, UserError, Weights, advice, formats, pipeline
+from rescore import Rescorer, UserError, Weights, formats, pipeline
 from rescore.asr.confidence import confidences, networks
 from rescore.config import RunConfig
 from rescore.decision.mixture import Mixture
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import LISTED, TOKENS, Column, Header, Hypothesis, NbestList, Role
+from rescore.nbest import Column, Header, Hypothesis, NbestList, Role
 from rescore.plan import resolve
 from rescore.reports.analysis import analyse
 from rescore.reports.comparison import compare_outputs
@@ -332,11 +332,6 @@ def test_a_service_refuses_at_the_start_what_no_request_can_bring() -> None:
     parts = Weights({"s2s": 0.7, "am": 0.3}, columns={"am": Column.component("kaldi")})
     # requests bring the scores of the toolkit
     assert Rescorer(lm, parts).weights is parts
-
-
-def test_advice_names_the_columns_of_lists() -> None:
-    """`rescore.nbest` needs the advice, so the advice repeats its names as text."""
-    assert {LISTED, TOKENS} == advice.ADDED_BY.keys()
 
 
 def test_a_missing_column_says_what_to_do() -> None:

@@ -25,7 +25,7 @@ from rescore.lms.base import Kind, Report
 from rescore.lms.folders import card_head
 from rescore.lms.options import TextOptions, TrainingOptions
 from rescore.metrics.normalise import WRITTEN
-from rescore.nbest import NbestList, Origin, content_hash
+from rescore.nbest import TOOLKIT, NbestList, content_hash
 from rescore.options import option, read_file
 
 NAME = "channel.json"
@@ -300,7 +300,7 @@ def collect(lists: Iterable[NbestList]) -> Pairs:
             )
         meant = WRITTEN.findall(nbest.references[0].lower())
         for hypothesis in nbest.hypotheses:
-            if hypothesis.origin is Origin.FIRST_PASS:
+            if hypothesis.origin == TOOLKIT:
                 pairs.update(spans(meant, WRITTEN.findall(hypothesis.text.lower())))
     return Counter({pair: number for pair, number in pairs.items() if _alike(*pair)})
 

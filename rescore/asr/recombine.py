@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
+from rescore.asr.features import RECOMBINED
 from rescore.asr.systems import refuse_scored
 from rescore.asr.written import Token, rewritten, tokens_of
 from rescore.config import RunConfig
@@ -18,7 +19,7 @@ from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.expansion import Expansion
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin, in_tie_order
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, in_tie_order
 from rescore.options import Declared, option
 from rescore.pace import paced
 
@@ -80,9 +81,7 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
             if combined not in known and len(new) < number:
                 known.add(combined)
                 new.append(
-                    Hypothesis(
-                        rewritten(combined), {FIRST_PASS: estimate}, Origin.RECOMBINED
-                    )
+                    Hypothesis(rewritten(combined), {FIRST_PASS: estimate}, RECOMBINED)
                 )
     return replace(nbest, hypotheses=[*nbest.hypotheses, *new])
 

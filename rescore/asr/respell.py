@@ -21,6 +21,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.channel import Channel, collect, learn
 from rescore.asr.correct import Candidate as Correction
 from rescore.asr.correct import Corrector
+from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.formats.documents import Replacement, Text, replaced
 from rescore.asr.systems import refuse_scored
 from rescore.config import RunConfig
@@ -33,13 +34,10 @@ from rescore.metrics.folds import split
 from rescore.metrics.listed import OR, WordList
 from rescore.metrics.normalise import WRITTEN
 from rescore.nbest import (
-    CHANNEL,
-    EDITS,
     FIRST_PASS,
     Column,
     Hypothesis,
     NbestList,
-    Origin,
     Role,
     content_hash,
     in_parts,
@@ -207,7 +205,7 @@ def extended(nbest: NbestList, originals: Iterable[Original], number: int) -> Nb
         for score, chosen in original.versions(number + len(old))
     ]
     versions.sort(key=lambda version: -version[0])
-    room = number - sum(one.origin is Origin.RESPELLED for one in old)
+    room = number - sum(one.origin == RESPELLED for one in old)
     seen = {_key(one.text) for one in old}
     lower = all(one.text == one.text.lower() for one in old)
     new: list[Hypothesis] = []
@@ -226,7 +224,7 @@ def extended(nbest: NbestList, originals: Iterable[Original], number: int) -> Nb
                 Hypothesis(
                     text.lower() if lower else text,
                     hypothesis.scores | columns,
-                    Origin.RESPELLED,
+                    RESPELLED,
                 )
             )
     return replace(nbest, hypotheses=[*old, *new])
@@ -550,7 +548,7 @@ class Respelling(Expansion):
             self._channel.digest,
             sources,
             "float32",
-            Role.CHANNEL,
+            Role.FREE,
         )
         return {
             EDITS: replace(column, fingerprint="", role=Role.COUNT),

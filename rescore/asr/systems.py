@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rescore.asr.features import MERGED
 from rescore.asr.formats.systems import align_systems
 from rescore.decision.mixture import Mixture, applied
 from rescore.errors import UserError
@@ -20,7 +21,6 @@ from rescore.nbest import (
     Header,
     Hypothesis,
     NbestList,
-    Origin,
     Role,
     free_name,
 )
@@ -91,7 +91,7 @@ def one_list(
             new = Hypothesis(
                 " ".join(one.text.split()),
                 {FIRST_PASS: 0.0},
-                Origin.MERGED if rank else one.origin,
+                MERGED if rank else one.origin,
             )
             known = texts.setdefault(" ".join(same(one.text)), new)
             score = one.scores[FIRST_PASS] + 0.0  # never minus nothing

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.nbest import FIRST_PASS, RECOGNISED, Hypothesis, NbestList
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, unrecognised
 
 Floats = npt.NDArray[np.float64]
 
@@ -87,11 +87,12 @@ def named(mixture: Mixture) -> str:
 def system_texts(lists: Sequence[NbestList], system: str) -> list[str]:
     """The best text of one system in each list; no text where it has none."""
     texts = []
+    with_new_words = unrecognised()
     for nbest in lists:
         own = [
             one
             for one in nbest.hypotheses
-            if system in one.scores and one.origin in RECOGNISED
+            if system in one.scores and one.origin not in with_new_words
         ]
         texts.append(max(own, key=lambda one: one.scores[system]).text if own else "")
     return texts
@@ -110,7 +111,8 @@ def system_posteriors(
         for one in nbest.hypotheses
     ]
     scaled = np.array(scores) * [scales.get(name, 1.0) for name in systems]
-    recognised = np.array([one.origin in RECOGNISED for one in nbest.hypotheses])
+    new = unrecognised()
+    recognised = np.array([one.origin not in new for one in nbest.hypotheses])
     highest = scaled.max(axis=0)
     shares: Floats = np.exp(scaled - np.where(np.isfinite(highest), highest, 0.0))
     totals = shares[recognised].sum(axis=0)

@@ -17,7 +17,6 @@ from rescore.metrics.base import Metric
 from rescore.nbest import (
     FIRST_PASS,
     NbestList,
-    Origin,
     in_parts,
     in_tie_order,
     ranking,
@@ -33,7 +32,7 @@ class ListWeights:
 
     columns: Mapping[str, float]
     """The weight of each column of scores."""
-    excluded: frozenset[Origin] = frozenset()
+    excluded: frozenset[str] = frozenset()
     """Hypotheses of these origins may not win, nor vote."""
     mixture: Mixture | None = None
     """The votes of systems, which make the first pass; None for the first pass of the
@@ -55,7 +54,7 @@ def weights_for(nbest: NbestList, weights: WeightsOf) -> ListWeights:
     return weights(nbest) if callable(weights) else ListWeights(weights)
 
 
-def candidates(nbest: NbestList, excluded: Collection[Origin] = ()) -> NbestList:
+def candidates(nbest: NbestList, excluded: Collection[str] = ()) -> NbestList:
     """The list of the hypotheses that may win, in the order in which equals win.
 
     A list of which all hypotheses are excluded is decided among them.

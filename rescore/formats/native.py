@@ -15,7 +15,15 @@ import msgspec
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import JsonPeek, ReadOptions, Source
-from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList, Origin
+from rescore.nbest import (
+    FIRST_PASS,
+    TOOLKIT,
+    Column,
+    Header,
+    Hypothesis,
+    NbestList,
+    origins,
+)
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
 OTHERS = {
@@ -79,7 +87,7 @@ class _Hypothesis(msgspec.Struct):
     text: str
     score: float | msgspec.UnsetType = msgspec.UNSET
     scores: dict[str, float] = {}
-    origin: Origin = Origin.FIRST_PASS
+    origin: str = TOOLKIT
     times: tuple[tuple[float, float], ...] = ()
     rank: int | None = None
 
@@ -159,6 +167,10 @@ def from_json(value: Any, place: str) -> NbestList:
 
 
 def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
+    if entry.origin != TOOLKIT and entry.origin not in origins():
+        raise UserError(
+            f"{place}: origin {entry.origin!r} is not one of {', '.join(origins())}"
+        )
     times = entry.times
     if times:
         from rescore.formats.times import checked_times

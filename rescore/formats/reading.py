@@ -26,7 +26,6 @@ from rescore.nbest import (
     FIRST_PASS,
     FORMER_FIRST_PASS,
     RANK,
-    RESERVED,
     SCORE,
     SUM,
     WORDS,
@@ -35,6 +34,7 @@ from rescore.nbest import (
     NbestList,
     are_means,
     check_scores,
+    reserved_names,
 )
 from rescore.parts import FORMATS
 
@@ -271,9 +271,10 @@ def _check_columns(nbest: NbestList, place: str) -> None:
     ours |= {
         name for name, column in nbest.header.columns.items() if not column.is_component
     }
+    reserved = reserved_names()
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
         for name in hypothesis.scores:
-            if name in RESERVED and name not in ours:
+            if name in reserved and name not in ours:
                 raise UserError(
                     f"{place}: the name of the column {name} is reserved; give the"
                     " column another name"

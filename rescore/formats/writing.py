@@ -23,12 +23,12 @@ from rescore.formats.times import TIMED
 from rescore.nbest import (
     FIRST_PASS,
     NO_AUDIO,
-    RESERVED,
     SUM,
+    TOOLKIT,
     Column,
     Hypothesis,
     NbestList,
-    Origin,
+    reserved_names,
 )
 from rescore.parts import FORMATS
 
@@ -169,7 +169,9 @@ def check_holds(
             for name in hypothesis.scores
             if name != FIRST_PASS
         }
-        dropped = set() if "columns" in holds else columns & RESERVED
+        dropped = (
+            set() if "columns" in holds else columns.intersection(reserved_names())
+        )
         forms = [
             (hypothesis.text, written(hypothesis.text))
             for hypothesis in nbest.hypotheses
@@ -190,8 +192,7 @@ def check_holds(
                 if name in columns - dropped
             ),
             "which hypotheses the toolkit did not give": any(
-                hypothesis.origin is not Origin.FIRST_PASS
-                for hypothesis in nbest.hypotheses
+                hypothesis.origin != TOOLKIT for hypothesis in nbest.hypotheses
             ),
             "toolkit marks in texts": any(
                 strip_markup(form) != line(text) for text, form in forms
@@ -285,7 +286,7 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
         entry = {"score": more.pop(FIRST_PASS), **entry}
     if more:
         entry["scores"] = more
-    if hypothesis.origin is not Origin.FIRST_PASS:
+    if hypothesis.origin != TOOLKIT:
         entry["origin"] = hypothesis.origin
     if hypothesis.rank is not None:
         entry["rank"] = hypothesis.rank

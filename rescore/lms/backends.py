@@ -20,7 +20,7 @@ from rescore.lms.base import (
     origin,
 )
 from rescore.lms.folders import card_value
-from rescore.nbest import RESERVED
+from rescore.nbest import reserved_names
 from rescore.parts import KINDS
 
 log = logging.getLogger(__name__)
@@ -189,8 +189,9 @@ def with_own_columns(
     specs = each(specs)
     folders = [parse(spec).path.name.partition(".")[0] for spec in specs]
     named: list[LanguageModel] = []
+    reserved = reserved_names()
     for rank, model in enumerate(models):
-        taken = {*RESERVED, *(other.name for other in named)}
+        taken = {*reserved, *(other.name for other in named)}
         for lists in sets:
             known = lists.header.columns
             taken |= {
@@ -206,7 +207,7 @@ def with_own_columns(
         name = next(
             name for name in chain([model.name], candidates) if name not in taken
         )
-        if model.name in RESERVED:
+        if model.name in reserved:
             log.warning(
                 "the scores of %s are called %s, because the name %s is reserved",
                 model.name,

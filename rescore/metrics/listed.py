@@ -25,8 +25,11 @@ from rescore.metrics.wer import (
     SUBSTITUTIONS,
     ErrorRate,
 )
-from rescore.nbest import LISTED, Column, Header, NbestList, Role
+from rescore.nbest import Column, Header, NbestList, Role
 from rescore.options import read_file
+
+LISTED = "listed"
+"""The column with the number of words of the user's list (`--words`) in the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +187,7 @@ def with_listed(
     listed, of the utterance's own list if words are listed by utterance.
     """
     own = OwnTerms(listed, words)
-    column = Column("listed", "", counting(words, listed.digest), "", Role.COUNT)
+    column = listed_column(listed, words)
     before, header = Header(), Header()
     for nbest in lists:
         if nbest.header is not before:
@@ -199,6 +202,11 @@ def with_listed(
             for one in nbest.hypotheses
         ]
         yield replace(nbest, hypotheses=hypotheses, header=header)
+
+
+def listed_column(listed: WordList, words: Normaliser) -> Column:
+    """Return the record of the column of listed words."""
+    return Column("listed", "", counting(words, listed.digest), "", Role.COUNT)
 
 
 def counting(words: Normaliser, digest: str) -> str:

@@ -15,7 +15,7 @@ from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.metrics.significance import BY_SPEAKER, PairedTest
-from rescore.nbest import COUNTS, FIRST_PASS, WORDS, NbestList
+from rescore.nbest import FIRST_PASS, WORDS, NbestList, units
 from rescore.parts import STYLES, TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import (
@@ -281,7 +281,7 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
         models = {
             name: weight
             for name, weight in row.weights.items()
-            if name not in (FIRST_PASS, *COUNTS)
+            if name != FIRST_PASS and name not in units()
         }
         weights = [f"{weight:z.3f}" for weight in models.values()]
         if len(models) > 1:

@@ -16,7 +16,8 @@ from rescore.decision.mixture import Mixture, named
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
-from rescore.nbest import FIRST_PASS, LISTED, Column, NbestList
+from rescore.metrics.listed import LISTED
+from rescore.nbest import FIRST_PASS, Column, NbestList
 from rescore.parts import resolve
 from rescore.reports.figures import (
     FIRST,

@@ -14,7 +14,7 @@ import numpy as np
 
 from rescore.decision.rules import candidates
 from rescore.metrics.base import Metric
-from rescore.nbest import COUNTS, FIRST_PASS, NbestList, Origin
+from rescore.nbest import FIRST_PASS, NbestList, units
 from rescore.tuning.climb import coordinate
 from rescore.tuning.objective import Objective
 from rescore.tuning.weights import Weights
@@ -37,17 +37,14 @@ def curves(
     lists: Sequence[NbestList],
     columns: Sequence[str],
     weights: Mapping[str, float],
-    excluded: frozenset[Origin] = frozenset(),
+    excluded: frozenset[str] = frozenset(),
 ) -> list[Step]:
     """The metric's value against the weight of each column, from 0 to 1, the others
     keeping their proportions; hypotheses of `excluded` origins may not win.
     """
     lists = [candidates(nbest, excluded) for nbest in lists]
-    free = [
-        name
-        for name in weights
-        if name in COUNTS or (name != FIRST_PASS and name not in columns)
-    ]
+    bounded = {FIRST_PASS, *columns}.difference(units())
+    free = [name for name in weights if name not in bounded]
     objective = Objective.of(
         metric, lists, [FIRST_PASS, *columns, *free], free, standardise=False
     )

@@ -40,15 +40,6 @@ def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> lis
     return [name for name in dict.fromkeys(asked) if name != FIRST_PASS]
 
 
-def suits_word_bonus(columns: Sequence[str], metric: Metric) -> bool:
-    """Whether a word bonus is tuned, if nobody says it: beside several language models.
-
-    Not for BLEU: a bonus fits the brevity penalty of the dev lists, and what it gains
-    there is lost on other lists.
-    """
-    return len(columns) > 1 and not metric.punishes_brevity
-
-
 def added_columns(lists: Sequence[NbestList]) -> list[str]:
     """The columns that expansions added to lists, whose weights are tuned as bonuses.
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.metrics.base import Counts, Metric, list_statistics
-from rescore.nbest import COUNTS, NbestList, in_tie_order
+from rescore.nbest import NbestList, in_tie_order, units
 from rescore.tuning.line import (
     Envelopes,
     Flags,
@@ -178,15 +178,16 @@ class Objective:
             padded([np.ones(len(own), dtype=bool) for own in places])
         )
         statistics = list_statistics(metric, lists)
-        units = spreads(features, present) if standardise else np.ones(len(columns))
+        scales = spreads(features, present) if standardise else np.ones(len(columns))
+        unbounded = {*units(), *free}
         return cls(
             metric,
             tuple(columns),
             padded([rows[own] for rows, own in zip(statistics, places, strict=True)]),
-            features / units,
+            features / scales,
             present,
-            units,
-            np.array([name in COUNTS or name in free for name in columns]),
+            scales,
+            np.array([name in unbounded for name in columns]),
             np.ones(len(lists), dtype=np.int64),
         )
 

@@ -14,12 +14,11 @@ from rescore.decision.mixture import Mixture
 from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, text_statistics
+from rescore.metrics.listed import LISTED
 from rescore.metrics.significance import in_order
 from rescore.nbest import (
     FIRST_PASS,
-    LISTED,
     NbestList,
-    Origin,
     columns_for,
     new_word_origins,
     without_copies,
@@ -77,7 +76,7 @@ def tune(
             tuner = Tuner(metric, voted, columns, tuned, decided, mixture)
             return tuner.tune(), tuner.chosen
 
-        has_columns = bool(columns or options.bonuses or options.boost)
+        has_columns = bool(columns or options.bonuses or options.given)
         level = logging.DEBUG if tuned.held_out else logging.INFO
         return tune_with_votes(metric, lists, options, fitted, has_columns, level)
     weights = Tuner(metric, lists, columns, tuned, options).tune()
@@ -99,7 +98,7 @@ class Fit:
     chosen: Counts
     """(lists, k) the statistics of the texts that the decision chooses with them."""
     decision: Decision
-    excluded: frozenset[Origin] = frozenset()
+    excluded: frozenset[str] = frozenset()
     """Hypotheses of these origins may not win."""
     unproven: Unproven | None = None
     """The best weights, where these are 0 because no gain was significant."""
@@ -141,7 +140,7 @@ class Tuner:
         self.mixture = mixture
         self.models = [name for name in columns if name not in options.negative]
         self.free = [*options.bonuses, *options.negative]
-        self.given = {LISTED: options.boost} if options.boost else {}
+        self.given = options.given
         self.named = [*columns, *options.bonuses, *self.given]
         self.lists = [without_copies(nbest) for nbest in in_order(lists, lists)]
         self.losses = options.decide.losses if options.decide.needs_scale else None
@@ -178,7 +177,7 @@ class Tuner:
         if not names and self._own_scale:
             return self._decided({FIRST_PASS: 1.0, **self.given}, frozenset())
 
-        def among(excluded: frozenset[Origin]) -> Optimum:
+        def among(excluded: frozenset[str]) -> Optimum:
             kept = columns_for(header, names, set(new_words) - excluded)
             return self._search(
                 [candidates(nbest, excluded) for nbest in self.lists], kept
@@ -257,7 +256,7 @@ class Tuner:
         )
 
     def _as_fit(
-        self, best: Optimum, names: Sequence[str], excluded: frozenset[Origin]
+        self, best: Optimum, names: Sequence[str], excluded: frozenset[str]
     ) -> Fit:
         """The fit of an optimum; columns of `names` that are not in it have weight
         0.
@@ -296,9 +295,7 @@ class Tuner:
             unproven=self._unproven(objective.weights(best.average)[0], tested, alone),
         )
 
-    def _for_decision(
-        self, fit: Fit, best: Optimum, new_words: frozenset[Origin]
-    ) -> Fit:
+    def _for_decision(self, fit: Fit, best: Optimum, new_words: frozenset[str]) -> Fit:
         """The weights of the best score with a decision's own scale, where its texts
         gain by them.
 
@@ -322,9 +319,7 @@ class Tuner:
             alone, unproven=self._unproven(weights, trial.chosen, alone.chosen)
         )
 
-    def _decided(
-        self, weights: Mapping[str, float], excluded: frozenset[Origin]
-    ) -> Fit:
+    def _decided(self, weights: Mapping[str, float], excluded: frozenset[str]) -> Fit:
         """The fit of weights with the decision's own scale, the best one where it has
         none.
         """
@@ -365,7 +360,7 @@ class Tuner:
         return Unproven(named, self._value(chosen), *interval, alone=self._value(alone))
 
     def _weights(
-        self, weights: Mapping[str, float], excluded: frozenset[Origin] = frozenset()
+        self, weights: Mapping[str, float], excluded: frozenset[str] = frozenset()
     ) -> Weights:
         """The weights in the order in which their columns were named, the first pass
         first.

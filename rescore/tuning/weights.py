@@ -16,19 +16,17 @@ from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions
 from rescore.nbest import (
-    COUNTS,
     FIRST_PASS,
-    LISTED,
-    RECOGNISED,
-    TOKENS,
-    WORDS,
     Column,
     Header,
     NbestList,
-    Origin,
     Role,
+    reserved,
+    units,
+    unrecognised,
 )
 from rescore.options import as_json, from_json
+from rescore.parts import FEATURES
 from rescore.tuning.tuned import Tuned, TunedBy
 
 
@@ -92,7 +90,7 @@ class TuningOptions:
     """
 
     bonuses: tuple[str, ...] = ()
-    """For what there are bonuses (names of `COUNTS`)."""
+    """The columns whose weights are bonuses (`rescore.nbest.units`)."""
     bagging: bool = True
     """Weights that are averaged and significantly better (`search.bagged`), not the
     plain optimum of the lists.
@@ -111,8 +109,8 @@ class TuningOptions:
     """
     speaker: str | None = None
     """Where an id has its speaker, whom a fold keeps whole."""
-    boost: float = 0.0
-    """A bonus for each listed word that is given; the others are tuned beside it."""
+    given: dict[str, float] = field(default_factory=dict)
+    """Bonuses that a user gives; the other weights are tuned beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +162,7 @@ class Weights:
     """Which model gave each column, where they were tuned."""
     tuned_for: TunedFor | None = None
     decision: Decision = field(default_factory=Decision)
-    excluded: frozenset[Origin] = frozenset()
+    excluded: frozenset[str] = frozenset()
     """Hypotheses of these origins may not win, nor vote."""
     options: TuningOptions | None = None
     """How they were tuned; None where they were given."""
@@ -197,7 +195,8 @@ class Weights:
     @property
     def language_models(self) -> list[str]:
         """The columns that language models gave."""
-        return [name for name in self.weights if name not in (FIRST_PASS, *COUNTS)]
+        others = {FIRST_PASS, *units()}
+        return [name for name in self.weights if name not in others]
 
     @property
     def value(self) -> float:
@@ -215,14 +214,12 @@ class Weights:
         """Whether a column has a weight."""
         return bool(self.weights.get(name))
 
-    @property
-    def boosts(self) -> bool:
-        """Whether listed words have a bonus, or had none because their bonus has no
+    def regards(self, name: str) -> bool:
+        """Return whether a column has a weight, or has none because its bonus has no
         significant gain.
         """
-        return self.weighs(LISTED) or bool(
-            self.options and LISTED in self.options.bonuses
-        )
+        tuned = self.options is not None and name in self.options.bonuses
+        return tuned or self.weighs(name)
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""
@@ -277,22 +274,16 @@ class Weights:
                 f"the weights of the language models add up to {total:g}; they may add"
                 " up to 1 at most"
             )
+        weights = {FIRST_PASS: max(0.0, 1 - total), **lm}
+        known = reserved()
         for name, bonus in (bonuses or {}).items():
+            column = known.get(name)
             if not math.isfinite(bonus):
-                what = (
-                    f"{COUNTS[name]} bonus" if name in COUNTS else f"weight of {name}"
-                )
+                what = f"{column.unit} bonus" if column else f"weight of {name}"
                 raise UserError(f"{what} {bonus} is not a number")
-        columns = {FIRST_PASS: max(0.0, 1 - total), **lm}
-        return cls(
-            columns
-            | {
-                name: bonus
-                for name, bonus in (bonuses or {}).items()
-                if bonus or name not in (WORDS, TOKENS, LISTED)
-            },
-            tuned or Tuned(),
-        )
+            if bonus or column is None or column.comes_with_hypotheses:
+                weights[name] = bonus
+        return cls(weights, tuned or Tuned())
 
     def to_json(self) -> str:
         # sets
@@ -377,7 +368,7 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
         if scored is None:
             continue
         # its norm is the lexicon, which may differ by set, as the words of --words do
-        if tuned.role is Role.CHANNEL:
+        if tuned.role is Role.FREE:
             if scored.fingerprint != tuned.fingerprint:
                 return (
                     f"column {name} comes from the channel {scored.fingerprint}, but"
@@ -404,17 +395,11 @@ def bonus_phrases(
     """
     phrases = [
         f"{weights[name]:{digits}} a {unit}"
-        for name, unit in COUNTS.items()
+        for name, unit in units().items()
         if name in weights
     ]
-    return [
-        *phrases,
-        *(
-            f"nothing {origin}"
-            for origin in Origin
-            if origin not in RECOGNISED and origin in excluded
-        ),
-    ]
+    phrases += [f"nothing {origin}" for origin in unrecognised() if origin in excluded]
+    return phrases
 
 
 def notes(
@@ -447,20 +432,14 @@ def notes(
             f"{names}: weight 0, no significant gain beside the other columns on the"
             f" tuning lists{figures}"
         )
-    if any(weights.get(LISTED, 0.0) < 0 for weights in every):
-        yield (
-            "the bonus for a listed word is negative: words of --words in the tuning"
-            " lists are wrong more often than the other scores say; to respell without"
-            " the list, leave out --words"
-        )
+    for _, feature in FEATURES.loaded():
+        yield from feature().notes(every)
 
 
 def named_weights(weights: Mapping[str, float], excluded: Collection[str] = ()) -> str:
     """The weights of the models, the bonuses and what may not win, in one phrase."""
-    models = [
-        (name, weight)
-        for name, weight in weights.items()
-        if name not in (FIRST_PASS, *COUNTS)
+    others = {FIRST_PASS, *units()}
+    parts = [
+        f"{name} {weight:.4g}" for name, weight in weights.items() if name not in others
     ]
-    parts = [f"{name} {weight:.4g}" for name, weight in models]
     return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
+from rescore.asr.features import RECOMBINED
 from rescore.asr.recombine import (
     RIDGE,
     Edit,
@@ -25,7 +26,7 @@ from rescore.asr.recombine import (
     recombine,
 )
 from rescore.errors import UserError
-from rescore.nbest import Hypothesis, NbestList, Origin
+from rescore.nbest import TOOLKIT, Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists
 from tests.lms.test_ngram import ARPA
 
@@ -50,8 +51,8 @@ def test_an_example() -> None:
         )
     )
     assert [h.origin for h in found.hypotheses] == [
-        *[Origin.FIRST_PASS] * 3,
-        Origin.RECOMBINED,
+        *[TOOLKIT] * 3,
+        RECOMBINED,
     ]
     new = found.hypotheses[-1]
     assert new.text == "an old clock sticked" and new.scores["s2s"] == pytest.approx(
@@ -178,7 +179,7 @@ def test_through_the_command_line(rescore: Run, tmp_path: Path) -> None:
         and plain[2] is None
     )
     more = formats.read([tmp_path / "more.json"])
-    new = [h for one in more for h in one.hypotheses if h.origin is Origin.RECOMBINED]
+    new = [h for one in more for h in one.hypotheses if h.origin == RECOMBINED]
     assert len(new) > len(more)
     formats.write(more, str(tmp_path / "as-if-given.jsonl"))
     assert figures("as-if-given.jsonl") == recombined  # files keep origins
@@ -188,7 +189,7 @@ def test_through_the_command_line(rescore: Run, tmp_path: Path) -> None:
         == 0
     )
     scored = formats.read([tmp_path / "l.jsonl"])
-    assert any(h.origin is Origin.RECOMBINED for one in scored for h in one.hypotheses)
+    assert any(h.origin == RECOMBINED for one in scored for h in one.hypotheses)
     assert all("tta" in h.scores for one in scored for h in one.hypotheses)
     assert_one_line_error(
         rescore("tune", "l.jsonl", "--recombine", "5"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.channel import learn
+from rescore.asr.features import RESPELLED
 from rescore.asr.respell import (
     CHANNEL_WEIGHT,
     EDIT_BONUS,
@@ -30,7 +31,7 @@ from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics.listed import WordList, with_listed
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import Hypothesis, NbestList, Origin
+from rescore.nbest import Hypothesis, NbestList
 
 CHANNEL = learn(
     Counter(
@@ -66,7 +67,7 @@ def test_an_example() -> None:
         h.scores["channel"] == h.scores["edits"] == 0.0 for h in found.hypotheses[:3]
     )
     assert all(
-        (h.origin is Origin.RESPELLED) == (rank >= 3)
+        (h.origin == RESPELLED) == (rank >= 3)
         for rank, h in enumerate(found.hypotheses)
     )
     new = {h.text: h.scores for h in found.hypotheses[3:]}

@@ -18,13 +18,14 @@ import pytest
 from rescore import formats, pipeline
 from rescore.asr import respell
 from rescore.asr.channel import Channel, collect, learn
+from rescore.asr.features import CHANNEL, RESPELLED
 from rescore.asr.respell import SELECTION, Respelling, TermRespeller, unsuited
 from rescore.errors import UserError
 from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
-from rescore.nbest import CHANNEL, NO_HEADER, Hypothesis, NbestList, Origin
+from rescore.nbest import NO_HEADER, TOOLKIT, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 from rescore.reports.results import render
@@ -201,7 +202,7 @@ def test_nothing_is_respelled_where_that_is_no_gain(
     config = replace(config, decide=decide)
     outcome = pipeline.run(test, config, dev, lambda: [FunctionModel(known)])
     assert "nothing is respelled" in caplog.text
-    assert outcome.weights.excluded == {Origin.RESPELLED}
+    assert outcome.weights.excluded == {RESPELLED}
     assert (
         bonus_phrases(outcome.weights.weights, "+.2f", outcome.weights.excluded)[-1]
         == "nothing respelled"
@@ -369,8 +370,8 @@ def test_terms_of_several_words_in_texts_without_scores(
     assert outcome.results.first_pass > 10 and outcome.results.reranked == 0.0
     chosen = [nbest.hypotheses for nbest in stages.expanded(lists(2), config)]
     assert [(one.origin, one.scores["edits"]) for one in chosen[0]][:2] == [
-        (Origin.FIRST_PASS, 0.0),
-        (Origin.RESPELLED, 1.0),
+        (TOOLKIT, 0.0),
+        (RESPELLED, 1.0),
     ]
     assert all(one.scores[CHANNEL] < 0 for one in chosen[0][1:])
 
@@ -403,7 +404,7 @@ def test_the_recording_of_a_list_is_what_models_with_neighbours_read(
         return next(
             one.scores[CHANNEL]
             for one in next(terms(lists)).hypotheses
-            if one.origin is Origin.RESPELLED
+            if one.origin == RESPELLED
         )
 
     alone, together = channel(("a-1", "b-1")), channel(("call-0", "call-1"))
@@ -444,7 +445,7 @@ def test_the_recording_of_a_list_is_what_models_with_neighbours_read(
             next(
                 one.scores[CHANNEL]
                 for one in nbest.hypotheses
-                if one.origin is Origin.RESPELLED
+                if one.origin == RESPELLED
             )
         )
     assert columns[0] < columns[1]
@@ -492,12 +493,12 @@ def test_weights_of_respelled_lists_fit_lists_that_are_left_alone(
         nbest.references = (nbest.hypotheses[0].text,)
     outcome = pipeline.run(german, config, dev, lambda: [FunctionModel(known)])
     assert (
-        outcome.weights.excluded == {Origin.RESPELLED}
+        outcome.weights.excluded == {RESPELLED}
         and outcome.results.reranked == outcome.results.first_pass
     )
     # What dev lists cannot judge does no harm either.
     other = pipeline.run(made(30, 2), config, german, lambda: [FunctionModel(known)])
-    assert other.weights.excluded == {Origin.RESPELLED}
+    assert other.weights.excluded == {RESPELLED}
 
 
 def test_what_the_commands_refuse(rescore: Run, tmp_path: Path) -> None:

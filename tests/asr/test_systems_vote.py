@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from rescore import formats, pipeline
+from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined, system_names
 from rescore.config import RunConfig
@@ -21,7 +22,7 @@ from rescore.decision.mixture import Mixture, applied, mixed, named
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList, Origin, Role
+from rescore.nbest import TOOLKIT, Hypothesis, NbestList, Role
 from rescore.tuning import Weights
 from rescore.tuning.mixture import _mixed_in_lists
 from tests.conftest import Run, assert_one_line_error
@@ -58,9 +59,9 @@ def test_a_text_of_several_systems_stands_once_with_the_score_of_each() -> None:
         {"a": None, "b": -5.0},
     ]
     assert [one.origin for one in found.hypotheses] == [
-        Origin.FIRST_PASS,
-        Origin.FIRST_PASS,
-        Origin.MERGED,
+        TOOLKIT,
+        TOOLKIT,
+        MERGED,
     ]
     assert [found.role(name) for name in "ab"] == [Role.SYSTEM, Role.SYSTEM]
     p, q = 1 / (1 + math.exp(-2)), 1 / (1 + math.exp(-3))
@@ -89,7 +90,7 @@ def test_the_mixture_is_the_sum_of_votes_times_posteriors() -> None:
         "u",
         [
             *found.hypotheses,
-            Hypothesis("z", found.hypotheses[1].scores, Origin.RESPELLED),
+            Hypothesis("z", found.hypotheses[1].scores, RESPELLED),
         ],
     )
     assert [

@@ -17,7 +17,8 @@ import pytest
 from rescore import formats
 from rescore.errors import UserError
 from rescore.lms import load
-from rescore.nbest import LISTED, Column
+from rescore.metrics.listed import LISTED
+from rescore.nbest import Column
 from rescore.parts import FORMATS, KINDS
 from rescore.tuning.weights import notes
 from rescore.version import VERSION

@@ -14,10 +14,11 @@ import pytest
 
 import rescore as package
 from rescore import formats
+from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.respell import Respelling, find_lexicon
 from rescore.errors import UserError
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import CHANNEL, EDITS, Column, Header, Hypothesis, NbestList, Origin
+from rescore.nbest import Column, Header, Hypothesis, NbestList
 from rescore.reports.analysis import analyse, outlook
 from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
@@ -144,7 +145,7 @@ def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> 
 def test_what_may_not_win_is_no_possible_gain() -> None:
     def new(text: str) -> Hypothesis:
         return Hypothesis(
-            text, {"s2s": 0.0, "lm": 5.0, CHANNEL: -1.0, EDITS: 1.0}, Origin.RESPELLED
+            text, {"s2s": 0.0, "lm": 5.0, CHANNEL: -1.0, EDITS: 1.0}, RESPELLED
         )
 
     old = {"lm": 0.0, CHANNEL: 0.0, EDITS: 0.0}
@@ -162,7 +163,7 @@ def test_what_may_not_win_is_no_possible_gain() -> None:
     off = outlook(
         ErrorRate(),
         lists,
-        Weights({"s2s": 0.5, "lm": 0.5}, excluded=frozenset({Origin.RESPELLED})),
+        Weights({"s2s": 0.5, "lm": 0.5}, excluded=frozenset({RESPELLED})),
     )
     assert off.oracle == off.first_pass == pytest.approx(200 / 3)
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr import rover
+from rescore.asr.features import RESPELLED
 from rescore.decision import Decision, best, combine, posteriors, rerank, risk
 from rescore.decision.risk import compared
 from rescore.errors import UserError
@@ -25,7 +26,7 @@ from rescore.metrics.characters import CharacterErrorRate
 from rescore.metrics.counting import error_counts
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList, Origin
+from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.figures import Figures
 from rescore.tuning import scale
 from rescore.tuning.scale import scale_grid, tune_scale
@@ -357,7 +358,7 @@ def test_of_equals_the_given_ones_come_first() -> None:
     file must not decide.
     """
     new, ours = (
-        Hypothesis("new", {"s2s": -1.0}, Origin.RESPELLED),
+        Hypothesis("new", {"s2s": -1.0}, RESPELLED),
         Hypothesis("given", {"s2s": -1.0}),
     )
     for hypotheses in ([new, ours], [ours, new]):

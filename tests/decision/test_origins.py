@@ -13,21 +13,22 @@ import pytest
 
 from rescore import formats, metrics, pipeline
 from rescore.asr.channel import collect
+from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.respell import Respelling
 from rescore.asr.systems import combined
 from rescore.decision import Decision, best, combine, rerank
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
 from rescore.nbest import (
-    ROLES,
+    TOOLKIT,
     Column,
     Header,
     Hypothesis,
     NbestList,
-    Origin,
     Role,
     first_pass_indices,
     ranking,
+    reserved,
 )
 from rescore.options import OptionValues
 from rescore.plan import resolve
@@ -35,12 +36,7 @@ from rescore.tuning import TuningOptions, Weights, tune
 from tests import stages
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report
 
-OURS, MERGED, RECOMBINED, RESPELLED = (
-    Origin.FIRST_PASS,
-    Origin.MERGED,
-    Origin.RECOMBINED,
-    Origin.RESPELLED,
-)
+OURS = TOOLKIT
 
 
 def listed(
@@ -51,7 +47,7 @@ def listed(
     )
 
 
-def origins(nbest: NbestList) -> dict[str, Origin]:
+def origins(nbest: NbestList) -> dict[str, str]:
     return {hypothesis.text: hypothesis.origin for hypothesis in nbest.hypotheses}
 
 
@@ -235,7 +231,7 @@ def test_what_is_excluded_neither_wins_nor_votes() -> None:
             metric, plain, weights.of
         )
     assert combine(lists[0], weights.of).tolist() == [-1.0, -1.1, -np.inf]
-    assert rerank(lists[0], weights.of).hypotheses[-1].origin is RESPELLED
+    assert rerank(lists[0], weights.of).hypotheses[-1].origin == RESPELLED
     only = [replace(nbest, hypotheses=nbest.hypotheses[2:]) for nbest in lists]
     # nothing else is there
     assert Decision("best").texts(metric, only, weights.of) == ["a b x d"] * 9
@@ -399,7 +395,7 @@ def test_the_record_says_the_role() -> None:
     assert nbest.columns(Role.COUNT) == ["tokens"] and nbest.columns(
         Role.FIRST_PASS
     ) == ["s2s", "sum"]
-    assert ROLES["channel"] is Role.CHANNEL
+    assert reserved()["channel"].role is Role.FREE
 
 
 def test_minus_infinity_of_another_system_is_its_own_affair() -> None:

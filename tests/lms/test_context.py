@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from rescore.asr.features import RESPELLED
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.lms import (
@@ -26,7 +27,7 @@ from rescore.lms import (
 from rescore.lms.config import NetworkConfig
 from rescore.lms.neighbours import recording, with_neighbours
 from rescore.lms.tokenizer import Tokenizer
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from tests import stages
 from tests.conftest import (
     ROOT,
@@ -74,7 +75,7 @@ def test_neighbours_are_those_of_the_recording(seed: int) -> None:
 
 def test_of_equals_the_own_is_the_neighbour() -> None:
     respelled, own = (Hypothesis(text, {FIRST_PASS: -1.0}) for text in ("new", "own"))
-    respelled.origin = Origin.RESPELLED
+    respelled.origin = RESPELLED
     first, _ = with_neighbours(
         [one("a-1", "x"), NbestList("a-2", [respelled, own])], 0, 1
     )

@@ -12,8 +12,8 @@ import pytest
 
 from rescore.asr.recombine import recombine
 from rescore.metrics import Normaliser
-from rescore.metrics.listed import ListedErrorRate, WordList, with_listed
-from rescore.nbest import LISTED, Hypothesis, NbestList
+from rescore.metrics.listed import LISTED, ListedErrorRate, WordList, with_listed
+from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore import decision
+from rescore.asr.features import EDITS, RESPELLED
 from rescore.decision import Decision
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.base import text_statistics
@@ -29,7 +30,7 @@ from rescore.metrics.significance import (
     paired_randomisation,
 )
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import EDITS, FIRST_PASS, Hypothesis, NbestList, Origin
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from rescore.tuning import TuningOptions, tune
 
 WORDS = 12
@@ -231,7 +232,7 @@ def with_useful(
                 "useful": hypothesis.scores["useful"] + float(random.normal())
             }
             nbest.hypotheses.append(
-                Hypothesis(" ".join(words), scores | {EDITS: 1.0}, Origin.RESPELLED)
+                Hypothesis(" ".join(words), scores | {EDITS: 1.0}, RESPELLED)
             )
         for hypothesis in own if respelled else ():
             hypothesis.scores[EDITS] = 0.0
@@ -301,9 +302,7 @@ def _own(lists: list[NbestList]) -> list[NbestList]:
     return [
         replace(
             nbest,
-            hypotheses=[
-                each for each in nbest.hypotheses if each.origin is not Origin.RESPELLED
-            ],
+            hypotheses=[each for each in nbest.hypotheses if each.origin != RESPELLED],
         )
         for nbest in lists
     ]

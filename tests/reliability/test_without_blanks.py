@@ -18,6 +18,7 @@ import pytest
 from rescore import formats, pipeline
 from rescore.asr.combine import combine
 from rescore.asr.confidence import confidences
+from rescore.asr.features import RECOMBINED, RESPELLED
 from rescore.asr.formats.whole import Recording
 from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined as as_one
@@ -26,7 +27,7 @@ from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.listed import WordList
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, Origin
+from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 from rescore.options import OptionValues
 from tests import stand_ins
 from tests.reliability.test_metamorphic import noise
@@ -291,8 +292,8 @@ def test_the_roads_do_something(folder: Path) -> None:
     assert outcome("word bonus", "best", False, folder).weights.weighs("words")
     assert outcome("boost", "best", False, folder).weights.weighs("listed")
     for road, origin in (
-        ("recombination", Origin.RECOMBINED),
-        ("respelling", Origin.RESPELLED),
+        ("recombination", RECOMBINED),
+        ("respelling", RESPELLED),
     ):
         found = outcome(road, "best", False, folder)
         assert any(

@@ -104,7 +104,7 @@ def test_a_large_set_gets_a_token_bonus(
     lm = ("--lm", f"tta:{ROOT / 'models' / 'tta-small'}", "--cache", "cache")
     small = rescore(test, *lm, "--dev", dev)
     assert small.returncode == 0 and "tokens" not in small.stdout
-    monkeypatch.setattr("rescore.plan.LARGE_SET", 50)
+    monkeypatch.setattr("rescore.features.length.LARGE_SET", 50)
     whole = rescore(
         test, *lm, "--dev", dev, "--no-bagging", "--report", "r.json"
     ).stdout

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from rescore import formats, metrics
+from rescore.asr.features import RESPELLED
 from rescore.decision import Decision, rules
 from rescore.decision.risk import compared
 from rescore.metrics.base import text_value
 from rescore.metrics.cached import remembered
-from rescore.nbest import Hypothesis, NbestList, Origin
+from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, Weights, tune
 from rescore.tuning.objective import Objective
 from rescore.tuning.pattern import deciding_by, likely
@@ -79,7 +80,7 @@ def test_the_first_pass_alone_respells_nothing() -> None:
     for one another.
     """
     spellings = [
-        Hypothesis(text, {"s2s": -1.0, "edits": 1.0}, Origin.RESPELLED)
+        Hypothesis(text, {"s2s": -1.0, "edits": 1.0}, RESPELLED)
         for text in ("a b x", "a b y", "a b z")
     ]
     right = Hypothesis("a c d", {"s2s": -0.9, "edits": 0.0})
@@ -92,7 +93,7 @@ def test_the_first_pass_alone_respells_nothing() -> None:
     )
     assert (
         tuned.weights == {"s2s": 1.0}
-        and tuned.excluded == {Origin.RESPELLED}
+        and tuned.excluded == {RESPELLED}
         and tuned.value == 0.0
     )
     assert tuned.decision.texts(metric, lists, tuned.of) == ["a c d"] * 9

@@ -1,0 +1,123 @@
+"""A bonus for each word of the user's list (--words, --boost)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from rescore.config import RunConfig
+from rescore.errors import UserError
+from rescore.expansion import Expansion
+from rescore.features.base import Bounds, Feature, Situation, Weighed
+from rescore.metrics import Metric, Normaliser
+from rescore.metrics.listed import (
+    LISTED,
+    WordList,
+    check_counting,
+    listed_column,
+    with_listed,
+)
+from rescore.nbest import Column, NbestList, Reserved, Role
+
+ADVICE = "it counts listed words: give --words FILE, to `rescore score` as well"
+
+
+class CountListed(Expansion):
+    """Adds a column with the number of listed words of each hypothesis."""
+
+    def __init__(self, listed: WordList, words: Normaliser) -> None:
+        """Make the counter.
+
+        Args:
+            listed: The words that are counted.
+            words: Cuts texts into words.
+        """
+        self._listed = listed
+        self._words = words
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        return {LISTED: listed_column(self._listed, self._words)}
+
+    def __call__(
+        self, lists: Iterable[NbestList], dev: bool = False
+    ) -> Iterator[NbestList]:
+        return with_listed(lists, self._listed, self._words)
+
+
+class ListedWords(Feature):
+    """A bonus for each listed word. By default it is tuned where an option adds
+    hypotheses with new words.
+    """
+
+    columns: ClassVar = {LISTED: Reserved(Role.COUNT, "listed word", advice=ADVICE)}
+
+    def given(self, config: RunConfig) -> Mapping[str, float]:
+        return {LISTED: float(config.boost or 0)}
+
+    def further_metrics(
+        self, at: Situation, metrics: Sequence[Metric]
+    ) -> Sequence[str]:
+        """Return the error rates of listed and of all other words, where words are
+        listed and have a bonus, or no reported metric counts them.
+        """
+        if not (at.measuring.words and metrics[0].words):
+            return ()
+        told = any(hasattr(metric.options, "words") for metric in metrics)
+        return ("bwer", "uwer") if self._is_used(at) or not told else ()
+
+    def expansion(self, at: Situation, words: Normaliser) -> Expansion | None:
+        if at.measures and not self._is_used(at):
+            return None
+        listed = at.config.measuring.words
+        if listed is None:
+            if at.measures:
+                check_counting(at.sets, words)
+            return None
+        return CountListed(listed, words)
+
+    def weighed(self, at: Situation) -> Iterator[Weighed]:
+        boost = self._boost(at)
+        if boost is False:
+            return
+        why = "--boost" if at.config.boost else "hypotheses have new words"
+        if boost is True:
+            at.note("boost", "tuned", why)
+            yield Weighed(LISTED, Bounds.BONUS)
+        else:
+            at.note("boost", f"{boost:g}", why)
+            yield Weighed(LISTED, Bounds.BONUS, given=boost)
+
+    def notes(self, every: Sequence[Mapping[str, float]]) -> Iterator[str]:
+        if any(weights.get(LISTED, 0.0) < 0 for weights in every):
+            yield (
+                "the bonus for a listed word is negative: words of --words in the"
+                " tuning lists are wrong more often than the other scores say; to"
+                " respell without the list, leave out --words"
+            )
+
+    def _is_used(self, at: Situation) -> bool:
+        """Return whether listed words have a bonus, or had one that was tuned to 0."""
+        if at.tuned is not None and at.tuned.regards(LISTED):
+            return True
+        return self._boost(at) is not False
+
+    def _boost(self, at: Situation) -> bool | float:
+        """Return whether the bonus is tuned, or the bonus that is given.
+
+        Raises:
+            UserError: There is a bonus, and there are no listed words.
+        """
+        boost = at.config.boost
+        has_count = LISTED in at.lists.scores or LISTED in at.basis.scores
+        has_words = has_count or at.config.measuring.words is not None
+        if boost is None:
+            return has_words and bool(at.added)
+        if boost is False or boost == 0:
+            return False
+        if not has_words:
+            raise UserError(
+                "--boost needs the listed words; give --words FILE, or lists of"
+                " `rescore score --words FILE`"
+            )
+        return boost

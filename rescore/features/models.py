@@ -1,0 +1,62 @@
+"""Scores: of language models, and the parts of the toolkit's own score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rescore.features.base import Bounds, Feature, Situation, Weighed
+from rescore.nbest import Role
+from rescore.tuning.folds import choose_columns
+
+COUNTS = (Role.COUNT, Role.FREE)
+"""Roles of columns whose weight is a bonus."""
+
+
+class Models(Feature):
+    """Scores of the language models of a run; without models, the scores that the lists
+    have.
+    """
+
+    def weighed(self, at: Situation) -> Iterator[Weighed]:
+        names = [lm.name for lm in at.models]
+        if not names and at.basis:
+            header = at.basis.header
+            chosen = choose_columns(at.basis, at.config.columns)
+            names = [name for name in chosen if header.role(name) not in COUNTS]
+        for name in names:
+            yield Weighed(name, Bounds.SHARE)
+
+
+class Components(Feature):
+    """The parts of the toolkit's own score, such as its acoustic score."""
+
+    def weighed(self, at: Situation) -> Iterator[Weighed]:
+        if not at.config.components:
+            return
+        columns = at.basis.columns(Role.COMPONENT)
+        at.note(
+            "components",
+            ", ".join(columns),
+            "--components: parts of the toolkit's score, weights without bounds",
+        )
+        for name in columns:
+            yield Weighed(name, Bounds.FREE)
+
+
+class Counts(Feature):
+    """Counts that a file brings, where --column names them: a bonus for each."""
+
+    def weighed(self, at: Situation) -> Iterator[Weighed]:
+        if not at.basis:
+            return
+        for name in at.config.columns:
+            if at.basis.header.role(name) in COUNTS:
+                yield Weighed(name, Bounds.BONUS)
+
+
+class Expanded(Feature):
+    """The columns that expansions add with new hypotheses: a bonus for each unit."""
+
+    def weighed(self, at: Situation) -> Iterator[Weighed]:
+        for name in at.added:
+            yield Weighed(name, Bounds.BONUS)
