@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rescore.config import RunConfig
+from rescore.deciding import decide
 from rescore.lms import LanguageModel, capabilities_of, each
 from rescore.lms.backends import ALL, parse
 from rescore.metrics.significance import PairedTest
@@ -19,7 +20,7 @@ from rescore.pipeline import expand, score, tune
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry
-from rescore.reports.results import decided
+from rescore.reports.results import decision_title
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
@@ -118,8 +119,9 @@ def _entries(
             if missing is None
             else f"without {missing}"
         )
-        name = ", ".join(filter(None, [named, decided(plan.decision.name)]))
-        return Entry(name, lists, weights, weights.value, speed, missing is not None)
+        name = ", ".join(filter(None, [named, decision_title(plan.decision.name)]))
+        decided = decide(plan.metric, lists, weights)
+        return Entry(name, decided, weights.value, speed, missing is not None)
 
     if plan.decision.name != "best":
         yield entry([])

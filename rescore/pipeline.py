@@ -24,19 +24,19 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import Any
 
-from rescore import decision
+from rescore import deciding
 from rescore.config import RunConfig
+from rescore.deciding import Decided
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
-from rescore.nbest import NbestList, in_parts, with_header, without_copies
+from rescore.nbest import NbestList, in_parts, with_header
 from rescore.plan import Load, Plan, check, resolve
-from rescore.reports.results import Dev, Results, system_name
-from rescore.reports.results import evaluate as evaluate_weights
+from rescore.reports.results import Results, evaluate
 from rescore.scoring import OnProgress, OnScores, add_columns, windows
-from rescore.tuning import Tuned, TunedBy, Weights, suited, tuned_in_folds
+from rescore.tuning import Tuned, TunedBy, Weights, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import (
     added_columns,
@@ -51,8 +51,9 @@ __all__ = [
     "Plan",
     "RunConfig",
     "decide",
-    "evaluate",
+    "decide_all",
     "expand",
+    "measure",
     "resolve",
     "run",
     "score",
@@ -70,16 +71,31 @@ class Outcome:
     """Everything that a run made."""
 
     plan: Plan
-    lists: list[NbestList]
-    """The test lists with their new columns."""
-    texts: list[str]
-    """The text chosen for each list."""
-    weights: Weights
+    decided: Decided
+    """The test lists with their new columns, and the text chosen for each."""
     results: Results
     dev: list[NbestList] | None = None
     """The lists that weights were tuned on, with their new columns."""
-    folded: Sequence[Weights] = ()
-    """The weights that each list was decided with, if the lists were cut into folds."""
+
+    @property
+    def lists(self) -> Sequence[NbestList]:
+        """The test lists with their new columns."""
+        return self.decided.lists
+
+    @property
+    def texts(self) -> list[str]:
+        """The text chosen for each list."""
+        return self.decided.texts
+
+    @property
+    def weights(self) -> Weights:
+        """The weights that decided; of folds, the weights of all lists together."""
+        return self.decided.weights
+
+    @property
+    def decision(self) -> Decision:
+        """How a text was chosen from each list."""
+        return self.decided.decision
 
     @property
     def metric(self) -> Metric:
@@ -90,21 +106,6 @@ class Outcome:
     def lms(self) -> Sequence[LanguageModel]:
         """The language models."""
         return self.plan.models
-
-    @property
-    def decision(self) -> Decision:
-        """How a text was chosen from each list."""
-        return self.plan.decision_with(self.weights)
-
-    def ranked(self) -> Iterator[tuple[NbestList, str]]:
-        """Each list, sorted by the combined score that it was decided with, and the
-        text chosen for it.
-        """
-        weights_of_lists = self.folded or [self.weights] * len(self.lists)
-        for nbest, text, weights in zip(
-            self.lists, self.texts, weights_of_lists, strict=True
-        ):
-            yield decision.rerank(nbest, weights.of), text
 
 
 def run(
@@ -139,51 +140,42 @@ def run(
             tuned_on = list(score(plan, expand(plan, dev, dev=True), progress))
     if plan.models:
         warn_of_single(scored)
-    texts, weights, folded = None, plan.weights, list[Weights]()
     with clock.measure("tuning"):
-        if tuned_on is None and weights.tuned.by is TunedBy.CARD:
-            log.info(
-                "weight %g, from the model card of %s",
-                weights.weights[plan.model_columns[0]],
-                config.lms[0],
-            )
-        if tuned_on is not None:
+        if tuned_on is None:
+            weights = plan.weights
+            if weights.tuned.by is TunedBy.CARD:
+                log.info(
+                    "weight %g, from the model card of %s",
+                    weights.weights[plan.model_columns[0]],
+                    config.lms[0],
+                )
+        else:
             weights = tune(tuned_on, plan=plan)
-        for parts in plan.folds:
-            texts, of_folds = tuned_in_folds(
-                parts, plan.metric, scored, plan.columns, plan.tuning
-            )
-            folded = [of_folds[fold] for fold in parts.fold]
-            weights = replace(
-                weights,
-                tuned=weights.tuned.in_folds(parts.number, parts.unit),
-                fold_weights=tuple(fold.of_fold for fold in of_folds),
-            )
+        weights, folded = _in_folds(plan, weights, scored)
     with clock.measure("evaluation"):
-        results, texts = evaluate(plan, weights, scored, texts)
-    results.stages, results.seconds = clock.seconds, sum(clock.seconds.values())
-    return Outcome(plan, scored, texts, weights, results, tuned_on, folded)
+        decided = decide_all(plan, weights, scored, folded)
+        results = measure(plan, decided)
+    results.stages = clock.seconds
+    results.seconds = sum(clock.seconds.values())
+    return Outcome(plan, decided, results, tuned_on)
 
 
-def warn_of_twice(lists: Iterable[NbestList], decide: Decision) -> bool:
-    """Warn where a decision by posteriors adds those of one text with different scores;
-    returns whether there is such a list.
+def _in_folds(
+    plan: Plan, weights: Weights, lists: Sequence[NbestList]
+) -> tuple[Weights, list[Weights]]:
+    """Return the weights of all lists with the record of the folds, and the weights
+    that decide each list; without folds, the weights as they are and nothing.
     """
-    if not decide.takes_scale:
-        return False
-    for nbest in lists:
-        if nbest.header.systems:  # each has its votes
-            continue
-        texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
-        if len(set(texts)) < len(texts):
-            log.warning(
-                "%slists have a text twice (first: utterance %s); %s adds both",
-                nbest.header.place,
-                nbest.id,
-                decide.name,
-            )
-            return True
-    return False
+    folded: list[Weights] = []
+    for folds in plan.folds:
+        of_folds = tuned_in_folds(folds, plan.metric, lists, plan.columns, plan.tuning)
+        folded = [of_folds[fold] for fold in folds.fold]
+        weights = replace(
+            weights,
+            tuned=weights.tuned.in_folds(folds.number, folds.unit),
+            fold_weights=tuple(fold.of_fold for fold in of_folds),
+        )
+    return weights, folded
 
 
 def expand(
@@ -304,39 +296,44 @@ def tune(
     return tune_weights(plan.metric, lists, plan.columns, plan.tuning, tuned)
 
 
-def evaluate(
+def decide_all(
     plan: Plan,
     weights: Weights,
     lists: Sequence[NbestList],
-    texts: list[str] | None = None,
-) -> tuple[Results, list[str]]:
-    """The figures of lists under weights, and the text chosen for each list.
+    folded: Sequence[Weights] = (),
+) -> Decided:
+    """Return lists that have the new hypotheses of the plan, with the text chosen for
+    each.
 
     Args:
-        texts: the texts if they were chosen already, in folds.
+        plan: The plan.
+        weights: The weights.
+        lists: Lists with the columns that have a weight.
+        folded: The weights of each list, if the lists were cut into folds.
 
     Raises:
-        UserError: there is no list, or a list lacks a column that has a weight.
+        UserError: There is no list, a list lacks a column that has a weight, or the
+            weights were tuned on scores of another model.
     """
     if not lists:
         raise UserError("no lists to evaluate")
-    weights = suited(weights, lists, plan.force_weights)
     rule = plan.decision_with(weights)
-    warn_of_twice(lists, rule)
+    metric = plan.metrics[0] if plan.metrics else None
+    return deciding.decide(metric, lists, weights, rule, folded, plan.force_weights)
+
+
+def measure(plan: Plan, decided: Decided) -> Results:
+    """Return the figures of decided lists."""
+    lists = decided.lists
     if plan.measured_in_vain and not any(nbest.references for nbest in lists):
         log.warning(
             "--metric %s: the lists have no references, so nothing is measured; give"
             " --ref FILE",
             ", ".join(plan.measured_in_vain),
         )
-    in_folds = texts is not None
-    results, texts = evaluate_weights(
-        plan.metric, lists, weights, rule, texts, plan.metrics[1:]
-    )
-    results.system = system_name(weights, rule.name)
-    results.dev = Dev.of(weights, results.main if in_folds else None)
+    results = evaluate(plan.metrics, decided)
     results.plan = [str(reason) for reason in plan.reasons]
-    return results, texts
+    return results
 
 
 def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Outcome:
@@ -347,9 +344,8 @@ def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Ou
     """
     every = list(lists)
     plan = resolve(config, every, weights=weights)
-    decided = list(expand(plan, every))
-    results, texts = evaluate(plan, weights, decided)
-    return Outcome(plan, decided, texts, weights, results)
+    decided = decide_all(plan, weights, list(expand(plan, every)))
+    return Outcome(plan, decided, measure(plan, decided))
 
 
 def decide(
@@ -359,25 +355,26 @@ def decide(
     texts: bool = True,
     expanded: bool = False,
 ) -> Iterator[tuple[NbestList, str]]:
-    """Each list, sorted by the combined score, with the text chosen for it; a stream.
+    """Yield each list, sorted by the combined score, with the text chosen for it.
 
     Args:
-        texts: whether texts are chosen; else the text of the first hypothesis stands.
-            expanded: whether the lists have the new hypotheses of the plan already.
+        plan: The plan.
+        weights: The weights.
+        lists: The lists; a stream is read in parts.
+        texts: Whether texts are chosen; else the text of the first hypothesis stands.
+        expanded: Whether the lists have the new hypotheses of the plan already.
 
     Raises:
-        UserError: new hypotheses would be made by what was learned from these lists'
-        own references; weights were tuned on scores of another model.
+        UserError: New hypotheses would be made by what was learned from these lists'
+            own references; weights were tuned on scores of another model.
     """
-    rule, warned = plan.decision_with(weights), False
-    for chunk in in_parts(lists if expanded else expand(plan, lists), CHUNK):
-        suited(weights, chunk, plan.force_weights)
-        warned = warned or (texts and warn_of_twice(chunk, rule))
-        ranked = [decision.rerank(nbest, weights.of) for nbest in chunk]
-        if not texts:
-            yield from ((nbest, nbest.hypotheses[0].text) for nbest in ranked)
-            continue
-        yield from zip(ranked, rule.texts(plan.metric, chunk, weights.of), strict=True)
+    parts = in_parts(lists if expanded else expand(plan, lists), CHUNK)
+    # a sorted list says what the best score chooses
+    rule = plan.decision_with(weights) if texts else Decision()
+    for decided in deciding.decide_parts(
+        plan.metric, parts, weights, rule, force=plan.force_weights
+    ):
+        yield from decided.ranked()
 
 
 def rerank(

@@ -48,6 +48,6 @@ def tuned(lists: Sequence[NbestList], config: RunConfig | None = None) -> Weight
 def evaluated(
     lists: Sequence[NbestList], weights: Weights, config: RunConfig | None = None
 ) -> tuple[Results, list[str]]:
-    return pipeline.evaluate(
-        resolve(config or RunConfig(), lists, weights=weights), weights, lists
-    )
+    plan = resolve(config or RunConfig(), lists, weights=weights)
+    decided = pipeline.decide_all(plan, weights, lists)
+    return pipeline.measure(plan, decided), decided.texts

@@ -28,6 +28,7 @@ LAYERS = [
     ["expansion", "given"],
     ["config"],
     ["reports"],
+    ["deciding"],
     ["scoring"],  # scores are computed below, columns are added here
     ["tuning"],
     ["decision"],

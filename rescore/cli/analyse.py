@@ -37,7 +37,7 @@ def command(
     It ends with the significance of the gain, the possible gain from a perfect language
     model, and the next step.
     """
-    from rescore.pipeline import evaluate, expand
+    from rescore.pipeline import decide_all, expand, measure
     from rescore.plan import resolve
     from rescore.reports import analysis
     from rescore.reports.markup import write_json
@@ -49,7 +49,8 @@ def command(
     plan = resolve(single, lists, weights=loaded)
     expanded = list(expand(plan, lists))
     result = analysis.analyse(plan.metric, expanded, loaded)
-    own.write_details(lambda: evaluate(plan, loaded, expanded)[0].details())
+    decided = decide_all(plan, loaded, expanded)
+    own.write_details(lambda: measure(plan, decided).details())
     if own.output:
         write_json(result, own.output)
     click.echo(analysis.render(result), err=own.output == "-")

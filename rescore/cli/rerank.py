@@ -117,7 +117,7 @@ def command(
         reporting.write(outcome.results, own.nbest[0])
         own.write_details(outcome.results.details)
         if own.output or own.best:
-            own.write(outcome.ranked(), times)
+            own.write(outcome.decided.ranked(), times)
         click.echo(
             render(outcome.results),
             err="-" in (own.output, own.best, own.details, reporting.report),

@@ -54,7 +54,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
         from rescore import formats
 
         if self.output:
-            formats.write((nbest for nbest, _ in outcome.ranked()), self.output)
+            formats.write((nbest for nbest, _ in outcome.decided.ranked()), self.output)
         if self.best:
             with formats.opened(self.best) as file:
                 formats.write_best(
@@ -123,14 +123,10 @@ def command(
     outputs.check_lists(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
-    if (
-        (reporting.report or reporting.table)
-        and outcome.results.dev
-        and dev is not None
-    ):
-        outcome.results.dev.metrics = pipeline.evaluate(
-            outcome.plan, outcome.weights, outcome.dev or ()
-        )[0].metrics
+    reported = reporting.report or reporting.table
+    if reported and outcome.results.dev and dev is not None:
+        on_dev = pipeline.decide_all(outcome.plan, outcome.weights, outcome.dev or ())
+        outcome.results.dev.metrics = pipeline.measure(outcome.plan, on_dev).metrics
     reporting.write(outcome.results, nbest[0])
     outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, outputs.details, reporting.report)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rescore.dataset import Dataset
+from rescore.deciding import Decided
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
@@ -138,9 +139,8 @@ class Entry(NamedTuple):
     """What is compared: one model, or several together, with weights tuned on dev."""
 
     name: str
-    lists: Sequence[NbestList]
-    """The test lists with the columns that have a weight."""
-    weights: Weights
+    decided: Decided
+    """The test lists with the text chosen for each."""
     dev: float
     """The metric on dev, in percent."""
     speed: float | None
@@ -194,7 +194,9 @@ def compare(
     together, name = first, result.baseline
     direction = 1 if metric.higher_is_better else -1
     for entry in entries:
-        texts = entry.weights.decision.texts(metric, entry.lists, entry.weights.of)
+        lists = entry.decided.lists
+        texts = entry.decided.texts
+        weights = entry.decided.weights
         chosen = figures.of(texts)
         row = Compared(
             **asdict(
@@ -203,19 +205,19 @@ def compare(
                 )
             )
         )
-        row.weights, row.excluded = entry.weights.weights, entry.weights.exclusions
-        row.signature = str(sign(metric, entry.lists, entry.weights, test=test))
+        row.weights = weights.weights
+        row.excluded = weights.exclusions
+        row.signature = str(sign(metric, lists, weights, test=test))
         row.gain = (
             100 * direction * (row.value / result.first_pass - 1)
             if result.first_pass
             else 0.0
         )
         row.dev, row.speed = entry.dev, entry.speed
-        row.others = {each.name: text_value(each, entry.lists, texts) for each in also}
+        row.others = {each.name: text_value(each, lists, texts) for each in also}
         row.against = name if entry.ablation else result.baseline
         if not entry.ablation:
             together, name = chosen, entry.name
-            weights = entry.weights
             about = Dev.of(weights)
             with_all, reached = (
                 (about.with_all, about.reranked) if about else (None, None)

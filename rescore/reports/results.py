@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from rescore import decision
 from rescore.dataset import Dataset
-from rescore.decision import Decision
+from rescore.deciding import Decided, decide
 from rescore.decision.mixture import Mixture, named
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
@@ -19,6 +18,7 @@ from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.metrics.listed import LISTED
 from rescore.nbest import FIRST_PASS, Column, NbestList
 from rescore.parts import resolve
+from rescore.reports.details import details
 from rescore.reports.figures import (
     FIRST,
     MIXTURE,
@@ -451,32 +451,20 @@ class Results(_Details):
         )
 
 
-def evaluate(
-    metric: Metric | None,
-    lists: Sequence[NbestList],
-    weights: Weights,
-    decide: Decision | None = None,
-    texts: list[str] | None = None,
-    also: Sequence[Metric] = (),
-) -> tuple[Results, list[str]]:
-    """First pass, oracle and reranked figures of lists under given weights, and the
-    text chosen for each list.
+def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
+    """Return first pass, oracle and reranked figures of decided lists.
 
     Args:
-        metric: None for lists without references: then only the choice is made.
-        decide: how a text is chosen; None for what the weights were tuned for. texts:
-            what was chosen already, in another way. also: further metrics of the same
-            texts.
+        metrics: The metrics; the first is the objective of tuning.
+        decided: The lists, and the text chosen for each. Without references only their
+            choice is reported.
     """
-    decide = decide or weights.decision
-    first = decision.best(lists, {FIRST_PASS: 1.0})
-    boosted = texts is None and weights.weighs(LISTED)
-    texts = decide.texts(metric, lists, weights.of) if texts is None else texts
-    before = [
-        nbest.hypotheses[index].text for nbest, index in zip(lists, first, strict=True)
-    ]
+    lists, weights, decision = decided.lists, decided.weights, decided.decision
+    first_pass = decided.first_pass
+    pairs = list(zip(first_pass, decided.texts, strict=True))
     if not any(nbest.references for nbest in lists):
-        metric = None
+        metrics = ()
+    metric = metrics[0] if metrics else None
     results = Results(
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
@@ -485,34 +473,40 @@ def evaluate(
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
         origin=str(weights.tuned),
-        signature=str(sign(metric, lists, weights, decide)),
-        decision=decide.name,
-        scale=decide.scale,
-        deciding=decide.signed,
-        changed=sum(old != new for old, new in zip(before, texts, strict=True)),
+        signature=str(sign(metric, lists, weights, decision)),
+        decision=decision.name,
+        scale=decision.scale,
+        deciding=decision.signed,
+        changed=sum(old != new for old, new in pairs),
+        system=system_name(weights, decision.name),
     )
-    results.details = lambda: resolve("rescore.reports.details:details")(
-        metric, lists, before, texts
+    results.details = lambda: details(metric, lists, first_pass, decided.texts)
+    for each in metrics:
+        signature = sign(each, lists, weights, decision)
+        results.metrics.append(measure(each, lists, decided.texts, signature))
+    results.unboosted = _unboosted(metrics, decided)
+    results.dev = Dev.of(weights, results.main if decided.folded else None)
+    if results.main:
+        results.ref_words = _reference_words(results.main, lists)
+    return results
+
+
+def _unboosted(metrics: Sequence[Metric], decided: Decided) -> dict[str, float]:
+    """Return the metrics without the bonus of listed words, if they have one."""
+    if not metrics or decided.folded or not decided.weights.weighs(LISTED):
+        return {}
+    plain = decide(
+        metrics[0], decided.lists, decided.weights.without(LISTED), decided.decision
     )
-    if metric is None:
-        return results, texts
-    every = metric, *also
-    results.metrics = [
-        measure(each, lists, texts, sign(each, lists, weights, decide))
-        for each in every
-    ]
-    if boosted:
-        plain = decide.texts(metric, lists, weights.without(LISTED).of)
-        results.unboosted = {
-            each.name: text_value(each, lists, plain) for each in every
-        }
-    words = results.metrics[0].counts["first_pass"].get("ref_words")
-    results.ref_words = int(
-        sum(len(nbest.header.words(nbest.references[0])) for nbest in lists)
-        if words is None
-        else words
-    )
-    return results, texts
+    return {each.name: text_value(each, plain.lists, plain.texts) for each in metrics}
+
+
+def _reference_words(measured: MetricResult, lists: Sequence[NbestList]) -> int:
+    """Return the number of words in the references, in the first of each list."""
+    words = measured.counts["first_pass"].get("ref_words")
+    if words is None:
+        words = sum(len(nbest.header.words(nbest.references[0])) for nbest in lists)
+    return int(words)
 
 
 def system_name(weights: Weights, decision: str) -> str:
@@ -527,10 +521,10 @@ def system_name(weights: Weights, decision: str) -> str:
     models = " ".join(
         f"{'-' if weights.weights[name] < 0 else '+'} {name}" for name in order
     ).removeprefix("+ ")
-    return ", ".join(filter(None, [models, decided(decision)])) or FIRST
+    return ", ".join(filter(None, [models, decision_title(decision)])) or FIRST
 
 
-def decided(decision: str) -> str:
+def decision_title(decision: str) -> str:
     """A decision as tables name it; the best score has no name."""
     return "" if decision == "best" else decision.upper()
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rescore.dataset import Dataset
-from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns
+from rescore.pace import paced
 from rescore.tuning.tune import tune
 from rescore.tuning.tuned import Tuned
 from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
@@ -135,27 +135,15 @@ def tuned_in_folds(
     lists: Sequence[NbestList],
     columns: Sequence[str],
     options: TuningOptions,
-) -> tuple[list[str], list[Weights]]:
-    """The text chosen for each list with weights tuned on the other folds, and the
-    weights of each fold.
-    """
-    from rescore.pace import paced
-
-    texts, weights_of_folds = [""] * len(lists), []
+) -> list[Weights]:
+    """Return the weights of each fold, tuned on the lists of the other folds."""
+    weights_of_folds = []
     for fold in paced(range(folds.number), "tuned %d of %d folds"):
-        mine = [index for index, place in enumerate(folds.fold) if place == fold]
         rest = [
             nbest
             for nbest, place in zip(lists, folds.fold, strict=True)
             if place != fold
         ]
         tuned = Tuned.on(HELD_OUT, rest, held_out=True)
-        weights = tune(metric, rest, columns, options, tuned)
-        weights_of_folds.append(weights)
-        chosen = [lists[index] for index in mine]
-        decision: Decision = weights.decision
-        for index, text in zip(
-            mine, decision.texts(metric, chosen, weights.of), strict=True
-        ):
-            texts[index] = text
-    return texts, weights_of_folds
+        weights_of_folds.append(tune(metric, rest, columns, options, tuned))
+    return weights_of_folds

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from rescore import read as read_lists
+from rescore.deciding import decide
 from rescore.metrics import choose_metric
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.page import page as make_page
@@ -151,8 +152,10 @@ def test_page_shows_the_decision(
 def page_of(lists: list[NbestList], **columns: float) -> str:
     """The page of lists that are reranked by the weights of columns."""
     weights = Weights({"s2s": 1.0, **columns})
-    results, texts = evaluate(choose_metric("wer", lists), lists, weights)
-    return make_page(results, choose_metric("wer", lists), lists, texts)
+    metric = choose_metric("wer", lists)
+    decided = decide(metric, lists, weights)
+    results = evaluate([metric], decided)
+    return make_page(results, metric, lists, decided.texts)
 
 
 def heard(*texts: str, **columns: tuple[float, ...]) -> list[Hypothesis]:

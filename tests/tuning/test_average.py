@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from rescore import metrics
+from rescore.deciding import decide
 from rescore.nbest import WORDS, Hypothesis, NbestList
+from rescore.reports.results import evaluate
 from rescore.tuning import TuningOptions, tune
 from tests.conftest import ROOT, Run, some_lists
 
@@ -88,9 +90,10 @@ def test_the_value_is_that_of_the_weights() -> None:
     some = lists(200, 3, 2.0)
     metric = metrics.choose_metric("wer", some)
     found = tune(metric, some, ["lm"])
-    from rescore.reports.results import evaluate
 
-    assert evaluate(metric, some, found)[0].reranked == pytest.approx(found.value)
+    assert evaluate([metric], decide(metric, some, found)).reranked == pytest.approx(
+        found.value
+    )
     about = found.tuned_for
     assert about is not None and about.low is not None and about.high is not None
     assert about.low <= found.weights["lm"] <= about.high

@@ -1,0 +1,138 @@
+"""The stage `decide`: weights choose one text for each list, before anything is
+measured. It needs no references.
+
+Every road chooses its texts here: `run`, `rerank`, `compare`, folds, Python and the
+service. Copies of a hypothesis, the order of equals and hypotheses that may not win are
+the concern of `rescore.decision`, which this stage calls.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rescore.decision import Decision, best, rerank
+from rescore.metrics import Metric
+from rescore.nbest import FIRST_PASS, NbestList, without_copies
+from rescore.tuning import Weights, suited
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Lists, and the text that was chosen for each."""
+
+    lists: Sequence[NbestList]
+    weights: Weights
+    """The weights that decided; of folds, the weights of all lists together."""
+    decision: Decision
+    """How a text was chosen from each list."""
+    texts: list[str]
+    folded: Sequence[Weights] = ()
+    """The weights that decided each list, if the lists were cut into folds."""
+
+    @property
+    def first_pass(self) -> list[str]:
+        """The text of each list with the best first-pass score."""
+        places = best(self.lists, {FIRST_PASS: 1.0})
+        pairs = zip(self.lists, places, strict=True)
+        return [nbest.hypotheses[place].text for nbest, place in pairs]
+
+    def ranked(self) -> Iterator[tuple[NbestList, str]]:
+        """Yield each list, sorted by the combined score that it was decided with, and
+        the text that was chosen for it.
+        """
+        every = self.folded or [self.weights] * len(self.lists)
+        for nbest, text, weights in zip(self.lists, self.texts, every, strict=True):
+            yield rerank(nbest, weights.of), text
+
+
+def decide(
+    metric: Metric | None,
+    lists: Sequence[NbestList],
+    weights: Weights,
+    decision: Decision | None = None,
+    folded: Sequence[Weights] = (),
+    force: bool = False,
+) -> Decided:
+    """Return lists with the text chosen for each.
+
+    Args:
+        metric: The metric whose expected loss counts, where the decision needs one.
+        lists: Lists with the columns that have a weight.
+        weights: The weights.
+        decision: How a text is chosen; None for the decision that the weights were
+            tuned for.
+        folded: The weights of each list, if the lists were cut into folds; these then
+            decide, each with its own decision.
+        force: Whether weights of another model are applied, too.
+
+    Raises:
+        UserError: A list lacks a column that has a weight, or the weights were tuned on
+            scores of another model.
+    """
+    (decided,) = decide_parts(metric, [lists], weights, decision, folded, force)
+    return decided
+
+
+def decide_parts(
+    metric: Metric | None,
+    parts: Iterable[Sequence[NbestList]],
+    weights: Weights,
+    decision: Decision | None = None,
+    folded: Sequence[Weights] = (),
+    force: bool = False,
+) -> Iterator[Decided]:
+    """Yield `decide` of each part of a stream of lists; what a user should know of the
+    lists is told once.
+    """
+    rule = decision or weights.decision
+    warned = False
+    for lists in parts:
+        suitable = suited(weights, lists, force)
+        if not warned and rule.takes_scale:
+            warned = warn_of_twice(lists, rule)
+        texts = _texts(metric, lists, suitable, rule, folded)
+        yield Decided(lists, suitable, rule, texts, folded)
+
+
+def _texts(
+    metric: Metric | None,
+    lists: Sequence[NbestList],
+    weights: Weights,
+    decision: Decision,
+    folded: Sequence[Weights],
+) -> list[str]:
+    """Return the text of each list; the lists of one fold are decided together."""
+    if not folded:
+        return decision.texts(metric, lists, weights.of)
+    texts = [""] * len(lists)
+    weights_of_folds = {id(of_list): of_list for of_list in folded}
+    for fold in weights_of_folds.values():
+        places = [place for place, one in enumerate(folded) if one is fold]
+        own = [lists[place] for place in places]
+        chosen = fold.decision.texts(metric, own, fold.of)
+        for place, text in zip(places, chosen, strict=True):
+            texts[place] = text
+    return texts
+
+
+def warn_of_twice(lists: Iterable[NbestList], decision: Decision) -> bool:
+    """Warn where a decision by posteriors adds the posteriors of one text with
+    different scores; return whether there is such a list.
+    """
+    for nbest in lists:
+        if nbest.header.systems:  # each has its votes
+            continue
+        texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
+        if len(set(texts)) < len(texts):
+            log.warning(
+                "%slists have a text twice (first: utterance %s); %s adds both",
+                nbest.header.place,
+                nbest.id,
+                decision.name,
+            )
+            return True
+    return False
