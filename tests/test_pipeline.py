@@ -16,7 +16,7 @@ from rescore import formats, pipeline
 from rescore.errors import UserError
 from rescore.nbest import TOKENS, WORDS, Column, Header, Hypothesis, NbestList
 from rescore.plan import check, resolve
-from rescore.reports.results import render
+from rescore.reports.summary import render
 from rescore.tuning.folds import choose_columns
 from rescore.tuning.weights import Weights
 from tests import stages

@@ -103,7 +103,7 @@ def command(
     the figures) or --ref is given.
     """
     from rescore import pipeline
-    from rescore.reports.results import render
+    from rescore.reports.summary import render
 
     reporting.check()
     times = own.times()

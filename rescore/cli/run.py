@@ -108,7 +108,7 @@ def command(
     """
     from rescore import formats, pipeline
     from rescore.plan import check
-    from rescore.reports.results import render
+    from rescore.reports.summary import render
 
     nbest = own.nbest
     reporting.check()

@@ -91,7 +91,8 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
 def _found(metric: str, weights: Weights) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
-    from rescore.reports.results import Dev, zero
+    from rescore.reports.records import Dev
+    from rescore.reports.summary import zero
     from rescore.tuning.weights import notes
 
     about = weights.tuned_for

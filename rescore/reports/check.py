@@ -8,7 +8,8 @@ from urllib.parse import unquote
 
 from rescore.errors import UserError
 from rescore.nbest import Column
-from rescore.reports.results import CHOICES, MetricResult, Results
+from rescore.reports.records import CHOICES, MetricResult
+from rescore.reports.results import Results
 from rescore.signature import DIGITS, Signature
 from rescore.styles import text
 

@@ -37,7 +37,8 @@ from rescore.reports.markup import (
     mark_best,
     signature_lines,
 )
-from rescore.reports.results import Dev, zero
+from rescore.reports.records import Dev
+from rescore.reports.summary import zero
 from rescore.styles import marked_worse, p_value, text
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases, notes

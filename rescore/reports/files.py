@@ -11,7 +11,8 @@ import msgspec
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.reports.check import parse
-from rescore.reports.results import CHOICES, SCHEMA, Results
+from rescore.reports.records import CHOICES, SCHEMA
+from rescore.reports.results import Results
 
 
 def schema() -> dict[str, Any]:

@@ -25,7 +25,9 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
 from rescore.reports.figures import ORACLE
 from rescore.reports.markup import html
-from rescore.reports.results import MetricResult, Results, worse, zero
+from rescore.reports.records import MetricResult
+from rescore.reports.results import Results
+from rescore.reports.summary import worse, zero
 from rescore.styles import marked_worse, p_value
 from rescore.tuning.curves import Step
 

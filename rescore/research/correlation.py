@@ -30,7 +30,8 @@ from rescore.reports.comparison import Comparison
 from rescore.reports.figures import FIRST, Figures
 from rescore.reports.perplexity import Perplexity, TextScore
 from rescore.reports.perplexity import measure as measure_text
-from rescore.reports.results import SCHEMA, Results
+from rescore.reports.records import SCHEMA
+from rescore.reports.results import Results
 from rescore.research.chart import Chart, Series
 from rescore.research.similarity import TRIALS, interval, pearson, spearman
 from rescore.signature import FINGERPRINT_DIGITS

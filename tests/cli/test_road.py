@@ -23,7 +23,8 @@ from rescore.reports.analysis import analyse, outlook
 from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
 from rescore.reports.page import page
-from rescore.reports.results import Dev, MetricResult, gain, render, worse
+from rescore.reports.records import Dev, MetricResult
+from rescore.reports.summary import gain, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FoldWeights, Unproven

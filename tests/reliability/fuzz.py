@@ -48,7 +48,7 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Audio
 from rescore.reports import files
 from rescore.reports.check import parse
-from rescore.reports.results import SCHEMA
+from rescore.reports.records import SCHEMA
 from rescore.service.app import answer_of, lists_of
 from rescore.tuning import Weights
 from tests.formats.samples import SAMPLES

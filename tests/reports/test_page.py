@@ -26,7 +26,8 @@ from rescore.metrics import choose_metric
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.page import page as make_page
 from rescore.reports.page import verdict
-from rescore.reports.results import MetricResult, evaluate
+from rescore.reports.records import MetricResult
+from rescore.reports.results import evaluate
 from rescore.tuning import Weights
 from tests.conftest import Run, assert_one_line_error, some_lists, write_json
 from tests.lms.test_ngram import ARPA

@@ -1,0 +1,257 @@
+"""The record of an experiment: its figures, as a results file holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from rescore.decision.mixture import Mixture
+from rescore.errors import counted
+from rescore.metrics.base import is_better
+from rescore.nbest import Column
+from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, Row
+from rescore.tuning.weights import FoldWeights, Unproven, Weights
+
+
+def described(text: str) -> Any:
+    """A field's description, which the JSON schema has, too."""
+    return Meta(description=text)
+
+
+CHOICES = ("first_pass", "oracle", "reranked")
+"""What is measured of each list: the first pass's best, the best of all, and the text
+that was chosen.
+"""
+
+
+@dataclass(slots=True)
+class MetricResult:
+    """The texts of a run under one metric."""
+
+    metric: Annotated[str, described("Its name.")]
+    higher_is_better: Annotated[
+        bool, described("Whether a higher value is the better one.")
+    ]
+    first_pass: Annotated[float, described("Of the first pass, in percent.")]
+    oracle: Annotated[
+        float,
+        described("Of the best hypothesis of each list under this metric, in percent."),
+    ]
+    reranked: Annotated[float, described("Of the texts that were chosen, in percent.")]
+    p_value: Annotated[
+        float | None,
+        described("Two-sided, of the difference between reranked and first pass."),
+    ]
+    counts: Annotated[
+        dict[str, dict[str, int | float]],
+        described("Counts behind first_pass, oracle and reranked."),
+    ]
+    sentence_errors: Annotated[
+        dict[str, int],
+        described("Utterances with an error, of each; WER and CER only."),
+    ]
+    intervals: Annotated[
+        dict[str, tuple[float, float]],
+        described("95 % confidence intervals, by bootstrap."),
+    ]
+    signature: Annotated[str, described("All that is needed to get the figures again.")]
+    own_oracle: Annotated[
+        float | None,
+        described("The toolkit's own hypotheses' oracle, if expansion changed it."),
+    ] = None
+    best_system: Annotated[
+        Row | None, described("Of several systems; p_value is against reranked.")
+    ] = None
+
+    @property
+    def certain(self) -> bool:
+        """Whether the reranked texts differ significantly from the first pass."""
+        return self.p_value is not None and self.p_value < SIGNIFICANT
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the reranked texts are significantly worse than the first pass."""
+        return self.certain and is_better(
+            self.first_pass, self.reranked, self.higher_is_better
+        )
+
+    @property
+    def baseline(self) -> str:
+        """The first pass as tables name it; of several systems it is their mixture."""
+        return MIXTURE if self.best_system else FIRST
+
+    def row(self, choice: str) -> Row:
+        """One of `CHOICES`."""
+        return Row(
+            name=self.baseline if choice == "first_pass" else choice,
+            metric=self.metric,
+            value=getattr(self, choice),
+            counts=self.counts[choice],
+            interval=self.intervals.get(choice),
+            p_value=self.p_value if choice == "reranked" else None,
+            signature=self.signature,
+            wrong=self.sentence_errors.get(choice),
+        )
+
+
+SCHEMA = "rescore/results/3"
+"""Of a results file; the number changes where old readers would fail."""
+
+
+@dataclass(slots=True)
+class Dev:
+    """Where the weights were tuned, and what they gave there."""
+
+    source: Annotated[str, described("Path or name of the lists.")]
+    utterances: Annotated[int, described("Dev lists.")]
+    first_pass: Annotated[float, described("The metric of the first pass, in percent.")]
+    reranked: Annotated[
+        float, described("The metric with the tuned weights, in percent.")
+    ]
+    low: Annotated[
+        float | None, described("A single weight is as good from here ...")
+    ] = None
+    high: Annotated[float | None, described("... to here.")] = None
+    with_all: Annotated[
+        float | None, described("With all columns, where some were left out.")
+    ] = None
+    unproven: Annotated[
+        Unproven | None, described("The tested weights, if no gain was significant.")
+    ] = None
+    fold_weights: Annotated[
+        tuple[FoldWeights, ...], described("Of each fold, tuned on the other folds.")
+    ] = ()
+    metrics: Annotated[
+        list[MetricResult], described("Figures on dev, for tables with both sets.")
+    ] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, weights: Weights, held_out: MetricResult | None = None) -> Dev | None:
+        """Return what weights record of their tuning; None for weights that were given.
+
+        Args:
+            weights: The weights.
+            held_out: The figures of the texts that folds decided, in place of figures
+                of the weights of all lists.
+        """
+        about = weights.tuned_for
+        if about is None or about.utterances is None:
+            return None
+        if about.first_pass is None or about.value is None:
+            return None
+        if held_out is not None:
+            return cls(
+                source=weights.tuned.name,
+                utterances=about.utterances,
+                first_pass=held_out.first_pass,
+                reranked=held_out.reranked,
+                unproven=weights.unproven,
+                fold_weights=weights.fold_weights,
+            )
+        return cls(
+            source="all lists" if weights.fold_weights else weights.tuned.name,
+            utterances=about.utterances,
+            first_pass=about.first_pass,
+            reranked=about.value,
+            low=about.low,
+            high=about.high,
+            with_all=about.with_all,
+            unproven=weights.unproven,
+        )
+
+
+@dataclass(slots=True, repr=False)
+class Record:
+    """The figures of one run. Those of a metric are None or empty where the lists have
+    no references.
+    """
+
+    utterances: Annotated[int, described("Test lists.")]
+    hypotheses: Annotated[int, described("Hypotheses in them.")]
+    weights: Annotated[
+        dict[str, float],
+        described("The weight of each column of scores, word or token."),
+    ]
+    origin: Annotated[str, described("Where the weights come from, in words.")]
+    signature: Annotated[str, described("All that is needed to get the figures again.")]
+    schema: Annotated[str, described("Format and version of this file.")] = SCHEMA
+    dataset: Annotated[str | None, described("The test lists' name in tables.")] = None
+    system: Annotated[str | None, described("The output's name in tables.")] = None
+    columns: Annotated[
+        dict[str, Column], described("The models that gave the columns.")
+    ] = field(default_factory=dict)
+    excluded: Annotated[
+        list[str], described("Origins of hypotheses that may not win.")
+    ] = field(default_factory=list)
+    mixture: Annotated[Mixture | None, described("The votes of systems.")] = None
+    metrics: Annotated[
+        list[MetricResult], described("Figures; weights are for the first metric.")
+    ] = field(default_factory=list)
+    ref_words: Annotated[int | None, described("Words in the (first) references.")] = (
+        None
+    )
+    dev: Annotated[
+        Dev | None,
+        described("Where the weights were tuned; null where they were given."),
+    ] = None
+    changed: Annotated[
+        int, described("Utterances whose text is another one than the first pass's.")
+    ] = 0
+    decision: Annotated[str, described("How a text was chosen from each list.")] = (
+        "best"
+    )
+    scale: Annotated[
+        float | None,
+        described("Of posteriors exp(scale * score), which decisions need."),
+    ] = None
+    deciding: Annotated[
+        dict[str, str],
+        described("Options of the decision that are not the usual ones."),
+    ] = field(default_factory=dict)
+    seconds: Annotated[
+        float, described("Scoring, tuning and evaluation together, in seconds.")
+    ] = 0.0
+    stages: Annotated[dict[str, float], described("The seconds of each.")] = field(
+        default_factory=dict
+    )
+    unboosted: Annotated[dict[str, float], described("Metrics without the boost.")] = (
+        field(default_factory=dict)
+    )
+    plan: Annotated[list[str], described("The decisions, and why.")] = field(
+        default_factory=list
+    )
+
+    @property
+    def main(self) -> MetricResult | None:
+        """The figures of the first metric; None where the lists have no references."""
+        return self.metrics[0] if self.metrics else None
+
+    @property
+    def metric(self) -> str | None:
+        """The name of the first metric."""
+        return self.main.metric if self.main else None
+
+    @property
+    def first_pass(self) -> float | None:
+        """The first metric of the first pass, in percent."""
+        return self.main.first_pass if self.main else None
+
+    @property
+    def oracle(self) -> float | None:
+        """The first metric of the best hypotheses, in percent."""
+        return self.main.oracle if self.main else None
+
+    @property
+    def reranked(self) -> float | None:
+        """The first metric of the texts that were chosen, in percent."""
+        return self.main.reranked if self.main else None
+
+    @property
+    def size(self) -> str:
+        """The number of lists and hypotheses, in words."""
+        return (
+            f"{counted(self.utterances, 'utterance')},"
+            f" {counted(self.hypotheses, 'hypothesis')}"
+        )

@@ -1,0 +1,218 @@
+"""What `rescore run` prints of a record: the table, the gain, the weights and why they
+are 0, and the signatures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from rescore.decision.mixture import named
+from rescore.errors import counted
+from rescore.nbest import FIRST_PASS
+from rescore.reports.figures import FIRST, SHORT, Row
+from rescore.reports.records import Dev, MetricResult, Record
+from rescore.styles import p_phrase, text
+from rescore.tuning.weights import named_weights, notes
+from rescore.tuning.zero import why_zero
+
+REFERENCE_SIZES = ("ref_words", "ref_characters")
+"""Counts that are the same in all rows, so that tables leave them out."""
+
+
+def cells(measured: MetricResult) -> list[list[str]]:
+    """Return the rows of a table: the figures of one metric with their confidence
+    intervals and counts.
+    """
+    counts = measured.counts["first_pass"]
+    names = [name for name in counts if name not in REFERENCE_SIZES]
+    head = ["", measured.metric, "95 % CI", *(SHORT.get(name, name) for name in names)]
+    return [head, *(row.cells(names) for row in _rows(measured))]
+
+
+def _rows(measured: MetricResult) -> Iterator[Row]:
+    """Yield the rows of a table, in their order."""
+    yield measured.row("first_pass")
+    if measured.best_system:
+        name = f"best system, {measured.best_system.name}"
+        yield replace(measured.best_system, name=name)
+    yield measured.row("oracle")
+    if measured.own_oracle is not None:
+        yield Row("oracle of the toolkit's own", measured.metric, measured.own_oracle)
+    yield measured.row("reranked")
+
+
+def gain(measured: MetricResult) -> str:
+    """Return by how much reranking changed the figure, and how sure this is: one line;
+    of several systems a second line compares with the best system.
+    """
+    difference = measured.reranked - measured.first_pass
+    if not difference and measured.p_value is None:
+        change = "unchanged"
+    else:
+        change = f"{difference:+z.2f}{_relative(measured)}"
+    if measured.p_value is not None:
+        change += f", {p_phrase(measured.p_value)}"
+    best = measured.best_system
+    if best:
+        less = f"{measured.reranked - best.value:+z.2f}, {p_phrase(best.p_value or 0)}"
+        change += " against the mixture"
+        change += f"\n{measured.metric} {less} against {best.name} alone"
+    return f"{measured.metric} {change}"
+
+
+def _relative(measured: MetricResult) -> str:
+    """Return the change in percent of the first pass; empty for a first pass of 0."""
+    if not measured.first_pass:
+        return ""
+    share = 100 * (measured.reranked - measured.first_pass) / measured.first_pass
+    digits = 1 if abs(share) >= 0.05 else 2
+    return f", {share:+z.{digits}f} % relative"
+
+
+def worse(measured: MetricResult, tuned_for: bool = False) -> Iterator[str]:
+    """Yield one line where reranking is significantly worse under a metric.
+
+    Args:
+        measured: The figures.
+        tuned_for: Whether the weights were tuned for the metric.
+    """
+    if not measured.is_worse:
+        return
+    if tuned_for:
+        advice = (
+            "the weights were tuned for it, so dev and test disagree; tune on lists"
+            " like the test lists"
+        )
+    else:
+        advice = f"to tune for it, give --metric {measured.metric.lower()} first"
+    change = f"{measured.first_pass:.2f} -> {measured.reranked:.2f}"
+    p_value = p_phrase(measured.p_value or 0.0)
+    yield (
+        f"{measured.metric} is significantly worse than the {measured.baseline}:"
+        f" {change}, {p_value}; {advice}"
+    )
+
+
+def render(results: Record) -> str:
+    """Return the table of one run, its weights, its sets, and the signatures."""
+    lines: list[str] = []
+    for measured in results.metrics:
+        if lines:
+            lines.append("")
+        lines += [text(cells(measured)), "", gain(measured)]
+    for rank, measured in enumerate(results.metrics):
+        is_objective = rank == 0 and results.dev is not None
+        lines += worse(measured, is_objective)
+    lines += _weights(results)
+    lines += _decision(results)
+    lines += _boost(results)
+    size = results.size
+    if results.ref_words is not None:
+        size += f", {counted(results.ref_words, 'reference word')}"
+    lines.append(f"{size}; {counted(results.changed, 'utterance')} changed")
+    signatures = [measured.signature for measured in results.metrics]
+    lines += signatures or [results.signature]
+    return "\n".join(lines)
+
+
+def _decision(results: Record) -> Iterator[str]:
+    """Yield the decision with its options and its scale, where it has any."""
+    how = [
+        f"{name.replace('-', ' ')} {value}" for name, value in results.deciding.items()
+    ]
+    if results.scale is not None:
+        how.append(f"posteriors exp({results.scale:.4g} * score)")
+    if how:
+        yield f"decision: {', '.join([results.decision, *how])}"
+
+
+def _boost(results: Record) -> Iterator[str]:
+    """Yield what the bonus of listed words changes, where they have one."""
+    if results.unboosted:
+        changes = [
+            f"{one.metric} {results.unboosted[one.metric]:.2f} -> {one.reranked:.2f}"
+            for one in results.metrics
+        ]
+        yield f"the boost changes {', '.join(changes)}"
+
+
+def _weights(results: Record) -> Iterator[str]:
+    """Yield the weights, where they come from, and what they give on the lists that
+    they were tuned on.
+    """
+    dev = results.dev
+    on_dev = list(_on_dev(results))
+    if set(results.weights) == {FIRST_PASS} and not results.excluded:
+        # the figures on dev are of the scale, where a decision is tuned
+        baseline = results.main.baseline if results.main else FIRST
+        origin = "" if results.origin == FIRST else f" ({results.origin})"
+        yield f"weights: the {baseline} alone{origin}"
+        yield from on_dev
+        return
+    origin = results.origin
+    if dev and dev.fold_weights:
+        origin = "tuned on all lists, to use on others"
+    weights = f"lambda: {named_weights(results.weights, results.excluded)} ({origin})"
+    if dev is None:
+        yield weights
+        return
+    notes_on_weights = notes(
+        [results.weights], results.columns, dev.with_all, dev.reranked
+    )
+    yield "\n".join([weights, *notes_on_weights])
+    if dev.fold_weights:
+        of_folds = [
+            named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights
+        ]
+        yield f"weights of each fold, tuned on the other folds: {'; '.join(of_folds)}"
+        on_dev = []
+    reasons = list(
+        zero(dev, results.weights, results.metric or "metric", results.decision)
+    )
+    if reasons and results.decision == "best":
+        on_dev = []
+    elif not reasons:
+        on_dev = _with_range(on_dev, results)
+    yield from on_dev
+    yield from reasons
+
+
+def _on_dev(results: Record) -> Iterator[str]:
+    """Yield the votes of systems, and the figures on the tuning lists."""
+    if results.mixture:
+        yield f"votes: {named(results.mixture)}"
+    dev = results.dev
+    if dev:
+        yield f"{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
+
+
+def _with_range(on_dev: list[str], results: Record) -> list[str]:
+    """Return the lines of `_on_dev` with the range in which a single weight is as good
+    on dev.
+    """
+    dev = results.dev
+    # for another decision the scale moves with the weight
+    is_known = dev and dev.low is not None and dev.high is not None
+    if not on_dev or not is_known or results.decision != "best":
+        return on_dev
+    assert dev
+    ends = f"from {dev.low:.4g} to {dev.high:.4g}"
+    return [*on_dev[:-1], f"{on_dev[-1]}, the same for any lambda {ends}"]
+
+
+def zero(
+    dev: Dev | None, weights: Mapping[str, float], metric: str, decision: str
+) -> Iterator[str]:
+    """Yield one line that says why all weights that were tuned are 0, if they are.
+
+    Args:
+        dev: What weights gave on the lists that they were tuned on.
+        weights: The weight of each column.
+        metric: The name of the metric.
+        decision: The rule that was tuned for.
+    """
+    tuned = {weight for name, weight in weights.items() if name != FIRST_PASS}
+    if dev and tuned == {0.0}:
+        source = "all lists" if dev.fold_weights else dev.source
+        yield why_zero(dev.unproven, metric, dev.first_pass, source, decision)
