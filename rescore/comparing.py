@@ -7,9 +7,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 
-from rescore.config import RunConfig
+from rescore.config import Bonus, RunConfig
 from rescore.deciding import decide
 from rescore.lms import LanguageModel, capabilities_of, each
 from rescore.lms.backends import ALL, parse
@@ -45,105 +46,147 @@ def compare(
     are there to be looked at), and the last entries all of these but one, for each one.
 
     Args:
-        specs: the names of the loaded models, as in `resolve`.
+        lists: The test lists.
+        dev: The dev lists.
+        config: What was asked.
+        load: Loads the models; None for the models that `config` names.
+        test: The significance test; None for approximate randomisation.
+        source: The name of the test lists.
+        progress: Is told how many hypotheses are scored.
+        specs: The names of the loaded models, as in `resolve`.
+
+    Raises:
+        UserError: A list has no reference, or what was asked cannot be done.
     """
     config = check(replace(config, dev=config.dev or "dev"))
     warn_of_overlap(lists, dev)
     plan = resolve(config, lists, dev, load, specs)
-    lists, dev = list(expand(plan, lists)), list(expand(plan, dev, dev=True))
-    entries = _entries(
-        lists, dev, plan, replace(config, expanding=OptionValues()), progress
-    )
+    lists = list(expand(plan, lists))
+    dev = list(expand(plan, dev, dev=True))
+    config = replace(config, expanding=OptionValues())
+    experiments = _Experiments(lists, dev, plan, config, progress)
     names = source, str(config.dev)
+    test = test or PairedTest()
     return comparison.compare(
-        plan.metric, lists, dev, entries, test or PairedTest(), names, plan.metrics[1:]
+        plan.metric, lists, dev, experiments.entries(), test, names, plan.metrics[1:]
     )
 
 
-def _models(plan: Plan, specs: Sequence[str]) -> list[tuple[str, list[LanguageModel]]]:
-    """The models of each --lm with a name: those of `lexical:all:DIR` together."""
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The models of one --lm: several for `lexical:all:DIR`."""
+
+    name: str
+    models: Sequence[LanguageModel]
+
+
+def _readings(plan: Plan, specs: Sequence[str]) -> list[_Reading]:
+    """Return the models of each --lm, with a name."""
     numbers = [len(each([spec])) for spec in specs]
     if sum(numbers) != len(plan.models):
-        return [(lm.name, [lm]) for lm in plan.models]
+        return [_Reading(lm.name, [lm]) for lm in plan.models]
+    readings = []
     rest = iter(plan.models)
-    every = [
-        (spec, [next(rest) for _ in range(number)])
-        for spec, number in zip(specs, numbers, strict=True)
-    ]
-    return [
-        (models[0].name if len(models) == 1 else f"{parse(spec).kind}:{ALL}", models)
-        for spec, models in every
-    ]
+    for spec, number in zip(specs, numbers, strict=True):
+        models = list(islice(rest, number))
+        name = models[0].name if number == 1 else f"{parse(spec).kind}:{ALL}"
+        readings.append(_Reading(name, models))
+    return readings
 
 
-def _entries(
-    lists: Sequence[NbestList],
-    dev: Sequence[NbestList],
-    plan: Plan,
-    config: RunConfig,
-    progress: OnProgress,
-) -> Iterator[Entry]:
-    """Without a model (for decisions other than the best score), each model alone, and
-    all together, tuned; one after another, as columns are added. Each entry is an
-    experiment with a plan of its own; all share the metric.
+class _Experiments:
+    """Makes the entries of a comparison, one after another, as columns are added. Each
+    entry is an experiment with a plan of its own; all share the metric.
     """
 
-    tuned_before: dict[tuple[bool, tuple[str, ...]], Weights] = {}
+    def __init__(
+        self,
+        lists: Sequence[NbestList],
+        dev: Sequence[NbestList],
+        plan: Plan,
+        config: RunConfig,
+        progress: OnProgress,
+    ) -> None:
+        """Make entries of expanded lists.
 
-    def entry(
-        parts: Sequence[tuple[str, list[LanguageModel]]],
-        speed: float | None = None,
-        missing: str | None = None,
-    ) -> Entry:
-        models = [lm for _, several in parts for lm in several]
-        if (
-            key := (missing is not None, tuple(lm.name for lm in models))
-        ) not in tuned_before:
-            # A row without a model has a word bonus if the row with all models has it:
-            # this model is the difference.
-            bonus = (
-                config.word_bonus if missing is None else WORDS in plan.tuning.bonuses
-            )
-            own = resolve(
-                replace(config, lm_norm=plan.norm, columns=(), word_bonus=bonus),
-                lists,
-                dev,
-                lambda: models,
-            )
-            tuned_before[key] = suited(
-                tune(dev, plan=replace(own, metrics=plan.metrics)), lists
-            )
-        weights = tuned_before[key]
-        named = (
-            " + ".join(name for name, _ in parts)
-            if missing is None
-            else f"without {missing}"
-        )
-        name = ", ".join(filter(None, [named, decision_title(plan.decision.name)]))
-        decided = decide(plan.metric, lists, weights)
-        return Entry(name, decided, weights.value, speed, missing is not None)
+        Args:
+            lists: The test lists.
+            dev: The dev lists.
+            plan: The plan of all models together.
+            config: What was asked, without expansions.
+            progress: Is told how many hypotheses are scored.
+        """
+        self._lists = lists
+        self._dev = dev
+        self._plan = plan
+        self._config = config
+        self._progress = progress
 
-    if plan.decision.name != "best":
-        yield entry([])
-    every = _models(plan, config.lms)
-    for part in every:
+    def entries(self) -> Iterator[Entry]:
+        """Yield the entry without a model (for decisions other than the best score),
+        each model alone, all together, and all but one.
+        """
+        if self._plan.decision.name != "best":
+            yield self._entry([])
+        every = _readings(self._plan, self._config.lms)
+        for reading in every:
+            speed = self._score(reading)
+            yield self._entry([reading], speed)
+        together = [one for one in every if not capabilities_of(one.models[0]).intact]
+        if len(together) > 1:
+            yield self._entry(together)
+            for missing in together:
+                rest = [one for one in together if one is not missing]
+                yield self._without(missing, rest)
+
+    def _score(self, reading: _Reading) -> float | None:
+        """Add the columns of models to both sets, and return the hypotheses per second;
+        None for scores that were looked up.
+        """
+        plan = replace(self._plan, models=tuple(reading.models))
         began = time.perf_counter()
-        lists, dev = (
-            [*score(replace(plan, models=tuple(part[1])), some, progress)]
-            for some in (lists, dev)
-        )
+        self._lists = list(score(plan, self._lists, self._progress))
+        self._dev = list(score(plan, self._dev, self._progress))
         seconds = time.perf_counter() - began
-        lm = part[1][0]
-        number = sum(
-            not math.isinf(score)
-            for nbest in [*lists, *dev]
-            for score in nbest.column(lm.name)
+        lm = reading.models[0]
+        if capabilities_of(lm).cached:
+            return None
+        number = 0
+        for nbest in chain(self._lists, self._dev):
+            number += sum(not math.isinf(score) for score in nbest.column(lm.name))
+        return number / seconds
+
+    def _entry(self, readings: Sequence[_Reading], speed: float | None = None) -> Entry:
+        """Return the entry of some models."""
+        name = " + ".join(one.name for one in readings)
+        weights = self._tune(readings, self._config.word_bonus)
+        return self._decided(name, weights, speed)
+
+    def _without(self, missing: _Reading, rest: Sequence[_Reading]) -> Entry:
+        """Return the entry of all models but one.
+
+        It has a word bonus if the entry with all models has one: the model is the only
+        difference.
+        """
+        weights = self._tune(rest, WORDS in self._plan.tuning.bonuses)
+        entry = self._decided(f"without {missing.name}", weights)
+        return entry._replace(ablation=True)
+
+    def _tune(self, readings: Sequence[_Reading], word_bonus: Bonus) -> Weights:
+        """Return the weights of some models on dev."""
+        models = [lm for one in readings for lm in one.models]
+        config = replace(
+            self._config, lm_norm=self._plan.norm, columns=(), word_bonus=word_bonus
         )
-        yield entry([part], None if capabilities_of(lm).cached else number / seconds)
-    together = [part for part in every if not capabilities_of(part[1][0]).intact]
-    if len(together) > 1:
-        yield entry(together)
-        for missing in together:
-            yield entry(
-                [part for part in together if part is not missing], missing=missing[0]
-            )
+        own = resolve(config, self._lists, self._dev, lambda: models)
+        weights = tune(self._dev, plan=replace(own, metrics=self._plan.metrics))
+        return suited(weights, self._lists)
+
+    def _decided(
+        self, name: str, weights: Weights, speed: float | None = None
+    ) -> Entry:
+        """Return the entry of weights."""
+        title = decision_title(self._plan.decision.name)
+        named = ", ".join(filter(None, [name, title]))
+        decided = decide(self._plan.metric, self._lists, weights)
+        return Entry(named, decided, weights.value, speed)

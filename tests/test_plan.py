@@ -20,8 +20,8 @@ from rescore.metrics.significance import PairedTest
 from rescore.nbest import Column, Header, Hypothesis, NbestList, Role
 from rescore.plan import resolve
 from rescore.reports.analysis import analyse
-from rescore.reports.comparison import compare_outputs
 from rescore.reports.figures import Figures
+from rescore.reports.outputs import compare_outputs
 from rescore.reports.page import page
 from rescore.tuning.curves import weight_curve
 from tests.conftest import Run, assert_one_line_error

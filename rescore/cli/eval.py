@@ -88,9 +88,9 @@ def command(
     """
     from rescore.files import shown
     from rescore.plan import resolve as plan_of
-    from rescore.reports import comparison
-    from rescore.reports.comparison import render_systems as render
+    from rescore.reports import outputs
     from rescore.reports.markup import write_json
+    from rescore.reports.outputs import render_systems as render
 
     if own.whole:
         if len(inputs.ref) != 1:
@@ -107,14 +107,13 @@ def command(
         options.configured(config), [nbest for _, lists in read for nbest in lists]
     ).metrics
     systems = [
-        comparison.compare_outputs(read, metric, significance.make())
-        for metric in every
+        outputs.compare_outputs(read, metric, significance.make()) for metric in every
     ]
     if own.details and len(read) > 2:
         raise click.UsageError("--details compares one or two outputs")
-    own.write_details(lambda: comparison.output_details(every[0], read[0], read[-1]))
+    own.write_details(lambda: outputs.output_details(every[0], read[0], read[-1]))
     if own.report:
-        write_json(comparison.records_of(systems), own.report)
+        write_json(outputs.records_of(systems), own.report)
     click.echo("\n\n".join(map(render, systems)), err=own.report == "-")
 
 

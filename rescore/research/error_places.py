@@ -21,8 +21,8 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NbestList
 from rescore.pipeline import rerank
 from rescore.plan import resolve
-from rescore.reports.comparison import in_order
 from rescore.reports.figures import FIRST, sign
+from rescore.reports.outputs import in_order
 from rescore.research.chart import Chart, Series
 from rescore.tuning import FIRST_PASS_ALONE, Tuned, TunedBy, Weights
 

@@ -1,0 +1,213 @@
+"""The outputs of systems for the same utterances, side by side."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from rescore.errors import UserError, counted
+from rescore.metrics import Metric
+from rescore.metrics.base import warn_of_unspaced
+from rescore.metrics.significance import BY_SPEAKER, PairedTest
+from rescore.nbest import NbestList
+from rescore.parts import TESTS
+from rescore.reports.details import details
+from rescore.reports.figures import SHORT, Figures, Row, sign
+from rescore.styles import p_value, text
+from rescore.tuning.tuned import Tuned, TunedBy
+from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
+
+log = logging.getLogger(__name__)
+
+FEWEST = 6
+"""Units from which on a p-value can be below 0.05: of the 2^n exchanges of n units, two
+are as extreme as a set where all units prefer the same system.
+"""
+
+
+@dataclass(slots=True)
+class Systems:
+    """Outputs under one metric."""
+
+    metric: str
+    test: str | None
+    """The significance test and its settings; of a single output what intervals draw,
+    None for utterances.
+    """
+    signature: str
+    utterances: int
+    rows: list[Row] = field(default_factory=list)
+    """Each output; p-values are against the first output."""
+    oracles: list[float | None] = field(default_factory=list)
+    """The metric of the best hypothesis of each list; None for an output whose lists
+    have one hypothesis.
+    """
+
+
+Output = tuple[str, Sequence[NbestList]]
+"""The name of an output, and its lists."""
+
+
+def compare_outputs(
+    outputs: Sequence[Output], metric: Metric, test: PairedTest | None = None
+) -> Systems:
+    """Return the figures of several outputs for the same utterances, each with a
+    p-value against the first.
+
+    Args:
+        outputs: The outputs.
+        metric: The metric.
+        test: The significance test; None for approximate randomisation.
+
+    Raises:
+        UserError: An output lacks an utterance that the first has, or has one more, or
+            has another reference of one.
+    """
+    test = test or PairedTest()
+    base, base_lists = outputs[0]
+    warn_of_unspaced(metric, base_lists)
+    have_choices = [
+        any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
+    ]
+    # Nobody knows how a text was chosen: only lists have weights.
+    weights = Weights({}, Tuned(TunedBy.TEXTS))
+    if all(have_choices):
+        weights = FIRST_PASS_ALONE
+    used = _test_of(test, len(outputs))
+    signature = replace(sign(metric, base_lists, weights), test=used)
+    systems = Systems(metric.name, used, str(signature), len(base_lists))
+    first = None
+    for (name, lists), has_choices in zip(outputs, have_choices, strict=True):
+        figures = Figures(metric, in_order(name, lists, base, base_lists), test)
+        systems.rows.append(figures.row(name, figures.first, first))
+        systems.oracles.append(figures.oracle if has_choices else None)
+        first = first or figures.first
+    if used is not None:
+        warn_of_few(test, metric, base_lists)
+    return systems
+
+
+def _test_of(test: PairedTest, outputs: int) -> str | None:
+    """Return the signature of a test of several outputs; of a single output what its
+    interval draws, None for utterances.
+    """
+    if outputs > 1:
+        return test.signature
+    return BY_SPEAKER if test.by_speaker else None
+
+
+def output_details(metric: Metric, first: Output, last: Output) -> list[dict[str, Any]]:
+    """Return a row per utterance of two outputs, as `rescore.reports.details` makes
+    them; the first output is the first pass.
+    """
+    lists = in_order(*last, *first)
+    before = [chosen.text for chosen in Figures(metric, first[1]).first]
+    after = [chosen.text for chosen in Figures(metric, lists).first]
+    return details(metric, lists, before, after)
+
+
+def warn_of_few(test: PairedTest, metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Say so where there are too few units for a low p-value."""
+    number = len(test.by_unit(lists, [np.zeros(1, dtype=np.int64)] * len(lists)))
+    if number >= FEWEST or not TESTS[test.name].by_units:
+        return
+    whole = all(nbest.recording == nbest.id for nbest in lists)
+    unit = "speaker" if test.by_speaker else "recording" if whole else "utterance"
+    words = metric.unit == "word" and not test.by_speaker
+    log.warning(
+        "only %s: randomisation gives no p-value below about %g%s",
+        *(counted(number, unit), 2.0 ** (1 - number)),
+        "; give --test mapsswe, which compares segments" if words else "",
+    )
+
+
+def in_order(
+    name: str, lists: Sequence[NbestList], base: str, base_lists: Sequence[NbestList]
+) -> list[NbestList]:
+    """Return the lists of an output in the order of the lists of the first output.
+
+    Args:
+        name: The name of the output.
+        lists: The lists of the output.
+        base: The name of the first output.
+        base_lists: The lists of the first output.
+
+    Raises:
+        UserError: The outputs have different utterances or references.
+    """
+    of_id = {nbest.id: nbest for nbest in lists}
+    differing = of_id.keys() ^ {nbest.id for nbest in base_lists}
+    if differing:
+        raise UserError(
+            f"{name}: utterance {min(differing)} is in one of {base} and {name} only;"
+            " compare the same set"
+        )
+    for expected in base_lists:
+        is_whole = expected.recording == expected.id
+        same = of_id[expected.id].references == expected.references
+        if not is_whole and not same:
+            raise UserError(
+                f"{name}: utterance {expected.id} has another reference than in {base};"
+                " compare outputs for the same references, such as one --ref FILE"
+            )
+    return [of_id[expected.id] for expected in base_lists]
+
+
+def records_of(every: Sequence[Systems]) -> Any:
+    """Return what JSON has of outputs: one object; of several metrics a list of
+    objects.
+    """
+    records = [_record_of(systems) for systems in every]
+    return records[0] if len(records) == 1 else records
+
+
+def _record_of(systems: Systems) -> dict[str, Any]:
+    rows = []
+    for row, oracle in zip(systems.rows, systems.oracles, strict=True):
+        low, high = row.interval or (None, None)
+        rows.append(
+            {
+                "name": row.name,
+                "value": row.value,
+                "counts": row.counts,
+                "utterances": systems.utterances,
+                "low": low,
+                "high": high,
+                "oracle": oracle,
+                "p_value": row.p_value,
+            }
+        )
+    return {
+        "metric": systems.metric,
+        "signature": systems.signature,
+        "test": systems.test,
+        "systems": rows,
+    }
+
+
+def render_systems(systems: Systems) -> str:
+    """Return a table with a row for each output, then the signature."""
+    names = list(systems.rows[0].counts)
+    has_oracles = any(oracle is not None for oracle in systems.oracles)
+    is_tested = len(systems.rows) > 1
+    head = ["", systems.metric, "95 % CI"]
+    if has_oracles:
+        head.append("oracle")
+    head += [*(SHORT.get(name, name) for name in names), "utterances"]
+    if is_tested:
+        head.append("p")
+    rows = [head]
+    for row, oracle in zip(systems.rows, systems.oracles, strict=True):
+        name, value, bounds, *counts = row.cells(names)
+        cells = [name, value, bounds]
+        if has_oracles:
+            cells.append("" if oracle is None else f"{oracle:.2f}")
+        cells += [*counts, f"{systems.utterances:,}"]
+        if is_tested:
+            cells.append(p_value(row.p_value))
+        rows.append(cells)
+    return f"{text(rows)}\n{systems.signature}"
