@@ -19,12 +19,12 @@ if TYPE_CHECKING:
         save_weights,
         score,
         to_frame,
+        tune,
         wer,
     )
     from rescore.config import RunConfig
     from rescore.lms.base import LanguageModel, Question, TokenScores
     from rescore.metrics import Normaliser
-    from rescore.pipeline import tune
     from rescore.reports.results import Results
     from rescore.rescorer import Choice, Rescorer
     from rescore.tuning.weights import Weights
@@ -43,7 +43,6 @@ _LATER = {
     "Weights": "rescore.tuning.weights",
     "confidence": "rescore.asr.confidence",
     "correct": "rescore.asr.correct",
-    "tune": "rescore.pipeline",
 }
 """What is imported when it is used, beside the functions of `rescore.api`: `import
 rescore` costs nothing.
@@ -57,8 +56,6 @@ __all__ = [
     "Normaliser",
     "Question",
     "Rescorer",
-]
-__all__ += [
     "Results",
     "RunConfig",
     "TokenScores",
@@ -67,8 +64,6 @@ __all__ += [
     "__version__",
     "cer",
     "compare",
-]
-__all__ += [
     "confidence",
     "correct",
     "evaluate",
@@ -77,8 +72,12 @@ __all__ += [
     "read",
     "rerank",
     "save_weights",
+    "score",
+    "texts",
+    "to_frame",
+    "tune",
+    "wer",
 ]
-__all__ += ["score", "texts", "to_frame", "tune", "wer"]
 
 
 def __getattr__(name: str) -> Any:

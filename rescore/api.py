@@ -27,6 +27,7 @@ All scores are natural logs, higher is better. An error that the caller can mend
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,27 +59,30 @@ def read(
     allow_missing: bool = False,
     audio: str | Path | Sequence[str | Path] | None = None,
 ) -> list[NbestList]:
-    """N-best lists of any known format, which is found out by looking inside.
+    """Return the N-best lists of files of any known format.
 
     Args:
-        paths: a file or folder, or several. sources: a file of source texts, as
-            `--src`.
+        paths: A file or folder, or several.
         references: Kaldi text, trn, or plain lines; of several files each has one more
-            reference of each utterance. s2s: the first-pass column; `rank` for the
-            order of the file.
-        format: its name, as `--format` has it; None to find out. nbest_size: hypotheses
-            per list, if no file says it.
+            reference of each utterance.
+        sources: A file of source texts, as `--src`.
+        s2s: The first-pass column; `rank` for the order of the file.
+        format: The name of the format, as `--format` has it; None to detect it.
         field: JSON, CSV, TSV: which key or column is text, score, id, ref or src, such
             as `{"text": "hyp"}`.
-        strict: whether what is else repaired (bytes that are not UTF-8, repeated
-            hypotheses) is an error.
-        allow_missing: whether references without a list and lists without a recording
+        nbest_size: Hypotheses per list, if no file says it.
+        strict: Whether faults that are else repaired (bytes that are not UTF-8,
+            repeated hypotheses) are errors.
+        allow_missing: Whether references without a list and lists without a recording
             are warnings, not errors.
-        audio: recordings for models that listen, as `--audio`: wav.scp, a folder of
+        audio: Recordings for models that listen, as `--audio`: wav.scp, a folder of
             ID.wav, or a NeMo manifest.
 
+    Returns:
+        The lists, in the order of the files. Scores are natural logs.
+
     Raises:
-        UserError: something is missing, damaged, or of no known format.
+        UserError: Something is missing, damaged, or of no known format.
 
     Example:
         >>> lists = read("data/dev.json")
@@ -88,12 +92,10 @@ def read(
     from rescore import formats
     from rescore.formats.audio import with_audio
 
-    files = (
-        [references] if isinstance(references, (str, Path)) else list(references or ())
-    )
+    files = tuple(map(str, _several(references)))
     lists = formats.read(
-        [paths] if isinstance(paths, (str, Path)) else paths,
-        references=formats.References(tuple(map(str, files))) if files else None,
+        _several(paths),
+        references=formats.References(files) if files else None,
         format_name=format,
         sources=sources,
         s2s=s2s,
@@ -101,12 +103,17 @@ def read(
         allow_missing=allow_missing,
         options=formats.ReadOptions(size=nbest_size, fields=dict(field or {})),
     )
-    sounds = (
-        [str(audio)]
-        if isinstance(audio, (str, Path))
-        else [str(path) for path in audio or ()]
-    )
-    return list(with_audio(lists, sounds, allow_missing)) if sounds else lists
+    if audio:
+        recordings = list(map(str, _several(audio)))
+        return list(with_audio(lists, recordings, allow_missing))
+    return lists
+
+
+def _several(paths: str | Path | Sequence[str | Path] | None) -> Sequence[str | Path]:
+    """Return paths that were given as one path, as several, or not at all."""
+    if paths is None:
+        return ()
+    return (paths,) if isinstance(paths, (str, Path)) else paths
 
 
 def load(
@@ -117,21 +124,26 @@ def load(
     cache: str | Path | None = None,
     prompt: str | None = None,
 ) -> Wrapped:
-    """A language model by its name, `KIND[:OPTION...][:PATH]`; its `score` takes plain
-    sentences, or `Question`s.
+    """Return a language model by its name, `KIND[:OPTION...][:PATH]`.
 
     Args:
+        lm: The name.
         device: cpu, cuda or cuda:N; None for cuda where there is one.
         precision: float32, bf16, fp16 or int8; None for float32 on a CPU and bf16 on a
             GPU.
-        batch_tokens: computed together; None for what suits the machine. cache: a
-            folder in which scores are kept.
-        prompt: for hf-causal and server, a template that ends with {text} and may have
+        batch_tokens: Number of tokens that are computed together; None for a number
+            that suits the machine.
+        cache: A folder in which scores are kept.
+        prompt: For hf-causal and server, a template that ends with {text} and may have
             {src}; {text} alone is scored.
 
+    Returns:
+        The model. Its `score` takes plain sentences or `Question`s and returns the
+        natural log of each token.
+
     Raises:
-        UserError: the name is unknown or stands for several models, or the model's
-        files are missing or damaged.
+        UserError: The name is unknown or stands for several models, or the model's
+            files are missing or damaged.
 
     Example:
         >>> scores = load("tta").score(["the clock ticked"])[0]
@@ -152,28 +164,27 @@ def score(
     lm_norm: str | None = None,
     **options: Any,
 ) -> list[NbestList]:
-    """Copies of the lists with one more column per language model, called after it.
+    """Return copies of the lists with one more column per language model.
 
-    Of the first model of pseudo-log-likelihoods (such as a T-TA) the tokens are counted
-    in a column, too, for `tune`.
+    A column is called after its model. Where the name is taken, as by another model of
+    the same kind, it is called after the model's folder, such as `tta.small`, if all
+    models are given by name; else `tta.2`. A further column counts the tokens of the
+    first model of pseudo-log-likelihoods (such as a T-TA), for `tune`.
 
     Args:
         lists: N-best lists, or lists of texts, best first: their order is then the
             first pass.
-        lms: names as in `load`, and `lexical:all:DIR`, which is five models; or models;
+        lms: Names as in `load`, and `lexical:all:DIR`, which is five models; or models;
             or functions that give each of some sentences a score (natural log), whose
-            column is called after the function. Where a name is taken, as by another
-            model of the same kind, the column is called after the model's folder, such
-            as `tta.small`, where all models are given by name, as on the command line;
-            else `tta.2`.
-        lm_norm: `sum`, `mean` or `length^A` over tokens; None for the one that suits
+            column is called after the function.
+        lm_norm: `sum`, `mean` or `length^A` over tokens; None for the norm that suits
             the first pass.
-        options: further fields of `rescore.RunConfig`, such as `count_tokens=True`; and
+        options: Further fields of `rescore.RunConfig`, such as `count_tokens=True`; and
             options that add hypotheses, such as `recombine=5`, or `respell=5,
             channel="shipped"`.
 
     Raises:
-        UserError: a model cannot be loaded, or the lists are damaged.
+        UserError: A model cannot be loaded, or the lists are damaged.
 
     Example:
         >>> def brevity(sentences):
@@ -197,18 +208,60 @@ def score(
     return list(pipeline.score(plan, pipeline.expand(plan, every)))
 
 
+def tune(
+    lists: Iterable[NbestList],
+    columns: Sequence[str] | None = None,
+    metric: str | None = None,
+    decision: str | None = None,
+    **options: Any,
+) -> Weights:
+    """Return the weights of columns that give the best value of a metric on lists with
+    references, for one decision.
+
+    One column gets the best weight in [0, 1]; several columns are tuned together with a
+    word bonus. On 500 lists or more with a column of pseudo-log-likelihoods a bonus for
+    each token is tuned as well. For BLEU there are no bonuses.
+
+    Args:
+        lists: Scored lists with references.
+        columns: The columns; None for the columns that `score` added, else all beside
+            the first pass.
+        metric: A name of `rescore.metrics.METRICS`; None for BLEU where lists have a
+            source text, else WER.
+        decision: best, mbr or rover: what the weights, and the scale of posteriors, are
+            tuned for.
+        options: `words`, a file of words as `--words`; `normaliser`, what counts as the
+            same word, such as `rescore.Normaliser(split_hyphens=True)`, which the
+            weights keep; and further fields of `rescore.RunConfig`, such as
+            `components=True`.
+
+    Raises:
+        UserError: There is no list; a list has no reference, or lacks a column.
+    """
+    from rescore import border, pipeline, plan
+
+    config = border.config_of("tune", metric, decision, columns=columns, **options)
+    config = plan.check(replace(config, dev="dev"))
+    every = border.checked_lists("tune", lists)
+    made = plan.resolve(config, dev=every)
+    return pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))
+
+
 def rerank(
     lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float
 ) -> list[NbestList]:
-    """The lists with their hypotheses sorted by the combined score, best first; equals
-    keep their order. `texts` has the texts that minimum Bayes risk or a vote chooses.
+    """Return the lists with their hypotheses sorted by the combined score, best first;
+    equals keep their order.
+
+    `texts` returns the texts that minimum Bayes risk or a vote chooses.
 
     Args:
-        weights: as tuned, or a dictionary of columns (`{"s2s": 0.7, "tta": 0.3}`), or
+        lists: The scored lists.
+        weights: As tuned, or a dictionary of columns (`{"s2s": 0.7, "tta": 0.3}`), or
             the weight of the only LM.
 
     Raises:
-        UserError: a column that has a weight is missing.
+        UserError: A column that has a weight is missing.
     """
     return [nbest for nbest, _ in _decided("rerank", lists, weights, texts=False)]
 
@@ -216,8 +269,15 @@ def rerank(
 def texts(
     lists: Iterable[NbestList], weights: Weights | Mapping[str, float] | float
 ) -> list[str]:
-    """The text chosen from each list, by the decision that the weights were tuned for;
-    arguments as of `rerank`.
+    """Return the text chosen from each list, by the decision that the weights were
+    tuned for.
+
+    Args:
+        lists: The scored lists.
+        weights: As in `rerank`.
+
+    Raises:
+        UserError: A column that has a weight is missing.
     """
     return [text for _, text in _decided("texts", lists, weights, texts=True)]
 
@@ -225,6 +285,7 @@ def texts(
 def _decided(
     name: str, lists: Iterable[NbestList], weights: Any, texts: bool
 ) -> Iterator[tuple[NbestList, str]]:
+    """Yield the sorted lists with the chosen texts, for the function of a name."""
     from rescore import border, pipeline
 
     every = border.checked_lists(name, lists)
@@ -234,10 +295,13 @@ def _decided(
 
 
 def load_weights(path: str | Path) -> Weights:
-    """The weights in a file that `rescore tune` or `save_weights` wrote.
+    """Return the weights in a file that `rescore tune` or `save_weights` wrote.
+
+    Args:
+        path: The file.
 
     Raises:
-        UserError: the file is absent, or holds no weights.
+        UserError: The file is absent, or holds no weights.
     """
     from rescore.tuning import Weights
 
@@ -247,8 +311,12 @@ def load_weights(path: str | Path) -> Weights:
 def save_weights(weights: Weights, path: str | Path) -> None:
     """Write weights to a file.
 
+    Args:
+        weights: The weights.
+        path: The file.
+
     Raises:
-        UserError: the file cannot be written.
+        UserError: The file cannot be written.
     """
     weights.save(Path(path))
 
@@ -264,20 +332,24 @@ def evaluate(
     normaliser: Normaliser | None = None,
     **options: Any,
 ) -> Results:
-    """First pass, oracle and reranked figures in percent, with counts, confidence
-    intervals and a signature.
+    """Return first pass, oracle and reranked figures in percent, with counts,
+    confidence intervals and a signature.
 
     Args:
-        weights: as in `rerank`; None for the first pass alone. metric, decision: None
-            for those that the weights were tuned for. scale: of the posteriors
-            exp(scale * score), where the decision needs them and nothing is tuned.
-        words, normaliser: as in `tune`; None for those that the weights were tuned
-            with. options: further options of metrics and decisions, such as
-            `tokenise="zh"`.
+        lists: Scored lists with references.
+        weights: As in `rerank`; None for the first pass alone.
+        metric: The metric; None for the metric that the weights were tuned for.
+        decision: The decision; None for the decision that the weights were tuned for.
+        scale: Scale of the posteriors exp(scale * score), where the decision needs them
+            and nothing is tuned.
+        words: A file of words as `--words`; None for the words of the weights.
+        normaliser: What counts as the same word; None for the normaliser of the
+            weights.
+        options: Further options of metrics and decisions, such as `tokenise="zh"`.
 
     Raises:
-        UserError: there are no lists, one has no reference, or lacks a column that has
-        a weight.
+        UserError: There are no lists, a list has no reference, or lacks a column that
+            has a weight.
     """
     from rescore import border, pipeline
 
@@ -299,15 +371,22 @@ def compare(
     normaliser: Normaliser | None = None,
     **options: Any,
 ) -> Comparison:
-    """Language models side by side: each tuned on `dev` and measured on `lists`, and
-    all of them together.
+    """Return language models side by side: each tuned on `dev` and measured on `lists`,
+    and all of them together.
 
     Args:
-        lms, lm_norm: as in `score`. metric, decision, words, normaliser, options: as in
-            `tune`.
+        lists: Test lists with references.
+        dev: Dev lists with references.
+        lms: The models, as in `score`.
+        metric: The metric, as in `tune`.
+        lm_norm: How token scores are combined, as in `score`.
+        decision: How a text is chosen, as in `tune`.
+        words: A file of words, as in `tune`.
+        normaliser: What counts as the same word, as in `tune`.
+        options: Further options, as in `tune`.
 
     Raises:
-        UserError: a model cannot be loaded, or a list has no reference.
+        UserError: A model cannot be loaded, or a list has no reference.
     """
     from rescore import border, comparing
 
@@ -328,18 +407,22 @@ def compare(
 
 
 def wer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
-    """The word error rate in percent, as in `evaluate`; counted as sclite does, upper
-    and lower case alike.
+    """Return the word error rate in percent, as in `evaluate`; counted as sclite does,
+    upper and lower case alike.
+
+    Args:
+        reference: A reference, or several.
+        hypothesis: A hypothesis for each reference.
 
     Raises:
-        UserError: there are not as many hypotheses as references, or all references are
-        empty.
+        UserError: There are not as many hypotheses as references, or all references are
+            empty.
     """
     return _error_rate("wer", reference, hypothesis)
 
 
 def cer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> float:
-    """The character error rate in percent; see `wer`."""
+    """Return the character error rate in percent; arguments are those of `wer`."""
     return _error_rate("cer", reference, hypothesis)
 
 
@@ -365,22 +448,23 @@ def _error_rate(
 
 
 def to_frame(lists: Iterable[NbestList]) -> Any:
-    """A pandas (or else polars) table, one row per hypothesis: id, rank, text, scores,
-    reference, source.
+    """Return a pandas (or else polars) table, one row per hypothesis: id, rank, text,
+    scores, reference, source.
+
+    Args:
+        lists: The lists.
 
     Raises:
-        UserError: neither package is installed.
+        UserError: Neither package is installed.
     """
     from rescore import border
     from rescore.reports.markup import as_frame
 
-    rows = [
-        {"id": nbest.id, "rank": rank, "text": hypothesis.text, **hypothesis.scores}
-        | {
-            "reference": nbest.references[0] if nbest.references else None,
-            "source": nbest.source,
-        }
-        for nbest in border.checked_lists("to_frame", lists)
-        for rank, hypothesis in enumerate(nbest.hypotheses, 1)
-    ]
+    rows = []
+    for nbest in border.checked_lists("to_frame", lists):
+        reference = nbest.references[0] if nbest.references else None
+        for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+            row = {"id": nbest.id, "rank": rank, "text": hypothesis.text}
+            row |= hypothesis.scores
+            rows.append(row | {"reference": reference, "source": nbest.source})
     return as_frame(rows)

@@ -179,7 +179,8 @@ class _Experiments:
             self._config, lm_norm=self._plan.norm, columns=(), word_bonus=word_bonus
         )
         own = resolve(config, self._lists, self._dev, lambda: models)
-        weights = tune(self._dev, plan=replace(own, metrics=self._plan.metrics))
+        own = replace(own, metrics=self._plan.metrics)
+        weights = tune(own, self._dev)
         return suited(weights, self._lists)
 
     def _decided(

@@ -156,8 +156,12 @@ def _of_features(table: tuple[str, ...]) -> _Names:
 
 
 def free_name(name: str, taken: Collection[str] = ()) -> str:
-    """The name, or the first of `name.2`, `name.3`, ... where it is reserved or
-    taken.
+    """Return the name, or the first free one of `name.2`, `name.3`, ... if it is
+    reserved or taken.
+
+    Args:
+        name: The name.
+        taken: The names of other columns.
     """
     names = reserved_names()
     candidate = name
@@ -187,8 +191,11 @@ class Column:
 
     @classmethod
     def component(cls, toolkit: str) -> Column:
-        """A part of the toolkit's own score, such as its acoustic score: no language
-        model's, and tuned where asked.
+        """Return the record of a part of the toolkit's own score, such as its acoustic
+        score.
+
+        Args:
+            toolkit: The name of the toolkit.
         """
         return cls(toolkit, "", SUM, "", Role.COMPONENT)
 
@@ -198,7 +205,7 @@ class Column:
 
     @property
     def short(self) -> str:
-        """For one line of text."""
+        """The record in a few words."""
         return f"{self.model}@{self.fingerprint[:12]} {self.norm} {self.precision}"
 
 
@@ -351,10 +358,13 @@ class NbestList:
         )
 
     def column(self, name: str) -> list[float]:
-        """The scores of one column, in the order of the hypotheses.
+        """Return the scores of one column, in the order of the hypotheses.
+
+        Args:
+            name: The column.
 
         Raises:
-            UserError: a hypothesis has no such score.
+            UserError: A hypothesis has no such score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
             words = self.header.words
@@ -371,11 +381,11 @@ class NbestList:
             ) from None
 
     def role(self, name: str) -> Role:
-        """What a column is: as its record says, else as its name does."""
+        """Return what a column is: as its record says, else as its name does."""
         return self.header.role(name)
 
     def columns(self, *roles: Role) -> list[str]:
-        """The names of the columns of some roles, in the order of the file."""
+        """Return the names of the columns of some roles, in the order of the file."""
         names = dict.fromkeys(
             name for hypothesis in self.hypotheses for name in hypothesis.scores
         )
@@ -403,11 +413,12 @@ def check_scores(nbest: NbestList, place: str) -> None:
     """See that a list has hypotheses, and that each score is a number.
 
     Args:
-        place: of the list, for the message.
+        nbest: The list.
+        place: The place of the list, for the message.
 
     Raises:
-        UserError: there is no hypothesis, or a score is no number, NaN or plus
-        infinity.
+        UserError: There is no hypothesis, or a score is no number, NaN or plus
+            infinity.
     """
     if not nbest.hypotheses:
         raise UserError(f"{place}: no hypotheses; give each list one or more")
@@ -428,7 +439,7 @@ def check_scores(nbest: NbestList, place: str) -> None:
 
 
 def first_pass_indices(nbest: NbestList) -> list[int]:
-    """The places of the toolkit's own hypotheses; all places in a list that has
+    """Return the places of the toolkit's own hypotheses; all places in a list that has
     none.
     """
     own = [
@@ -454,8 +465,13 @@ def new_word_origins(
 def columns_for(
     header: Header, columns: Iterable[str], origins: Collection[str]
 ) -> list[str]:
-    """The columns; without those of expansions if no hypotheses with new words may win
-    (`origins` is empty).
+    """Return the columns; without the columns of expansions if no hypotheses with new
+    words may win.
+
+    Args:
+        header: The header of the lists.
+        columns: The columns.
+        origins: The origins with new words that may win.
     """
     return [
         name
@@ -465,8 +481,8 @@ def columns_for(
 
 
 def tie_order(nbest: NbestList) -> list[int]:
-    """All places in the order in which equals win: the toolkit's own hypotheses first,
-    then the toolkit's order.
+    """Return all places in the order in which equals win: the toolkit's own hypotheses
+    first, then the toolkit's order.
 
     A new hypothesis has the first-pass score of the hypothesis that it came from,
     and lists are read in any order, also reranked ones, so the order of the file alone
@@ -477,8 +493,8 @@ def tie_order(nbest: NbestList) -> list[int]:
 
 
 def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
-    """All places, the best first: the rule for order and ties. Code that picks the
-    first of equals uses `tie_order`.
+    """Return all places, the best first: the rule for order and ties. Code that picks
+    the first of equals uses `tie_order`.
 
     The higher score comes first; of equal scores the toolkit's own hypothesis, then the
     order of the file.
@@ -487,8 +503,8 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
 
 
 def in_tie_order(nbest: NbestList) -> NbestList:
-    """The list with its hypotheses in `tie_order`, so that the first of equals is the
-    right choice.
+    """Return the list with its hypotheses in `tie_order`, so that the first of equals
+    is the right choice.
     """
     order = tie_order(nbest)
     if order == sorted(order):
@@ -499,8 +515,12 @@ def in_tie_order(nbest: NbestList) -> NbestList:
 def in_parts(
     items: Iterable[Item], most: int, size: Callable[[Item], int] = lambda item: 1
 ) -> Iterator[list[Item]]:
-    """The items in parts that are worked on together: their sizes add up to `most` at
-    most, or it is one item.
+    """Yield the items in parts that are worked on together.
+
+    Args:
+        items: The items.
+        most: The largest size of a part of several items.
+        size: The size of an item.
     """
     part: list[Item] = []
     total = 0
@@ -515,7 +535,8 @@ def in_parts(
 
 
 def without_copies(nbest: NbestList) -> NbestList:
-    """The list with each hypothesis once: of equal texts with equal scores the first.
+    """Return the list with each hypothesis once: of equal texts with equal scores the
+    first.
 
     Equal texts with different scores stay: they are different paths, as of subwords,
     whose probabilities add up. Copies are looked for in the order given, so whoever
@@ -556,7 +577,7 @@ def with_header(
         lists: The lists.
         changed: Returns the new header of an old one.
     """
-    before, header = Header(), Header()
+    before = header = Header()
     for nbest in lists:
         if nbest.header is not before:
             before = nbest.header
@@ -565,7 +586,7 @@ def with_header(
 
 
 def bonus_columns(nbest: NbestList) -> list[str]:
-    """The columns of a list that expansions added."""
+    """Return the columns of a list that expansions added."""
     return sorted(
         name
         for name in nbest.columns(*Role)
@@ -590,7 +611,7 @@ def is_bonus(name: str, column: Column | None = None) -> bool:
 
 
 def content_hash(lists: Iterable[NbestList]) -> str:
-    """Eight hexadecimal digits that say which lists these are: ids, references,
+    """Return eight hexadecimal digits that say which lists these are: ids, references,
     sources, texts and first-pass scores.
 
     Columns that were added later do not count, so that a set is the same before and

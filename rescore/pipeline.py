@@ -22,7 +22,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
-from typing import Any
 
 from rescore import deciding
 from rescore.config import RunConfig
@@ -36,6 +35,7 @@ from rescore.nbest import NbestList, in_parts, with_header
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Results, evaluate
 from rescore.scoring import OnProgress, OnScores, add_columns, windows
+from rescore.scoring.shards import Shards
 from rescore.tuning import Tuned, TunedBy, Weights, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import (
@@ -116,22 +116,26 @@ def run(
     progress: OnProgress = lambda done: None,
 ) -> Outcome:
     """Score lists, tune on `dev` (or in folds, or take the weights that `config`
-    gives), decide, and evaluate.
+    gives), decide, and measure.
 
     Args:
-        load: loads the models if `config` does not name them. progress: see
-            `OnProgress`.
+        lists: The lists.
+        config: What was asked.
+        dev: The dev lists, if there are any.
+        load: Loads the models if `config` does not name them.
+        progress: Is told how many hypotheses are scored.
 
     Raises:
-        UserError: what `config` says cannot be done with these lists.
+        UserError: What `config` says cannot be done with these lists.
     """
-    config = check(
-        replace(config, dev="dev") if dev is not None and config.dev is None else config
-    )
+    if dev is not None and config.dev is None:
+        config = replace(config, dev="dev")
+    config = check(config)
     if dev is not None:
         warn_of_overlap(lists, dev)
         warn_of_scales(lists, dev)
-    plan, clock = resolve(config, lists, dev, load), _Clock()
+    plan = resolve(config, lists, dev, load)
+    clock = _Clock()
     warn_of_unused(lists, [*plan.columns, *plan.model_columns])
     with clock.measure("scoring"):
         scored = list(score(plan, expand(plan, lists), progress))
@@ -150,7 +154,7 @@ def run(
                     config.lms[0],
                 )
         else:
-            weights = tune(tuned_on, plan=plan)
+            weights = tune(plan, tuned_on)
         weights, folded = _in_folds(plan, weights, scored)
     with clock.measure("evaluation"):
         decided = decide_all(plan, weights, scored, folded)
@@ -181,11 +185,12 @@ def _in_folds(
 def expand(
     plan: Plan, lists: Iterable[NbestList], dev: bool = False
 ) -> Iterator[NbestList]:
-    """The lists with the new hypotheses of the plan, as a stream.
+    """Yield the lists with the new hypotheses and columns of the plan.
 
     Args:
-        dev: whether these are the dev lists, from which a channel of misheard words may
-            be learned.
+        plan: The plan.
+        lists: The lists.
+        dev: Whether these are the dev lists, from which an expansion may learn.
     """
     for expansion in plan.expansions:
         lists = expansion(lists, dev)
@@ -198,11 +203,14 @@ def score(
     progress: OnProgress = lambda done: None,
     on_scores: OnScores | None = None,
 ) -> Iterator[NbestList]:
-    """Copies of the lists with one more column per model, and the number of tokens
-    (`Plan.counted`); a stream.
+    """Yield copies of the lists with one more column per model, and the number of
+    tokens (`Plan.counted`).
 
     Args:
-        on_scores: is given the scores of the tokens of each list.
+        plan: The plan.
+        lists: The lists.
+        progress: Is told how many hypotheses are scored.
+        on_scores: Is given the scores of the tokens of each list.
     """
     placed = windows(in_place(plan.models, lists))
     for window in add_columns(
@@ -217,11 +225,15 @@ def score_in_parts(
     output: str,
     progress: OnProgress = lambda done: None,
 ) -> None:
-    """`score`, written to a file in parts, so that an interrupted command continues
-    where it stopped.
-    """
-    from rescore.scoring.shards import Shards
+    """Write the scored lists to a file in parts, so that an interrupted command
+    continues where it stopped.
 
+    Args:
+        plan: The plan.
+        lists: The lists.
+        output: The file.
+        progress: Is told how many hypotheses are scored.
+    """
     made_by = [
         f"{lm.name} {origin(lm, plan.norm).short} {lm.fingerprint}"
         for lm in plan.models
@@ -234,61 +246,25 @@ def score_in_parts(
 def first_lists(
     lists: Iterable[NbestList], most: int = CHUNK
 ) -> tuple[list[NbestList], Iterator[NbestList]]:
-    """The first lists of a stream, by which a plan is made (none of an empty stream),
-    and the whole stream.
+    """Return the first lists of a stream, by which a plan is made, and the whole
+    stream.
     """
     stream = iter(lists)
     first = list(islice(stream, most))
     return first, chain(first, stream)
 
 
-def tune(
-    lists: Sequence[NbestList],
-    columns: Sequence[str] | None = None,
-    metric: str | None = None,
-    decision: str | None = None,
-    *,
-    plan: Plan | None = None,
-    **options: Any,
-) -> Weights:
-    """The weights of columns that give the best value of a metric on lists with
-    references, for one decision.
-
-    One column gets the best weight in [0, 1] of all; several are tuned together with a
-    word bonus. On 500 lists or more with a column of pseudo-log-likelihoods a bonus for
-    each token is tuned as well. For BLEU there are no bonuses.
+def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
+    """Return the weights that are best on lists with references, for the decision of
+    the plan.
 
     Args:
-        lists: scored lists. With `plan`, they have the new hypotheses of the plan
-            already.
-        columns: None for those that `score` added, else all beside the first pass.
-        metric: a name of `rescore.metrics.METRICS`; None for BLEU where lists have a
-            source text, else WER.
-        decision: best, mbr or rover: what the weights, and the scale of posteriors, are
-            tuned for.
-        plan: all decisions (`rescore.plan.resolve`), in the place of the other
-            arguments.
-        options: `words`, a file of words as `--words`; `normaliser`, what counts as the
-            same word, such as `rescore.Normaliser(split_hyphens=True)`, which the
-            weights keep; and further fields of `rescore.RunConfig`, such as
-            `components=True`.
+        plan: The plan: it says which columns have a weight, and how weights are tuned.
+        lists: Scored lists that have the new hypotheses of the plan.
 
     Raises:
-        UserError: there is no list; a list has no reference, or lacks a column.
+        UserError: There is no list; a list has no reference, or lacks a column.
     """
-    if plan is None:
-        # here: commands make their plan themselves
-        from rescore.border import checked_lists, config_of
-
-        config = check(
-            replace(
-                config_of("tune", metric, decision, columns=columns, **options),
-                dev="dev",
-            )
-        )
-        lists = checked_lists("tune", lists)
-        plan = resolve(config, dev=lists)
-        lists = list(expand(plan, lists, dev=True))
     if not lists:
         raise UserError("no lists to tune on")
     added_columns(lists)  # all lists have them, or no list
@@ -337,10 +313,16 @@ def measure(plan: Plan, decided: Decided) -> Results:
 
 
 def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Outcome:
-    """Decide lists with weights that were tuned before, and evaluate the texts.
+    """Decide lists with weights that were tuned before, and measure the texts.
+
+    Args:
+        lists: The scored lists.
+        weights: The weights.
+        config: What was asked.
 
     Raises:
-        UserError: as `decide` and `evaluate`.
+        UserError: A list lacks a column that has a weight, or the weights were tuned on
+            scores of another model.
     """
     every = list(lists)
     plan = resolve(config, every, weights=weights)
@@ -380,7 +362,14 @@ def decide(
 def rerank(
     lists: Iterable[NbestList], weights: Weights, config: RunConfig, texts: bool = True
 ) -> Iterator[tuple[NbestList, str]]:
-    """`decide` of a stream, with the plan that its first lists give."""
+    """Yield what `decide` yields for a stream, with the plan that its first lists give.
+
+    Args:
+        lists: The scored lists.
+        weights: The weights.
+        config: What was asked.
+        texts: Whether texts are chosen, as in `decide`.
+    """
     first, stream = first_lists(lists)
     yield from decide(resolve(config, first, weights=weights), weights, stream, texts)
 

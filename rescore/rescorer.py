@@ -14,7 +14,7 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -87,64 +87,82 @@ class Rescorer:
         config: RunConfig | None = None,
         dev: Iterable[NbestList] = (),
     ) -> None:
-        """
+        """Load models and weights.
+
         Args:
-            lm: one or several; each as `rescore.score` takes it.
-            weights: as `rescore.rerank` takes them, or the path of a file that `rescore
+            lm: One model or several; each as `rescore.score` takes it.
+            weights: As `rescore.rerank` takes them, or the path of a file that `rescore
                 tune` wrote.
-            config: decision, metric and expansions, where they are not the defaults of
+            config: Decision, metric and expansions, where they are not the defaults of
                 `rescore rerank`.
-            dev: scored lists with references on which the confidences of words are
+            dev: Scored lists with references on which the confidences of words are
                 calibrated, as by `rescore confidence --dev`; without such lists
                 confidences are posteriors as they are.
 
         Raises:
-            UserError: a model or the weights cannot be loaded, a column that has a
-            weight comes from none of the models or from another model than the weights
-            were tuned with, or hypotheses lack that the weights need.
+            UserError: A model or the weights cannot be loaded, a column that has a
+                weight comes from none of the models or from another model than the
+                weights were tuned with, or hypotheses lack something that the weights
+                need.
         """
-        models: Sequence[Model] = (
-            lm if isinstance(lm, (list, tuple)) else [cast(Model, lm)]
-        )
-        self._loaded, self._specs = border.as_models(models), border.specs_of(models)
+        models: Sequence[Model] = (cast(Model, lm),)
+        if isinstance(lm, (list, tuple)):
+            models = lm
+        self._loaded = border.as_models(models)
+        self._specs = border.specs_of(models)
         self._config = config or RunConfig()
         if isinstance(weights, (str, Path)):
             weights = Weights.load(Path(weights))
+        self._tuned: Weights | None = None
         if isinstance(weights, (int, float)):
-            if len(self._loaded) != 1:
-                raise UserError(
-                    "one number is the weight of one LM, but there are"
-                    f" {len(self._loaded)}; give a dictionary"
-                )
-            self._config = replace(self._config, weights=(float(weights),))
-            self._tuned = None
+            self._give(float(weights))
         else:
             self._tuned = border.as_weights(weights, [])
-            of_weights = {
-                one.fingerprint: name
-                for name, one in self._tuned.columns.items()
-                if one.role is Role.LM
-            }
-            # it may have another name than where weights were tuned
-            for place, model in enumerate(self._loaded):
-                if (
-                    model.name not in self._tuned.columns
-                    and model.fingerprint in of_weights
-                ):
-                    self._loaded[place] = copy(model)
-                    self._loaded[place].name = of_weights[model.fingerprint]
-        bonuses = (
-            () if self._tuned else ("weights", "word_bonus", "token_bonus", "boost")
-        )
-        given = as_json(self._config)
-        border.check_road(
-            "serve", {name: given[name] for name in given if name not in bonuses}
-        )
+            self._rename_models(self._tuned)
+        self._check_config()
         self._plans: dict[tuple[bool, bool], Plan] = {}
         self._lock = threading.Lock()
         dev_lists = border.checked_lists("Rescorer", dev)
         self._check(self._plan(dev_lists))
         self._calibration = self._calibrate(dev_lists) if dev_lists else None
+
+    def _give(self, weight: float) -> None:
+        """Take the weight of the only model.
+
+        Raises:
+            UserError: There are more models or none.
+        """
+        if len(self._loaded) != 1:
+            raise UserError(
+                "one number is the weight of one LM, but there are"
+                f" {len(self._loaded)}; give a dictionary"
+            )
+        self._config = replace(self._config, weights=(weight,))
+
+    def _rename_models(self, tuned: Weights) -> None:
+        """Give models the names that they had where weights were tuned."""
+        names = {
+            column.fingerprint: name
+            for name, column in tuned.columns.items()
+            if column.role is Role.LM
+        }
+        for place, model in enumerate(self._loaded):
+            if model.name not in tuned.columns and model.fingerprint in names:
+                renamed = copy(model)  # the caller's model keeps its name
+                renamed.name = names[model.fingerprint]
+                self._loaded[place] = renamed
+
+    def _check_config(self) -> None:
+        """Refuse fields of the config that have no meaning here.
+
+        Raises:
+            UserError: There is such a field.
+        """
+        given = as_json(self._config)
+        if self._tuned is None:
+            for name in ("weights", "word_bonus", "token_bonus", "boost"):
+                given.pop(name, None)
+        border.check_road("serve", given)
 
     @property
     def weights(self) -> Weights:
@@ -157,27 +175,26 @@ class Rescorer:
         return self._plan(()).models
 
     def _plan(self, lists: Sequence[NbestList]) -> Plan:
-        """The plan for lists; it depends on whether they are ranked by means, and
-        whether they have sources.
+        """Return the plan for lists; it depends on whether they are ranked by means,
+        and whether they have sources.
         """
-        traits = (
-            Dataset.of(lists).header.means,
-            any(nbest.source is not None for nbest in lists),
-        )
+        means = Dataset.of(lists).header.means
+        have_sources = any(nbest.source is not None for nbest in lists)
+        traits = means, have_sources
         if traits not in self._plans:
-            columns = (FIRST_PASS, SUM) if traits[0] else (FIRST_PASS,)
+            columns = (FIRST_PASS, SUM) if means else (FIRST_PASS,)
             like = NbestList(
                 "",
                 [Hypothesis("", dict.fromkeys(columns, 0.0))],
-                source="" if traits[1] else None,
-                header=Header(means=traits[0]),
+                source="" if have_sources else None,
+                header=Header(means=means),
             )
-            loaded, specs = self._loaded, self._specs
+            loaded = self._loaded
             self._plans[traits] = resolve(
                 self._config,
                 [like],
                 load=lambda: loaded,
-                specs=specs,
+                specs=self._specs,
                 weights=self._tuned,
             )
         return self._plans[traits]
@@ -216,22 +233,25 @@ class Rescorer:
         """
         with self._lock:
             plans = [self._plan(lists) for lists in sets]
-            # the lists of a set are these
-            neighbours = any(capabilities_of(lm).context != (0, 0) for lm in self.lms)
-            neighbours = neighbours or any(
-                one.reads_neighbours for plan in plans for one in plan.expansions
-            )
-            if neighbours or any(plan is not plans[0] for plan in plans):
-                return [
-                    _scored(plan, lists)
-                    for plan, lists in zip(plans, sets, strict=True)
-                ]
-            scored = iter(
-                _scored(plans[0], [nbest for lists in sets for nbest in lists])
-                if plans
-                else ()
-            )
+            if not plans:
+                return []
+            if self._read_neighbours(plans) or any(
+                plan is not plans[0] for plan in plans
+            ):
+                pairs = zip(plans, sets, strict=True)
+                return [_scored(plan, lists) for plan, lists in pairs]
+            together = list(chain.from_iterable(sets))
+            scored = iter(_scored(plans[0], together))
             return [list(islice(scored, len(lists))) for lists in sets]
+
+    def _read_neighbours(self, plans: Sequence[Plan]) -> bool:
+        """Return whether a model or an expansion looks at the lists beside a list,
+        which are the lists of its set.
+        """
+        if any(capabilities_of(lm).context != (0, 0) for lm in self.lms):
+            return True
+        expansions = chain.from_iterable(plan.expansions for plan in plans)
+        return any(expansion.reads_neighbours for expansion in expansions)
 
     def decide(self, scored: Sequence[NbestList]) -> list[Choice]:
         """The decision about each list that has its columns."""

@@ -42,7 +42,7 @@ def expanded(
 
 
 def tuned(lists: Sequence[NbestList], config: RunConfig | None = None) -> Weights:
-    return pipeline.tune(lists, plan=resolve(config or RunConfig(), dev=lists))
+    return pipeline.tune(resolve(config or RunConfig(), dev=lists), lists)
 
 
 def evaluated(

@@ -236,8 +236,8 @@ def test_a_count_is_a_bonus_also_as_a_column() -> None:
     )
     assert named.columns == asked.columns == ("x",)
     assert named.tuning == asked.tuning
-    weights = pipeline.tune(lists, plan=named)
-    assert weights.weights == pipeline.tune(lists, plan=asked).weights
+    weights = pipeline.tune(named, lists)
+    assert weights.weights == pipeline.tune(asked, lists).weights
     alone = resolve(RunConfig(columns=("tokens",)), dev=lists)
     assert alone.columns == () and alone.tuning.bonuses == ("tokens",)
 

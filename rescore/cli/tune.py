@@ -76,7 +76,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
             f" {config.decide}"
         )
     lists, metric = list(pipeline.expand(plan, dev, dev=True)), plan.metric
-    weights = pipeline.tune(lists, plan=plan)
+    weights = pipeline.tune(plan, lists)
     if own.output == "-":
         click.echo(weights.to_json())
     else:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rescore as package
 from rescore import formats, pipeline
 from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.recombine import recombine
@@ -214,7 +215,7 @@ def test_the_value_of_tuning_is_that_of_the_chosen_texts() -> None:
         for name, drops in dropped.items()
     }
     found = list(combined(systems))
-    weights = pipeline.tune(found, decision="rover")
+    weights = package.tune(found, decision="rover")
     assert weights.decision.settings["no_word"] < 1 and weights.value == 0.0
     assert set(weights.decision.texts(ErrorRate(), found, weights.of)) == {
         "it is right"
@@ -226,7 +227,7 @@ def test_the_best_system_decides_where_votes_gain_nothing(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         found = list(combined(systems("d", 40, 0.9, 0.0, 0.0)))
-        weights = pipeline.tune(found, decision="rover")
+        weights = package.tune(found, decision="rover")
     assert weights.mixture and weights.mixture.votes == {"a": 1.0, "b": 0.0, "c": 0.0}
     assert (
         named(weights.mixture) == "a alone"
@@ -240,7 +241,7 @@ def test_the_best_system_decides_where_votes_gain_nothing(
 def test_systems_with_scores_have_a_scale() -> None:
     rows = [(f"u{n}", {"right": -10.0 - n % 2 * 30, "wrong": -20.0}) for n in range(40)]
     other = [(f"u{n}", {"right": -1.0, "odd": -1.5}) for n in range(40)]
-    weights = pipeline.tune(
+    weights = package.tune(
         list(combined({"a": lists(*rows), "b": lists(*other)})), decision="mbr"
     )
     assert weights.mixture and weights.mixture.scales.keys() == {"a", "b"}
@@ -382,7 +383,7 @@ def test_language_models_have_a_weight_beside_the_votes() -> None:
     for nbest in found:
         for one in nbest.hypotheses:
             one.scores["lm"] = -1.0 if one.text == "right" else -9.0
-    weights = pipeline.tune(found, decision="best")
+    weights = package.tune(found, decision="best")
     assert (
         weights.mixture
         and min(weights.mixture.votes.values()) > 0
@@ -412,7 +413,7 @@ def test_a_language_model_gains_on_the_best_system_what_it_gains_without_votes(
         for one in nbest.hypotheses:
             one.scores["lm"] = lm.get(one.text, -20.0)
     alone, weights = (
-        pipeline.tune(some, ["lm"], decision=decide) for some in (good, voted)
+        package.tune(some, ["lm"], decision=decide) for some in (good, voted)
     )
     assert (
         weights.mixture

@@ -222,9 +222,7 @@ def test_useless_columns_hide_no_useful_one() -> None:
         lists.append(NbestList(str(index), hyps, (" ".join(reference),)))
     tuned = {
         columns: (
-            pipeline.tune(
-                lists, plan=resolve(RunConfig(columns=columns), dev=lists)
-            ).weights
+            pipeline.tune(resolve(RunConfig(columns=columns), dev=lists), lists).weights
         )
         for columns in (("x",), ("x", "y", "z"), ("y", "z"))
     }
