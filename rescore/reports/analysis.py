@@ -1,4 +1,10 @@
-"""What reranking changed on lists with references, what it gains, and the next step."""
+"""What reranking changed on lists with references, what it gains, and the next step.
+
+`analyse` makes the record of `rescore analyse`, and `render` its text. The record holds
+the oracle of the first N hypotheses, the words that reranking corrected and broke, each
+of the systems that wrote the lists, and the outlook: the actual gain beside the gain of
+perfect choices.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +34,9 @@ from rescore.styles import p_phrase, text
 from rescore.tuning.weights import Weights
 
 PAIRS = 20
-"""How many word pairs are listed."""
+"""Number of word pairs in the record."""
+SHOWN_PAIRS = 8
+"""Number of word pairs in the text."""
 LOW_SHARE = 1 / 3
 """The share of the possible gain below which another LM is the next step."""
 SHOWN_DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100)
@@ -37,34 +45,33 @@ SHOWN_DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100)
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """The metric, in percent, of the best of the first `n` hypotheses of each list by
-    first-pass score.
-    """
+    """The oracle of shorter lists."""
 
     n: int
+    """Number of hypotheses that are kept of each list, by first-pass score."""
     oracle: float
+    """The metric of the best of these hypotheses, in percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Utterances with another hypothesis than before; of these, those whose metric is
-    better, worse or the same.
-    """
+    """Numbers of utterances whose text reranking changed."""
 
     moved: int
+    """Utterances with another text than in the first pass."""
     better: int
+    """Changed utterances whose metric is better than before."""
     worse: int
     same: int
 
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """A word of the reference, its replacement in the wrong output (empty for a
-    deletion), and the count.
-    """
+    """A word of the references that an output has wrong."""
 
     reference: str
     hypothesis: str
+    """The word in its place; empty for a deletion."""
     count: int
 
 
@@ -101,16 +108,21 @@ class Outlook:
 
     @property
     def share(self) -> float:
-        """How much of the possible gain is realised; 0 where nothing is possible."""
+        """The part of the possible gain that is realised, 1 for all of it; 0 if no gain
+        is possible.
+        """
         return self.gain / self.possible if self.possible else 0.0
 
     @property
     def certain(self) -> str:
-        """Whether the gain is more than chance; "unclear" where the p-value and the
-        interval disagree.
+        """Whether the gain is more than chance: yes, no, or unclear, if the p-value and
+        the interval disagree.
         """
-        signs = {self.gain > 0 and self.p_value < SIGNIFICANT, self.interval[0] > 0}
-        return "unclear" if len(signs) > 1 else "yes" if signs == {True} else "no"
+        by_test = self.gain > 0 and self.p_value < SIGNIFICANT
+        by_interval = self.interval[0] > 0
+        if by_test != by_interval:
+            return "unclear"
+        return "yes" if by_test else "no"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,116 +137,149 @@ class System:
     reranked output.
     """
     broken: int
-    """The reverse."""
+    """Words of the references that are right in the system's text and wrong in the
+    reranked output.
+    """
     agreement: list[float]
-    """With each system, in percent: 100 less the edit distance over the words of the
-    longer text of each list.
+    """Agreement with each system, in percent: 100 less the edit distance over the words
+    of the longer text of each list.
     """
 
 
 @dataclass(slots=True)
 class Analysis:
-    """All of it. Values are percentages; word pairs are for WER only."""
+    """The record of `rescore analyse`. Values are percentages."""
 
     metric: str
     signature: str
     by_depth: list[Depth]
+    """Empty for lists that several systems wrote."""
     moves: Changes
     outlook: Outlook
-    """Whether it is worth it."""
+    """Whether reranking is worth it."""
     corrected: list[Confusion] = field(default_factory=list)
+    """Words that are wrong in the first pass and right in the reranked output, the most
+    frequent first; empty for metrics other than WER.
+    """
     broken: list[Confusion] = field(default_factory=list)
+    """Words that are right in the first pass and wrong in the reranked output."""
     systems: list[System] = field(default_factory=list)
-    """Of lists that several systems wrote."""
+    """The systems that wrote the lists; empty if one system wrote them."""
 
 
 def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Analysis:
-    """Compare the first pass with the texts chosen under weights, on lists with
-    references.
+    """Return what reranking changes on lists with references.
+
+    Args:
+        metric: The metric of all figures.
+        lists: The lists, with their references.
+        weights: The weights and the decision rule that choose the reranked texts.
+
+    Raises:
+        UserError: A list has no reference, or lacks a column that has a weight.
     """
     texts = weights.decision.texts(metric, lists, weights.of)
     figures = Figures(metric, lists)
-    first, reranked = figures.first, figures.of(texts)
-    result = Analysis(
-        metric.name,
-        str(sign(metric, lists, weights)),
-        (
-            []
-            if Dataset.of(lists).header.systems
-            else by_depth(metric, figures.statistics, lists)
-        ),
-        _moves(metric, first, reranked),
-        outlook(metric, lists, weights),
+    first = figures.first
+    depths: list[Depth] = []
+    if not Dataset.of(lists).header.systems:
+        depths = by_depth(metric, figures.statistics, lists)
+    analysis = Analysis(
+        metric=metric.name,
+        signature=str(sign(metric, lists, weights)),
+        by_depth=depths,
+        moves=_moves(metric, first, figures.of(texts)),
+        outlook=outlook(metric, lists, weights),
     )
     if metric.words is not None and metric.unit == "word":
         before = [output.text for output in first]
-        result.corrected = _most(
-            _confused(metric.words, lists, wrong=before, right=texts)
-        )
-        result.broken = _most(_confused(metric.words, lists, wrong=texts, right=before))
-        result.systems = _systems(metric, metric.words, figures, texts)
-    return result
+        corrected = _confused(metric.words, lists, wrong=before, right=texts)
+        broken = _confused(metric.words, lists, wrong=texts, right=before)
+        analysis.corrected = _most_frequent(corrected)
+        analysis.broken = _most_frequent(broken)
+        analysis.systems = _systems(metric.words, figures, texts)
+    return analysis
 
 
 def best_system(figures: Figures, chosen: Choice) -> Row:
-    """The best of the systems that wrote lists together; its p-value is of the
-    difference to the chosen texts.
+    """Return the figures of the best of the systems that wrote the lists.
+
+    Args:
+        figures: The lists under a metric.
+        chosen: The reranked texts; the p-value is of the difference to them.
     """
-    names = Dataset.of(figures.lists).header.systems
-    alone = {name: figures.of(system_texts(figures.lists, name)) for name in names}
-    name = (max if figures.metric.higher_is_better else min)(
-        names, key=lambda name: figures.value(alone[name])
-    )
-    p_value = figures.test.p_value(figures.metric, figures.lists, alone[name], chosen)
-    return replace(figures.row(name, alone[name]), p_value=p_value)
+    texts_of_system = {}
+    for name in Dataset.of(figures.lists).header.systems:
+        texts_of_system[name] = figures.of(system_texts(figures.lists, name))
+    values = {name: figures.value(texts) for name, texts in texts_of_system.items()}
+    best_of = max if figures.metric.higher_is_better else min
+    best = best_of(values, key=values.__getitem__)
+    texts = texts_of_system[best]
+    p_value = figures.test.p_value(figures.metric, figures.lists, texts, chosen)
+    return replace(figures.row(best, texts), p_value=p_value)
 
 
 def _systems(
-    metric: Metric, normaliser: Normaliser, figures: Figures, chosen: Sequence[str]
+    normaliser: Normaliser, figures: Figures, chosen: Sequence[str]
 ) -> list[System]:
-    """What the texts that are chosen correct and break of each system."""
-    lists, rows = figures.lists, []
-    texts = {
-        name: system_texts(lists, name) for name in Dataset.of(lists).header.systems
-    }
-    words = {name: [normaliser(text) for text in own] for name, own in texts.items()}
-    for name, own in texts.items():
-        corrected = _confused(normaliser, lists, wrong=own, right=chosen).total()
-        broken = _confused(normaliser, lists, wrong=chosen, right=own).total()
-        agreement = [_agreement(words[name], words[other]) for other in texts]
-        rows.append(
-            System(name, figures.value(figures.of(own)), corrected, broken, agreement)
+    """Return the systems that wrote the lists, beside the reranked texts."""
+    lists = figures.lists
+    texts_of_system = {}
+    words_of_system = {}
+    for name in Dataset.of(lists).header.systems:
+        texts = system_texts(lists, name)
+        texts_of_system[name] = texts
+        words_of_system[name] = [normaliser(text) for text in texts]
+    systems = []
+    for name, texts in texts_of_system.items():
+        words = words_of_system[name]
+        system = System(
+            name,
+            value=figures.value(figures.of(texts)),
+            corrected=_confused(normaliser, lists, wrong=texts, right=chosen).total(),
+            broken=_confused(normaliser, lists, wrong=chosen, right=texts).total(),
+            agreement=[_agreement(words, other) for other in words_of_system.values()],
         )
-    return rows
+        systems.append(system)
+    return systems
 
 
 def _agreement(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> float:
-    pairs = list(zip(ours, theirs, strict=True))
-    errors = sum(Levenshtein.distance(*pair) for pair in pairs)
-    return 100 - 100 * errors / max(1, sum(max(map(len, pair)) for pair in pairs))
+    """Return the agreement of the words of two systems' texts, in percent."""
+    differences = 0
+    words = 0
+    for our_words, their_words in zip(ours, theirs, strict=True):
+        differences += Levenshtein.distance(our_words, their_words)
+        words += max(len(our_words), len(their_words))
+    return 100 - 100 * differences / max(1, words)
 
 
 def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Outlook:
-    """What the texts chosen under weights gain, and what perfect choices would gain."""
-    flatters = weights.tuned.is_on(lists)
-    # reranked lists, as `run --folds -o` writes them, have another hash
-    if weights.fold_weights and weights.tuned_for:
-        flatters |= weights.tuned_for.utterances == len(lists)
-    if weights.exclusions:  # excluded hypotheses are no possible gain
+    """Return what reranking gains, and what perfect choices would gain.
+
+    Hypotheses that the weights exclude are no possible gain.
+
+    Args:
+        metric: The metric of all figures.
+        lists: The lists, with their references.
+        weights: The weights and the decision rule that choose the reranked texts.
+
+    Raises:
+        UserError: A list has no reference, or lacks a column that has a weight.
+    """
+    flatters = _were_tuned_on(weights, lists)
+    if weights.exclusions:
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
     figures = Figures(metric, lists)
-    first, chosen = (
-        figures.first,
-        figures.of(weights.decision.texts(metric, lists, weights.of)),
-    )
-    before, after = figures.value(first), figures.value(chosen)
-    direction = 1.0 if metric.higher_is_better else -1.0
-    rows = (
-        figures.test.by_unit(lists, [text.counts for text in choice])
-        for choice in (first, chosen)
-    )
-    ends = paired_interval(metric, *rows)
-    # + 0.0: never minus nothing
+    first = figures.first
+    chosen = figures.of(weights.decision.texts(metric, lists, weights.of))
+    before = figures.value(first)
+    after = figures.value(chosen)
+    first_units = figures.test.by_unit(lists, [text.counts for text in first])
+    chosen_units = figures.test.by_unit(lists, [text.counts for text in chosen])
+    ends = paired_interval(metric, first_units, chosen_units)
+    direction = _direction(metric)
+    # "+ 0.0" makes 0 of -0, which would be shown as "-0.00".
     low, high = sorted(direction * end + 0.0 for end in ends)
     result = Outlook(
         metric=metric.name,
@@ -247,19 +292,32 @@ def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Out
         p_value=figures.test.p_value(metric, lists, first, chosen),
         oracle=figures.oracle,
     )
-    return replace(
-        result, next=_next_step(result, bool(Dataset.of(lists).columns(Role.LM)))
-    )
+    have_lm_scores = bool(Dataset.of(lists).columns(Role.LM))
+    return replace(result, next=_next_step(result, have_lm_scores))
 
 
-def _next_step(outlook: Outlook, scored: bool) -> str:
+def _were_tuned_on(weights: Weights, lists: Sequence[NbestList]) -> bool:
+    """Return whether weights were tuned on these very lists."""
+    if weights.tuned.is_on(lists):
+        return True
+    # Reranked lists, as `run --folds -o` writes them, have another hash.
+    if weights.fold_weights and weights.tuned_for:
+        return weights.tuned_for.utterances == len(lists)
+    return False
+
+
+def _direction(metric: Metric) -> float:
+    """Return 1 if a higher value is better, -1 if a lower value is better."""
+    return 1.0 if metric.higher_is_better else -1.0
+
+
+def _next_step(outlook: Outlook, have_lm_scores: bool) -> str:
+    """Return advice on what to do next."""
     if not outlook.has_lm:
-        how = (
-            "give --weights FILE of `rescore tune`"
-            if scored
-            else "score the lists with a language model"
-        )
-        return f"{how}: the largest possible gain is {outlook.possible:.2f} points"
+        step = "score the lists with a language model"
+        if have_lm_scores:
+            step = "give --weights FILE of `rescore tune`"
+        return f"{step}: the largest possible gain is {outlook.possible:.2f} points"
     if outlook.gain <= 0:
         return "another LM: this LM does not help here"
     if outlook.certain == "unclear":
@@ -277,45 +335,50 @@ def _next_step(outlook: Outlook, scored: bool) -> str:
 def by_depth(
     metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]
 ) -> list[Depth]:
-    """The oracle of the toolkit's first N hypotheses by first-pass score, not by place
-    in the file.
+    """Return the oracle of the first N hypotheses of each list, for each N.
+
+    The toolkit's own hypotheses count, in the order of their first-pass scores.
+
+    Args:
+        metric: The metric.
+        statistics: The statistics (hypotheses, k) of each list.
+        lists: The lists.
     """
     ranked = []
     for rows, nbest in zip(statistics, lists, strict=True):
         own = set(first_pass_indices(nbest))
-        ranked.append(
-            rows[
-                [
-                    place
-                    for place in ranking(nbest, nbest.column(FIRST_PASS))
-                    if place in own
-                ]
-            ]
-        )
-    changes = np.zeros((max(map(len, ranked)), statistics[0].shape[1]), dtype=np.int64)
+        order = ranking(nbest, nbest.column(FIRST_PASS))
+        ranked.append(rows[[place for place in order if place in own]])
+    greatest = max(len(rows) for rows in ranked)
+    width = statistics[0].shape[1]
+    # Row n: the change of the sum over all lists when they grow to n + 1 hypotheses.
+    changes = np.zeros((greatest, width), dtype=np.int64)
     for rows in ranked:
-        values = metric.sentence_values(rows) * (
-            -1.0 if metric.higher_is_better else 1.0
+        losses = -_direction(metric) * metric.sentence_values(rows)
+        is_better = np.ones(len(rows), dtype=bool)
+        is_better[1:] = losses[1:] < np.minimum.accumulate(losses)[:-1]
+        nothing = np.zeros_like(rows[:1])
+        changes[: len(rows)][is_better] += np.diff(
+            rows[is_better], axis=0, prepend=nothing
         )
-        better = np.append(True, values[1:] < np.minimum.accumulate(values)[:-1])
-        changes[: len(rows)][better] += np.diff(
-            rows[better], axis=0, prepend=np.zeros_like(rows[:1])
-        )
-    return [
-        Depth(n, value(metric, sums))
-        for n, sums in enumerate(changes.cumsum(axis=0), 1)
-    ]
+    sums = changes.cumsum(axis=0)
+    return [Depth(n, value(metric, total)) for n, total in enumerate(sums, start=1)]
 
 
 def _moves(metric: Metric, first: Choice, reranked: Choice) -> Changes:
-    changes = []
+    """Return how many utterances changed, and how many of them for the better."""
+    directions = []
     for old, new in zip(first, reranked, strict=True):
-        if old.text != new.text:
-            before, after = metric.sentence_values(np.stack([old.counts, new.counts]))
-            changes.append(
-                np.sign(after - before) * (1 if metric.higher_is_better else -1)
-            )
-    return Changes(len(changes), changes.count(1), changes.count(-1), changes.count(0))
+        if old.text == new.text:
+            continue
+        before, after = metric.sentence_values(np.stack([old.counts, new.counts]))
+        directions.append(_direction(metric) * np.sign(after - before))
+    return Changes(
+        moved=len(directions),
+        better=directions.count(1),
+        worse=directions.count(-1),
+        same=directions.count(0),
+    )
 
 
 def _confused(
@@ -324,129 +387,146 @@ def _confused(
     wrong: Sequence[str],
     right: Sequence[str],
 ) -> Counter[tuple[str, str]]:
-    """The errors of an output at words that the other output has right."""
+    """Return the errors of an output at words that another output has right.
+
+    Args:
+        normaliser: Cuts texts into words.
+        lists: The lists, with their references.
+        wrong: The output with the errors, one text per list.
+        right: The other output.
+
+    Returns:
+        The number of each pair of a word of the references and the word in its place,
+        which is empty for a deletion.
+    """
     counts: Counter[tuple[str, str]] = Counter()
-    for nbest, *outputs in zip(lists, wrong, right, strict=True):
-        if outputs[0] == outputs[1]:
+    for nbest, wrong_text, right_text in zip(lists, wrong, right, strict=True):
+        if wrong_text == right_text:
             continue
         # Both outputs are compared with the reference in which the wrong output has the
         # fewest errors.
-        reference = normaliser.closest(nbest.references, outputs[0])
-        bad, good = (
-            [
-                words
-                for words in align(*normaliser.pair([reference], output))
-                if words[0] is not None
-            ]
-            for output in outputs
-        )
-        for (word, in_wrong), (_, in_right) in zip(bad, good, strict=True):
-            if word is not None and in_wrong != word == in_right:
-                counts[word, in_wrong or ""] += 1
+        reference = normaliser.closest(nbest.references, wrong_text)
+        in_wrong = _beside(normaliser, reference, wrong_text)
+        in_right = _beside(normaliser, reference, right_text)
+        for (word, wrong_word), (_, right_word) in zip(in_wrong, in_right, strict=True):
+            if wrong_word != word and right_word == word:
+                counts[word, wrong_word] += 1
     return counts
 
 
-def _most(counts: Counter[tuple[str, str]]) -> list[Confusion]:
+def _beside(
+    normaliser: Normaliser, reference: str, output: str
+) -> list[tuple[str, str]]:
+    """Return each word of a reference with the word of an output in its place, which is
+    empty for a deletion.
+    """
+    words = []
+    for expected, word in align(*normaliser.pair([reference], output)):
+        if expected is not None:
+            words.append((expected, word or ""))
+    return words
+
+
+def _most_frequent(counts: Counter[tuple[str, str]]) -> list[Confusion]:
+    """Return the most frequent errors; equally frequent errors in the order of the
+    alphabet.
+    """
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [
-        Confusion(word, in_wrong, count) for (word, in_wrong), count in ordered[:PAIRS]
-    ]
+    return [Confusion(*words, count) for words, count in ordered[:PAIRS]]
 
 
 def render(analysis: Analysis) -> str:
-    """What a person wants to know first."""
+    """Return the text of an analysis.
+
+    Args:
+        analysis: As `analyse` returns it.
+    """
     moves = analysis.moves
-    depths = [
-        depth
-        for depth in analysis.by_depth
-        if depth.n in (*SHOWN_DEPTHS, len(analysis.by_depth))
-    ]
-    corrected = [
-        f"{pair.hypothesis or '(nothing)'} -> {pair.reference} {pair.count}"
-        for pair in analysis.corrected
-    ]
-    broken = [
-        f"{pair.reference} -> {pair.hypothesis or '(nothing)'} {pair.count}"
-        for pair in analysis.broken
-    ]
     lines = [
-        (
-            f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse"
-            f" {moves.worse:,}, as many errors {moves.same:,}"
-        ),
-        *(
-            [
-                "oracle by depth: "
-                + ", ".join(f"{depth.n}: {depth.oracle:.2f}" for depth in depths)
-            ]
-            if depths
-            else []
-        ),
-        "",
+        f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse"
+        f" {moves.worse:,}, as many errors {moves.same:,}"
     ]
-    if corrected or broken:
-        lines += [
-            f"corrected: {', '.join(corrected[:8])}",
-            f"broken: {', '.join(broken[:8])}",
-            "",
-        ]
-    if systems := analysis.systems:
-        places = [str(place) for place in range(1, len(systems) + 1)]
-        rows = [["", analysis.metric, "corrected", "broken", *places]]
-        for place, one in zip(places, systems, strict=True):
-            agreement = (f"{share:.1f}" for share in one.agreement)
-            rows.append(
-                [
-                    f"{place} {one.name}",
-                    f"{one.value:.2f}",
-                    f"{one.corrected:,}",
-                    f"{one.broken:,}",
-                    *agreement,
-                ]
-            )
-        rows.append(
-            ["reranked", f"{analysis.outlook.reranked:.2f}", *[""] * (len(systems) + 2)]
+    if analysis.by_depth:
+        lines.append(f"oracle by depth: {_shown_depths(analysis.by_depth)}")
+    lines.append("")
+    if analysis.corrected or analysis.broken:
+        corrected = []
+        for pair in analysis.corrected[:SHOWN_PAIRS]:
+            hypothesis = pair.hypothesis or "(nothing)"
+            corrected.append(f"{hypothesis} -> {pair.reference} {pair.count}")
+        broken = []
+        for pair in analysis.broken[:SHOWN_PAIRS]:
+            hypothesis = pair.hypothesis or "(nothing)"
+            broken.append(f"{pair.reference} -> {hypothesis} {pair.count}")
+        lines.append(f"corrected: {', '.join(corrected)}")
+        lines.append(f"broken: {', '.join(broken)}")
+        lines.append("")
+    if analysis.systems:
+        lines.append(text(_system_cells(analysis)))
+        lines.append(
+            "corrected, broken: words; 1, 2, ...: percent of words on which two systems"
+            " agree"
         )
-        lines += [
-            text(rows),
-            (
-                "corrected, broken: words; 1, 2, ...: percent of words on which two"
-                " systems agree"
-            ),
-            "",
-        ]
-    lines += [
-        "Is it worth it?",
-        *(f"{name:<14}{line}" for name, line in _rows(analysis.outlook)),
-    ]
-    return "\n".join([*lines, "", analysis.signature])
+        lines.append("")
+    lines.append("Is it worth it?")
+    for title, line in _outlook_lines(analysis.outlook):
+        lines.append(f"{title:<14}{line}")
+    lines += ["", analysis.signature]
+    return "\n".join(lines)
 
 
-def _rows(outlook: Outlook) -> list[tuple[str, str]]:
-    """The title of each line of the outlook, and its text."""
-    points = (
+def _shown_depths(depths: Sequence[Depth]) -> str:
+    """Return the oracles of the depths that the text shows."""
+    shown = []
+    for depth in depths:
+        if depth.n in SHOWN_DEPTHS or depth.n == len(depths):
+            shown.append(f"{depth.n}: {depth.oracle:.2f}")
+    return ", ".join(shown)
+
+
+def _system_cells(analysis: Analysis) -> list[list[str]]:
+    """Return a table with a row for each system, and the reranked output below."""
+    systems = analysis.systems
+    numbers = [str(number) for number in range(1, len(systems) + 1)]
+    rows = [["", analysis.metric, "corrected", "broken", *numbers]]
+    for number, system in zip(numbers, systems, strict=True):
+        row = [f"{number} {system.name}", f"{system.value:.2f}"]
+        row += [f"{system.corrected:,}", f"{system.broken:,}"]
+        row += [f"{share:.1f}" for share in system.agreement]
+        rows.append(row)
+    empty = [""] * (len(rows[0]) - 2)
+    rows.append(["reranked", f"{analysis.outlook.reranked:.2f}", *empty])
+    return rows
+
+
+def _outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
+    """Return the title of each line of the outlook, and its text."""
+    possible = (
         f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f},"
         f" {outlook.possible:.2f} points"
     )
     if not outlook.has_lm:
-        return [("perfect LM", points), ("next", outlook.next)]
-    relative = (
-        f" ({100 * outlook.gain / outlook.first_pass:.1f} %)"
-        if outlook.first_pass
-        else ""
+        return [("perfect LM", possible), ("next", outlook.next)]
+    gain = (
+        f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.reranked:.2f},"
+        f" {outlook.gain:.2f} points"
     )
-    change = f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.reranked:.2f}"
-    flatters = (
-        "the weights were tuned on these very lists, so the gain on other lists is"
-        " smaller; see `run --folds`"
+    if outlook.first_pass:
+        gain += f" ({100 * outlook.gain / outlook.first_pass:.1f} %)"
+    lines = [("gain", gain)]
+    if outlook.flatters:
+        warning = (
+            "the weights were tuned on these very lists, so the gain on other lists is"
+            " smaller; see `run --folds`"
+        )
+        lines.append(("", warning))
+    low, high = outlook.interval
+    certain = (
+        f"{outlook.certain}: 95 % CI {low:.2f} to {high:.2f} points,"
+        f" {p_phrase(outlook.p_value)}"
     )
-    sure = "{}: 95 % CI {:.2f} to {:.2f} points".format(
-        outlook.certain, *outlook.interval
-    )
-    return [
-        ("gain", f"{change}, {outlook.gain:.2f} points{relative}"),
-        *([("", flatters)] if outlook.flatters else []),
-        ("certain", f"{sure}, {p_phrase(outlook.p_value)}"),
-        ("perfect LM", f"{points}; this LM takes {100 * outlook.share:.0f} % of them"),
-        ("next", outlook.next),
-    ]
+    lines.append(("certain", certain))
+    share = f"this LM takes {100 * outlook.share:.0f} % of them"
+    lines.append(("perfect LM", f"{possible}; {share}"))
+    lines.append(("next", outlook.next))
+    return lines

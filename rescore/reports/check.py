@@ -1,9 +1,14 @@
-"""Results compared with golden ones, and signatures read again."""
+"""Results compared with golden results, and signatures read again.
+
+`compare` says of each figure whether it is the same, better or worse, and refuses to
+compare figures whose signatures differ in a setting. For this, `parse` makes a
+`Signature` of the line that stands below a figure.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from urllib.parse import unquote
 
 from rescore.errors import UserError
@@ -14,14 +19,20 @@ from rescore.signature import DIGITS, Signature
 from rescore.styles import text
 
 COMPARABLE = ("metric", "settings", "decision", "test")
-"""Where these fields of signatures differ two figures cannot be compared; the others
-say what made them.
+"""Fields of signatures that figures must have in common to be compared. The other
+fields say what made the figures.
 """
+SHOWN = 0.005
+"""The least difference of figures, in percentage points, that two decimals show."""
+ROUNDING = 1e-9
+"""A difference may exceed the tolerance by this, as floats are not exact."""
+LONGEST = 40
+"""Letters of both values, up to which a row of the table shows them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The comparison of a figure, as it is shown."""
+    """The comparison of a figure or a setting, as the table shows it."""
 
     name: str
     golden: str
@@ -34,236 +45,288 @@ class Finding:
 
     @property
     def failed(self) -> bool:
+        """Whether the check fails because of this finding."""
         return self.verdict in ("worse", "differs")
 
 
 def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
-    """Figures, counts and signatures of two results.
+    """Return the comparison of the figures, counts and signatures of two results.
 
     Args:
-        tolerance: by how many percentage points a figure may be worse.
+        golden: The results that are right.
+        now: The results to check.
+        tolerance: Percentage points by which a figure may be worse.
     """
     measured = {figures.metric: figures for figures in now.metrics}
-    both = [
-        (old, measured[old.metric]) for old in golden.metrics if old.metric in measured
-    ]
-    return [*_figures(golden, now, both, tolerance), *_settings(golden, now, both)]
+    pairs = []
+    for old in golden.metrics:
+        if old.metric in measured:
+            pairs.append((old, measured[old.metric]))
+    findings = list(_figures(golden, pairs, tolerance))
+    findings += _dev_figures(golden, now, tolerance)
+    findings += _settings(golden, now, pairs)
+    return findings
 
 
 def _figures(
     golden: Results,
-    now: Results,
-    both: Sequence[tuple[MetricResult, MetricResult]],
+    pairs: Sequence[tuple[MetricResult, MetricResult]],
     tolerance: float,
 ) -> Iterator[Finding]:
-    for old, new in both:
+    """Yield the comparison of each figure of the metrics that both results have."""
+    for old, new in pairs:
         for choice in CHOICES:
-            name = choice if old.metric == golden.metric else f"{old.metric}.{choice}"
             yield _moved(
-                name,
+                choice if old.metric == golden.metric else f"{old.metric}.{choice}",
                 getattr(old, choice),
                 getattr(new, choice),
                 old.higher_is_better,
                 tolerance,
             )
-    if golden.dev and now.dev:
-        before, after = golden.dev, now.dev
-        moved = _moved(
-            "dev.reranked",
-            before.reranked,
-            after.reranked,
-            golden.metrics[0].higher_is_better,
-            tolerance,
-        )
-        same_lists = (before.utterances, before.first_pass) == (
-            after.utterances,
-            after.first_pass,
-        )
-        yield (
-            moved
-            if same_lists
-            else replace(moved, verdict="changed", note="other dev lists")
-        )
-    elif golden.dev:
-        yield Finding(
-            "dev.reranked",
-            f"{golden.dev.reranked:.2f}",
-            "not tuned",
-            "changed",
-            "no dev lists",
-        )
+
+
+def _dev_figures(golden: Results, now: Results, tolerance: float) -> Iterator[Finding]:
+    """Yield the comparison of the figure on the dev lists, if the golden results have
+    dev lists.
+    """
+    name = "dev.reranked"
+    before = golden.dev
+    after = now.dev
+    if before is None:
+        return
+    if after is None:
+        figure = f"{before.reranked:.2f}"
+        yield Finding(name, figure, "not tuned", "changed", "no dev lists")
+        return
+    higher_is_better = golden.metrics[0].higher_is_better
+    finding = _moved(name, before.reranked, after.reranked, higher_is_better, tolerance)
+    same_number = before.utterances == after.utterances
+    if not same_number or before.first_pass != after.first_pass:
+        finding = replace(finding, verdict="changed", note="other dev lists")
+    yield finding
 
 
 def _moved(
     name: str, golden: float, now: float, higher_is_better: bool, tolerance: float
 ) -> Finding:
-    """What became of a figure, and by how much it moved."""
+    """Return the comparison of a figure, with the difference as its note."""
     difference = now - golden
-    verdict = "same"
-    if abs(difference) > tolerance + 1e-9:
-        verdict = "better" if (difference > 0) == higher_is_better else "worse"
-    elif abs(difference) >= 0.005:
+    if abs(difference) > tolerance + ROUNDING:
+        is_better = (difference > 0) == higher_is_better
+        verdict = "better" if is_better else "worse"
+    elif abs(difference) >= SHOWN:
         verdict = "tolerated"
-    return Finding(
-        name,
-        f"{golden:.2f}",
-        f"{now:.2f}",
-        verdict,
-        f"{difference:+z.2f}" if difference else "",
-    )
+    else:
+        verdict = "same"
+    note = f"{difference:+z.2f}" if difference else ""
+    return Finding(name, f"{golden:.2f}", f"{now:.2f}", verdict, note)
 
 
 def _settings(
-    golden: Results, now: Results, both: Sequence[tuple[MetricResult, MetricResult]]
+    golden: Results, now: Results, pairs: Sequence[tuple[MetricResult, MetricResult]]
 ) -> Iterator[Finding]:
-    """What must be equal so that figures can be compared; then other differences, which
-    are no failures.
+    """Yield the comparison of all that must be equal so that figures can be compared;
+    then other differences, which are no failures.
     """
-    lost = {figures.metric for figures in golden.metrics[1:]} - {
-        old.metric for old, _ in both
-    }
-    yield from (_same("metric", name, None) for name in sorted(lost))
+    lost = {figures.metric for figures in golden.metrics[1:]}
+    lost -= {old.metric for old, _ in pairs}
+    for name in sorted(lost):
+        yield _same("metric", name, None)
     for name in ("metric", "utterances", "hypotheses", "ref_words"):
         yield _same(name, getattr(golden, name), getattr(now, name))
-    for old, new in both:
+    for old, new in pairs:
         if old.metric != golden.metric:
-            yield _same(
-                f"{old.metric}.settings",
-                *(_shown(parse(figures.signature).settings) for figures in (old, new)),
-            )
+            before = _shown(parse(old.signature).settings)
+            after = _shown(parse(new.signature).settings)
+            yield _same(f"{old.metric}.settings", before, after)
     different = differences(parse(golden.signature), parse(now.signature))
-    for name in COMPARABLE[1:]:  # the metric was looked at above
+    different.pop("metric", None)  # compared above, with the counts
+    for name in COMPARABLE[1:]:
         yield _same(name, *different.pop(name, ("", "")))
-    ignored = {"metric"}
-    choices = [
-        (each.changed, {one.metric: one.counts.get("reranked") for one in each.metrics})
-        for each in (golden, now)
-    ]
-    # weights are as they choose: their last digits differ between machines
-    if choices[0] == choices[1]:
-        ignored |= {"weights", "scale", "deciding"}
+    # Weights that choose the same texts are equal: their last digits differ between
+    # machines.
+    if _chosen(golden) == _chosen(now):
+        for name in ("weights", "scale", "deciding"):
+            different.pop(name, None)
     for name, values in different.items():
-        if name not in ignored:
-            yield Finding(name, *values, "changed", "not a failure by itself")
+        yield Finding(name, *values, "changed", "not a failure by itself")
+
+
+def _chosen(results: Results) -> tuple[object, ...]:
+    """Return what tells whether two results chose the same texts: the number of changed
+    utterances, and the counts of the reranked texts under each metric.
+    """
+    counts = {
+        figures.metric: figures.counts.get("reranked") for figures in results.metrics
+    }
+    return results.changed, counts
 
 
 def _same(name: str, golden: object, now: object) -> Finding:
-    return Finding(name, str(golden), str(now), "same" if golden == now else "differs")
+    """Return the comparison of values that must be equal."""
+    verdict = "same" if golden == now else "differs"
+    return Finding(name, str(golden), str(now), verdict)
 
 
 def render(findings: list[Finding]) -> str:
-    """All figures, and all other differences."""
+    """Return a table of all figures, then all other differences and the verdict.
+
+    Args:
+        findings: As `compare` returns them.
+    """
     rows = [["", "golden", "now", "moved", "verdict"]]
     differences = []
     for finding in findings:
-        if len(finding.golden) + len(finding.now) <= 40:
-            rows.append(
-                [
-                    finding.name,
-                    finding.golden,
-                    finding.now,
-                    finding.note,
-                    finding.verdict,
-                ]
-            )
+        name = finding.name
+        golden = finding.golden
+        now = finding.now
+        if len(golden) + len(now) <= LONGEST:
+            rows.append([name, golden, now, finding.note, finding.verdict])
         elif finding.verdict != "same":
-            differences.append(
-                f"{finding.name} {finding.verdict}\n  golden {finding.golden}\n  now   "
-                f" {finding.now}"
-            )
+            differences.append(f"{name} {finding.verdict}")
+            differences.append(f"  golden {golden}")
+            differences.append(f"  now    {now}")
+    return "\n".join([text(rows), *differences, _verdict(findings)])
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    """Return whether the check passed, and what failed or is better."""
     failed = [finding.name for finding in findings if finding.failed]
+    if failed:
+        return f"FAILED: {', '.join(failed)}"
     better = [finding.name for finding in findings if finding.verdict == "better"]
-    last = f"FAILED: {', '.join(failed)}" if failed else "passed"
-    if better and not failed:
-        last += (
-            f"; better than golden in {', '.join(better)}: copy it to the golden file"
-        )
-    return "\n".join([text(rows), *differences, last])
+    if better:
+        names = ", ".join(better)
+        return f"passed; better than golden in {names}: copy it to the golden file"
+    return "passed"
+
+
+# --- signatures ----------------------------------------------------------------------
 
 
 def parse(text: str) -> Signature:
-    """Read a signature that was printed.
+    """Return the signature of a line, as `str` of a `Signature` writes it.
+
+    Args:
+        text: The line.
 
     Raises:
-        UserError: it is no signature.
+        UserError: The line is no signature.
     """
     metric, *parts = text.split("|")
-    values: dict[str, dict[str, object]] = {
-        name: {} for name in ("settings", "weights", "columns", "versions")
-    }
-    single: dict[str, object] = {}
-    try:
-        for part in parts:
-            key, colon, value = part.partition(":")
-            name, _, rest = value.partition("=")
-            if not colon:
-                raise ValueError(part)
-            if key == "w":
-                values["weights"][unquote(name)] = float(rest)
-            elif key == "lm":
-                model, _, origin = rest.partition("@")
-                fingerprint, norm, precision = origin.split(",")
-                values["columns"][unquote(name)] = Column(
-                    unquote(model), fingerprint, unquote(norm), unquote(precision)
-                )
-            elif key == "without":
-                single["excluded"] = tuple(map(unquote, value.split(",")))
-            elif key == "decide":
-                single |= _decision(value)
-            elif key in ("tuned", "p"):
-                single["test" if key == "p" else key] = unquote(value)
-            elif key == "rescore" or values["versions"]:
-                values["versions"][key] = value
-            else:
-                values["settings"][key] = unquote(value)
-    except ValueError:
-        raise UserError(
-            f"signature {text!r}: {part!r} is not a field of a signature"
-        ) from None
-    if not metric or "rescore" not in values["versions"]:
+    read = _Fields()
+    for part in parts:
+        try:
+            read.add(part)
+        except ValueError:
+            raise UserError(
+                f"signature {text!r}: {part!r} is not a field of a signature"
+            ) from None
+    if not metric or "rescore" not in read.versions:
         raise UserError(f"signature {text!r}: has no metric or no version of rescore")
-    return Signature(unquote(metric), **values, **single)  # type: ignore[arg-type]
+    return Signature(
+        unquote(metric),
+        settings=read.settings,
+        weights=read.weights,
+        columns=read.columns,
+        excluded=read.excluded,
+        decision=read.decision,
+        scale=read.scale,
+        deciding=read.deciding,
+        tuned=read.tuned,
+        test=read.test,
+        versions=read.versions,
+    )
 
 
-def _decision(field: str) -> dict[str, object]:
-    """Return the fields of a signature that `decide:` holds: a rule, perhaps a scale,
-    and options.
-    """
-    rule, *rest = field.split(",")
-    options = dict(part.split("=", 1) for part in rest if "=" in part)
-    scales = [float(part) for part in rest if "=" not in part]
-    return {
-        "decision": unquote(rule),
-        "scale": scales[0] if scales else None,
-        "deciding": {name: unquote(text) for name, text in options.items()},
-    }
+@dataclass(slots=True)
+class _Fields:
+    """The fields of a signature, which are read one after the other."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    columns: dict[str, Column] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
+    decision: str = "best"
+    scale: float | None = None
+    deciding: dict[str, str] = field(default_factory=dict)
+    tuned: str | None = None
+    test: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def add(self, part: str) -> None:
+        """Read what stands between two bars; raise a ValueError if it is no field."""
+        key, colon, value = part.partition(":")
+        if not colon:
+            raise ValueError(part)
+        if key == "w":
+            name, _, weight = value.partition("=")
+            self.weights[unquote(name)] = float(weight)
+        elif key == "lm":
+            self._add_column(value)
+        elif key == "without":
+            self.excluded = tuple(unquote(origin) for origin in value.split(","))
+        elif key == "decide":
+            self._set_decision(value)
+        elif key == "tuned":
+            self.tuned = unquote(value)
+        elif key == "p":
+            self.test = unquote(value)
+        elif key == "rescore" or self.versions:
+            # The version of rescore is the first version.
+            self.versions[key] = value
+        else:
+            self.settings[key] = unquote(value)
+
+    def _add_column(self, value: str) -> None:
+        """Read `lm:`: a column, and the model that gave it."""
+        name, _, source = value.partition("=")
+        model, _, origin = source.partition("@")
+        fingerprint, norm, precision = origin.split(",")
+        column = Column(unquote(model), fingerprint, unquote(norm), unquote(precision))
+        self.columns[unquote(name)] = column
+
+    def _set_decision(self, value: str) -> None:
+        """Read `decide:`: a rule, perhaps a scale, and options."""
+        rule, *rest = value.split(",")
+        scales = []
+        options = {}
+        for part in rest:
+            name, equals, setting = part.partition("=")
+            if equals:
+                options[name] = unquote(setting)
+            else:
+                scales.append(float(part))
+        self.decision = unquote(rule)
+        self.scale = scales[0] if scales else None
+        self.deciding = options
 
 
 def differences(first: Signature, second: Signature) -> dict[str, tuple[str, str]]:
-    """The fields that are not the same, as text."""
-    pairs = {
-        field.name: (getattr(first, field.name), getattr(second, field.name))
-        for field in fields(first)
-    }
-    return {
-        name: (_shown(old), _shown(new))
-        for name, (old, new) in pairs.items()
-        if old != new
-    }
+    """Return the fields that differ between two signatures, with both values as text.
+
+    Args:
+        first: A signature.
+        second: Another signature.
+    """
+    different = {}
+    for entry in fields(Signature):
+        old = getattr(first, entry.name)
+        new = getattr(second, entry.name)
+        if old != new:
+            different[entry.name] = (_shown(old), _shown(new))
+    return different
 
 
 def _shown(value: object) -> str:
+    """Return the value of a field as text."""
+    if value is None:
+        return "none"
     if isinstance(value, Mapping):
-        return (
-            ", ".join(f"{name} {_shown(item)}" for name, item in value.items())
-            or "none"
-        )
+        items = [f"{name} {_shown(item)}" for name, item in value.items()]
+        return ", ".join(items) or "none"
     if isinstance(value, Column):
         return value.short
-    return (
-        "none"
-        if value is None
-        else f"{value:.{DIGITS}g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:.{DIGITS}g}"
+    return str(value)

@@ -1,4 +1,4 @@
-"""Results per utterance: a row for each, for a file or a DataFrame."""
+"""Results per utterance: a row for each utterance, for a file or a DataFrame."""
 
 from __future__ import annotations
 
@@ -22,78 +22,104 @@ def details(
     first: Sequence[str],
     chosen: Sequence[str],
 ) -> Rows:
-    """A row per list: id, source of a translation, reference, both texts, their errors
-    (of metrics other than error rates their values), whether the text changed, whether
-    it is better, worse or the same by these figures, and the scores of the chosen
-    hypothesis (natural log; none of a text that no list has).
+    """Return a row for each list: what was said, both texts, their figures, and scores.
+
+    The figures of a text are its errors, or for metrics other than error rates its
+    value. By these figures, the verdict says whether the chosen text is better, worse
+    or the same. The scores (natural log) are those of the chosen hypothesis; a text
+    that is no hypothesis of the list has none.
 
     Args:
-        metric: None for lists without references. first, chosen: the text of the first
-            pass, and the reranked text.
+        metric: The metric; None for lists without references.
+        lists: The lists.
+        first: The first-pass text of each list.
+        chosen: The reranked text of each list.
     """
-    rows: Rows = [
-        {
-            "id": nbest.id,
-            **({} if nbest.source is None else {"source": nbest.source}),
-            "reference": next(iter(nbest.references), None),
-            "first_pass": old,
-            "chosen": new,
-        }
-        for nbest, old, new in zip(lists, first, chosen, strict=True)
-    ]
-    for name, texts in (("first_pass", first), ("chosen", chosen)):
-        if metric is None:
-            break
-        statistics = text_statistics(metric.for_reports, lists, texts)
-        counts = (
-            metric.losses(statistics)
-            if metric.words
-            else metric.sentence_values(statistics)
-        )
-        for row, count in zip(rows, counts.tolist(), strict=True):
-            row[f"{name}_{'errors' if metric.words else metric.name}"] = count
-    for row, nbest in zip(rows, lists, strict=True):
+    rows: Rows = []
+    for nbest, old_text, new_text in zip(lists, first, chosen, strict=True):
+        row: dict[str, Any] = {"id": nbest.id}
+        if nbest.source is not None:
+            row["source"] = nbest.source
+        row["reference"] = nbest.references[0] if nbest.references else None
+        row["first_pass"] = old_text
+        row["chosen"] = new_text
+        rows.append(row)
+    verdicts: list[str | None] = [None] * len(rows)
+    if metric is not None:
+        verdicts = []
+        name = metric.name if metric.words is None else "errors"
+        before = _figures(metric, lists, first)
+        after = _figures(metric, lists, chosen)
+        for row, old, new in zip(rows, before, after, strict=True):
+            row[f"first_pass_{name}"] = old
+            row[f"chosen_{name}"] = new
+            verdicts.append(_verdict(metric, old, new))
+    for row, verdict, nbest in zip(rows, verdicts, lists, strict=True):
         row["changed"] = row["first_pass"] != row["chosen"]
-        row["verdict"] = None
-        if metric is not None:
-            old, new = list(row.values())[-4:-2]
-            higher_is_better = metric.higher_is_better and not metric.words
-            row["verdict"] = (
-                "same"
-                if old == new
-                else "better"
-                if is_better(new, old, higher_is_better)
-                else "worse"
-            )
-        same = (
-            hypothesis.scores
-            for hypothesis in nbest.hypotheses
-            if hypothesis.text == row["chosen"]
-        )
-        row |= next(same, {}) | row
+        row["verdict"] = verdict
+        for column, score in _scores(nbest, row["chosen"]).items():
+            row.setdefault(column, score)
     return rows
 
 
+def _figures(
+    metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
+) -> list[float]:
+    """Return the errors of each text, or its value if the metric is no error rate."""
+    statistics = text_statistics(metric.for_reports, lists, texts)
+    if metric.words is None:
+        figures = metric.sentence_values(statistics)
+    else:
+        figures = metric.losses(statistics)
+    return figures.tolist()
+
+
+def _verdict(metric: Metric, old: float, new: float) -> str:
+    """Return whether a figure is better or worse than the figure of the first pass."""
+    if old == new:
+        return "same"
+    counts_errors = metric.words is not None
+    higher_is_better = metric.higher_is_better and not counts_errors
+    return "better" if is_better(new, old, higher_is_better) else "worse"
+
+
+def _scores(nbest: NbestList, text: str) -> dict[str, float]:
+    """Return the scores of the first hypothesis with a text; empty if there is none."""
+    for hypothesis in nbest.hypotheses:
+        if hypothesis.text == text:
+            return dict(hypothesis.scores)
+    return {}
+
+
 def write(rows: Rows, path: str) -> None:
-    """Write rows: with the ending .tsv or .csv as a table with a head line, else as
-    JSON Lines.
+    """Write rows as a table with a head line, or as JSON Lines.
+
+    Args:
+        rows: As `details` returns them.
+        path: The file. The endings .tsv and .csv are tables; `-` is stdout.
     """
-    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-    if path.endswith((".tsv", ".csv")):
-        names = dict.fromkeys(name for row in rows for name in row)
-        table = [[row.get(name, "") for name in names] for row in rows]
-        cells = [
-            [
-                one_line(cell if isinstance(cell, str) else json.dumps(cell))
-                for cell in row
-            ]
-            for row in table
-        ]
-        table = [list(names), *cells]
-        lines = (
-            ["\t".join(row) for row in table]
-            if path.endswith(".tsv")
-            else [comma_separated(table)]
-        )
+    if path.endswith(".tsv"):
+        lines = ["\t".join(row) for row in _table(rows)]
+    elif path.endswith(".csv"):
+        lines = [comma_separated(_table(rows))]
+    else:
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     with opened(path) as file:
-        file.writelines(f"{line}\n" for line in lines)
+        for line in lines:
+            file.write(f"{line}\n")
+
+
+def _table(rows: Rows) -> list[list[str]]:
+    """Return the cells of a table: the names of all columns, then the rows."""
+    names: dict[str, None] = {}
+    for row in rows:
+        names |= dict.fromkeys(row)
+    table = [list(names)]
+    for row in rows:
+        table.append([_cell(row.get(name, "")) for name in names])
+    return table
+
+
+def _cell(value: Any) -> str:
+    """Return a value as a cell: a text as it is, other values as in JSON."""
+    return one_line(value if isinstance(value, str) else json.dumps(value))

@@ -1,5 +1,9 @@
 """Texts for lists, measured under a metric: the values, intervals, p-values and counts
 of all reports.
+
+A `Figures` object has lists and a metric. It measures any choice of texts for the
+lists: its method `row` returns a `Row`, which all tables of reports are made of. `sign`
+returns the signature of the figures.
 """
 
 from __future__ import annotations
@@ -26,8 +30,12 @@ from rescore.signature import Signature, origins
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
 
-FIRST, MIXTURE, ORACLE = "first pass", "mixture", "oracle"
-"""The names of rows that tables have beside those of systems."""
+FIRST = "first pass"
+"""Name of the row of the hypotheses with the best first-pass scores."""
+MIXTURE = "mixture"
+"""Name of that row if several systems wrote the lists."""
+ORACLE = "oracle"
+"""Name of the row of the best hypotheses."""
 SIGNIFICANT = 0.05
 """The p-value below which a difference is called significant."""
 SHORT = {
@@ -39,7 +47,7 @@ SHORT = {
     "listed_words": "listed words",
     "other_words": "other words",
 }
-"""The names of counts in the heads of tables."""
+"""Short names of counts, for the head lines of tables."""
 
 
 @dataclass(slots=True)
@@ -64,32 +72,47 @@ class Row:
     """Utterances with an error; for error rates only."""
 
     def cells(self, names: Sequence[str]) -> list[str]:
-        """The cells of the name, the value, the interval, and the counts of these
-        names, in all tables of reports.
+        """Return the cells of the row in a table: its name, the value, the interval,
+        and counts.
+
+        Args:
+            names: The names of the counts. A count that the row lacks is empty.
         """
-        bounds = "{:.2f}-{:.2f}".format(*self.interval) if self.interval else ""
-        counts = (
-            f"{self.counts[name]:,}" if name in self.counts else "" for name in names
-        )
-        return [self.name, f"{self.value:.2f}", bounds, *counts]
+        bounds = ""
+        if self.interval is not None:
+            low, high = self.interval
+            bounds = f"{low:.2f}-{high:.2f}"
+        cells = [self.name, f"{self.value:.2f}", bounds]
+        for name in names:
+            cells.append(f"{self.counts[name]:,}" if name in self.counts else "")
+        return cells
 
 
 class Figures:
-    """Texts for the same lists under one metric. The statistics of all hypotheses are
-    computed once.
+    """Measures texts for the same lists under one metric. The statistics of all
+    hypotheses are computed once.
     """
 
     def __init__(
         self, metric: Metric, lists: Sequence[NbestList], test: PairedTest | None = None
     ) -> None:
-        """
+        """Compute the statistics of all hypotheses.
+
         Args:
-            test: what p-values and intervals are made with.
+            metric: The metric.
+            lists: The lists, with their references.
+            test: The test of p-values and intervals; None for the default.
+
+        Raises:
+            UserError: A list has no reference, or all references are empty.
         """
-        self.metric, self.lists, self.test = metric, lists, test or PairedTest()
+        self.metric = metric
+        self.lists = lists
+        self.test = test or PairedTest()
         self.statistics = list_statistics(metric, lists)
         self._reporting = metric.for_reports
-        if self._reporting is not metric:  # rows of a table share most of their texts
+        if self._reporting is not metric:
+            # The rows of a table share most of their texts.
             self._reporting = remembered(self._reporting)
 
     @cached_property
@@ -98,43 +121,46 @@ class Figures:
         return self.at(decision.best(self.lists, {FIRST_PASS: 1.0}))
 
     def at(self, places: Sequence[int]) -> list[ScoredText]:
-        """The hypothesis at one place of each list."""
-        chosen = [
-            ScoredText(nbest.hypotheses[place].text, rows[place])
-            for nbest, rows, place in zip(
-                self.lists, self.statistics, places, strict=True
-            )
-        ]
-        if self._reporting is self.metric:
-            return chosen
-        return self.of([one.text for one in chosen])
-
-    def of(self, texts: Sequence[str]) -> list[ScoredText]:
-        """Texts chosen for the lists."""
-        rows = text_statistics(self._reporting, self.lists, texts)
-        return [
-            ScoredText(text, counts) for text, counts in zip(texts, rows, strict=True)
-        ]
-
-    def oracle_places(self, own: bool = False) -> list[int]:
-        """The place of the best hypothesis of each list; of equally good ones as
-        `rescore.nbest.ranking` has it.
+        """Return one hypothesis of each list, measured.
 
         Args:
-            own: only of the toolkit's own hypotheses.
+            places: The place of the hypothesis in each list.
         """
-        places = [tie_order(nbest) for nbest in self.lists]
-        if own:
-            kept = [set(first_pass_indices(nbest)) for nbest in self.lists]
-            places = [
-                [place for place in order if place in mine]
-                for order, mine in zip(places, kept, strict=True)
-            ]
-        best = oracle(
-            self.metric,
-            [rows[order] for rows, order in zip(self.statistics, places, strict=True)],
-        )
-        return [order[index] for order, index in zip(places, best, strict=True)]
+        chosen = []
+        for nbest, rows, place in zip(self.lists, self.statistics, places, strict=True):
+            chosen.append(ScoredText(nbest.hypotheses[place].text, rows[place]))
+        if self._reporting is self.metric:
+            return chosen
+        return self.of([output.text for output in chosen])
+
+    def of(self, texts: Sequence[str]) -> list[ScoredText]:
+        """Return texts for the lists, measured.
+
+        Args:
+            texts: One text per list.
+        """
+        rows = text_statistics(self._reporting, self.lists, texts)
+        return [ScoredText(*output) for output in zip(texts, rows, strict=True)]
+
+    def oracle_places(self, own: bool = False) -> list[int]:
+        """Return the place of the best hypothesis of each list; the first of equally
+        good hypotheses in the order of `rescore.nbest.ranking`.
+
+        Args:
+            own: Whether only the toolkit's own hypotheses may win.
+        """
+        orders = []
+        for nbest in self.lists:
+            order = tie_order(nbest)
+            if own:
+                kept = set(first_pass_indices(nbest))
+                order = [place for place in order if place in kept]
+            orders.append(order)
+        ordered = []
+        for rows, order in zip(self.statistics, orders, strict=True):
+            ordered.append(rows[order])
+        ranks = oracle(self.metric, ordered)
+        return [order[rank] for order, rank in zip(orders, ranks, strict=True)]
 
     @cached_property
     def oracle(self) -> float:
@@ -142,7 +168,7 @@ class Figures:
         return self.value(self.at(self.oracle_places()))
 
     def value(self, choice: Choice) -> float:
-        """The metric of a choice, in percent."""
+        """Return the metric of a choice, in percent."""
         return value(self.metric, summed(choice))
 
     def row(
@@ -152,38 +178,35 @@ class Figures:
         against: Choice | None = None,
         interval: bool = True,
     ) -> Row:
-        """One choice, measured.
+        """Return the figures of a choice.
 
         Args:
-            against: the choice that the p-value compares with.
+            name: The name of the row.
+            choice: One text per list.
+            against: The choice that the p-value compares with; None for no p-value.
+            interval: Whether the row has a confidence interval.
         """
-        sums, rows = summed(choice), [text.counts for text in choice]
-        errors = (
-            self.metric.losses(np.stack(rows))
-            if self.metric.words is not None
-            else None
-        )
-        return Row(
+        sums = summed(choice)
+        rows = [text.counts for text in choice]
+        row = Row(
             name=name,
             metric=self.metric.name,
             value=value(self.metric, sums),
             counts=self.metric.details(sums),
-            interval=(
-                confidence_interval(self.metric, self.test.by_unit(self.lists, rows))
-                if interval
-                else None
-            ),
-            p_value=(
-                None
-                if against is None
-                else self.test.p_value(self.metric, self.lists, against, choice)
-            ),
-            wrong=None if errors is None else int((errors > 0).sum()),
         )
+        if interval:
+            by_unit = self.test.by_unit(self.lists, rows)
+            row.interval = confidence_interval(self.metric, by_unit)
+        if against is not None:
+            row.p_value = self.test.p_value(self.metric, self.lists, against, choice)
+        if self.metric.words is not None:
+            errors = self.metric.losses(np.stack(rows))
+            row.wrong = int((errors > 0).sum())
+        return row
 
 
 def summed(texts: Choice) -> Counts:
-    """(k,) the statistics of a set."""
+    """Return the statistics (k,) of a set of texts: the sum over the texts."""
     return np.asarray(np.sum([chosen.counts for chosen in texts], axis=0))
 
 
@@ -194,16 +217,30 @@ def sign(
     decide: Decision | None = None,
     test: PairedTest | None = None,
 ) -> Signature:
-    """The signature of the figures of lists under weights.
+    """Return the signature of the figures of lists under weights.
+
+    Args:
+        metric: The metric; None for a choice without figures.
+        lists: The lists.
+        weights: The weights.
+        decide: The decision rule; None for the rule that belongs to the weights.
+        test: The significance test; None for figures without a test.
 
     Raises:
-        UserError: a column comes from one model in some lists and from another one in
-        others.
+        UserError: A column comes from one model in some lists and from another model in
+            other lists.
     """
     decide = decide or weights.decision
+    name = "none"
+    settings: dict[str, str] = {}
+    versions = {"rescore": VERSION}
+    if metric is not None:
+        name = metric.name
+        settings = settings_on(metric, lists)
+        versions |= metric.versions
     return Signature(
-        metric=metric.name if metric else "none",
-        settings=settings_on(metric, lists) if metric else {},
+        metric=name,
+        settings=settings,
         weights=weights.weights | weights.votes,
         columns=origins(lists, weights.weights),
         excluded=weights.exclusions,
@@ -212,5 +249,5 @@ def sign(
         deciding=decide.signed,
         tuned=weights.tuned.signature,
         test=test.signature if test else None,
-        versions={"rescore": VERSION, **(metric.versions if metric else {})},
+        versions=versions,
     )

@@ -1,8 +1,10 @@
 """Tables of cells as Markdown, CSV, LaTeX and HTML; records as JSON and as a
 DataFrame.
 
-tabulate pads the cells of Markdown and LaTeX, so that a longer figure changes every
-line of a file, and has no bold figures, dashes of intervals or marks of significance.
+The styles are parts (`rescore.parts.STYLES`): functions that make one text of a table.
+The library tabulate is not used: it pads the cells of Markdown and LaTeX, so that a
+longer figure changes every line of a file, and it has no bold figures, dashes of
+intervals or marks of significance.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from html import escape
 from importlib import import_module
@@ -34,35 +36,53 @@ class Best(str):
 
 
 def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) -> None:
-    """Make the best figure of a column a `Best`, in each row that has it, unless all
-    rows do.
+    """Make the best figure of a column a `Best`, in each row that has it.
+
+    No figure is the best one if all rows have the same figure.
+
+    Args:
+        rows: Rows of cells; they are changed. An empty cell has no figure.
+        column: The place of the column in the rows.
+        higher_is_better: Whether the highest figure is the best one.
     """
     figures = [float(row[column] or "nan") for row in rows]
-    known = {figure for figure in figures if not math.isnan(figure)}
-    best = (max if higher_is_better else min)(known) if len(known) > 1 else None
+    distinct = {figure for figure in figures if not math.isnan(figure)}
+    if len(distinct) < 2:
+        return
+    best = max(distinct) if higher_is_better else min(distinct)
     for row, figure in zip(rows, figures, strict=True):
         if figure == best:
             row[column] = Best(row[column])
 
 
 def markdown(rows: Cells) -> str:
-    """GitHub's pipe tables."""
-    head, *body = ([_markdown_cell(cell) for cell in row] for row in rows)
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *body]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    """Return a table as GitHub's pipe table.
+
+    Args:
+        rows: The head line, then the rows.
+    """
+    head, *body = [[_markdown_cell(cell) for cell in row] for row in rows]
+    rule = ["---"] + ["---:"] * (len(head) - 1)
+    lines = [f"| {' | '.join(line)} |" for line in [head, rule, *body]]
+    return "\n".join(lines)
 
 
 def _markdown_cell(cell: str) -> str:
+    """Return a cell, none of it a mark of Markdown."""
     escaped = one_line(cell).replace("\\", "\\\\").replace("|", "\\|")
     return f"**{escaped}**" if isinstance(cell, Best) else escaped
 
 
 def comma_separated(rows: Cells) -> str:
-    """CSV with a head line (RFC 4180)."""
+    """Return a table as CSV with a head line (RFC 4180).
+
+    Args:
+        rows: The head line, then the rows.
+    """
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(
-        [[one_line(cell) for cell in row] for row in rows]
-    )
+    writer = csv.writer(file, lineterminator="\n")
+    for row in rows:
+        writer.writerow([one_line(cell) for cell in row])
     return file.getvalue().rstrip("\n")
 
 
@@ -70,103 +90,120 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    # the default fonts print other signs for these
-    **{letter: f"${letter}$" for letter in "<>|"},
+    # The default fonts print other signs for these letters.
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
 }
+"""Letters that LaTeX writes with a command; others need a backslash."""
 
 
 def latex(rows: Cells) -> str:
-    """A tabular with the rules of booktabs."""
-    head, *body = (
-        " & ".join([escape_latex(row[0]), *map(_latex_figure, row[1:])]) + r" \\"
-        for row in rows
-    )
+    """Return a table as a tabular with the rules of booktabs.
+
+    Args:
+        rows: The head line, then the rows.
+    """
+    lines = []
+    for name, *figures in rows:
+        cells = [escape_latex(name)] + [_latex_figure(figure) for figure in figures]
+        lines.append(" & ".join(cells) + r" \\")
+    head, *body = lines
     columns = "l" + "r" * (len(rows[0]) - 1)
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-        ]
-    )
+    begin = rf"\begin{{tabular}}{{{columns}}}"
+    table = [begin, r"\toprule", head, r"\midrule", *body]
+    table += [r"\bottomrule", r"\end{tabular}"]
+    return "\n".join(table)
 
 
 def latex_note(note: str) -> str:
-    """A line of text under a table."""
+    """Return a line of text that stands under a table in LaTeX."""
     return rf"\par\smallskip{{\footnotesize {_latex_figure(note)}\par}}"
 
 
 def _latex_figure(cell: str) -> str:
-    """A cell behind the first: intervals with a dash, a minus, marks raised, the best
-    figure bold.
+    """Return a cell behind the first: intervals with a dash, a minus, marks raised, the
+    best figure bold.
     """
     escaped = re.sub(r"(?<=\d)-(?=\d)", "--", escape_latex(cell))
     escaped = re.sub(r"(?<![\d-])-(?=\d)", "$-$", escaped)
-    escaped = escaped.replace(MARKS[0], r"$^{\dagger}$").replace(
-        MARKS[1], r"$^{\ddagger}$"
-    )
+    escaped = escaped.replace(MARKS[0], r"$^{\dagger}$")
+    escaped = escaped.replace(MARKS[1], r"$^{\ddagger}$")
     return rf"\textbf{{{escaped}}}" if isinstance(cell, Best) else escaped
 
 
 def escape_latex(cell: str) -> str:
-    """The cell's text, none of it a command."""
-    escaped = re.sub(
-        r"[\\~^&%$#_{}<>|]",
-        lambda match: _LATEX.get(match[0], "\\" + match[0]),
-        one_line(cell),
-    )
-    # behind `\\\\` a bracket would be an option of it
+    """Return the text of a cell, none of it a command of LaTeX."""
+    escaped = re.sub(r"[\\~^&%$#_{}<>|]", _latex_letter, one_line(cell))
+    # A bracket behind the `\\` of the row above would be an option of that command.
     return "{}" + escaped if escaped.startswith("[") else escaped
 
 
+def _latex_letter(match: re.Match[str]) -> str:
+    """Return how LaTeX writes a letter that has a meaning there."""
+    letter = match[0]
+    return _LATEX.get(letter, f"\\{letter}")
+
+
 def html(rows: Cells) -> str:
-    """A table for notebooks and pages: columns of words to the left, figures to the
-    right.
+    """Return a table for notebooks and pages: columns of words to the left, figures to
+    the right.
+
+    Args:
+        rows: The head line, then the rows.
     """
     head, *body = rows
-    of_words = [
-        place == 0 or any(_is_words(row[place]) for row in body)
-        for place in range(len(head))
-    ]
-    lines = []
-    for tag, row in [("th", head), *(("td", row) for row in body)]:
-        cells = []
-        for cell, words in zip(row, of_words, strict=True):
-            style = (
-                ' style="text-align:left"'
-                if words
-                else ' class="worse"'
-                if cell.endswith(" worse")
-                else ""
-            )
-            content = (
-                f"<b>{escape(cell)}</b>" if isinstance(cell, Best) else escape(cell)
-            )
-            cells.append(f"<{tag}{style}>{content}</{tag}>")
-        lines.append(f"<tr>{''.join(cells)}</tr>")
+    of_words = {0}
+    for row in body:
+        of_words |= {place for place, cell in enumerate(row) if _is_words(cell)}
+    lines = [_html_row("th", head, of_words)]
+    lines += [_html_row("td", row, of_words) for row in body]
     return f"<table>{''.join(lines)}</table>"
 
 
+def _html_row(tag: str, row: Sequence[str], of_words: Collection[int]) -> str:
+    """Return a row of a table; `of_words` has the places of columns of words."""
+    cells = []
+    for place, cell in enumerate(row):
+        style = ""
+        if place in of_words:
+            style = ' style="text-align:left"'
+        elif cell.endswith(" worse"):
+            style = ' class="worse"'
+        content = escape(cell)
+        if isinstance(cell, Best):
+            content = f"<b>{content}</b>"
+        cells.append(f"<{tag}{style}>{content}</{tag}>")
+    return f"<tr>{''.join(cells)}</tr>"
+
+
 def _is_words(cell: str) -> bool:
-    return not cell.endswith(" worse") and any(map(str.isalpha, cell))
+    """Return whether a cell has letters and is no figure that is marked as worse."""
+    if cell.endswith(" worse"):
+        return False
+    return any(letter.isalpha() for letter in cell)
 
 
 def signature_lines(signatures: Iterable[tuple[str, str]], style: str) -> list[str]:
-    """Names of rows with their signatures, to stand below a table; empty for a style
-    without room for text.
+    """Return the lines of signatures that stand below a table.
+
+    Args:
+        signatures: Pairs of the name of a row and its signature.
+        style: The style of the table. Only `text` and `markdown` have such lines.
     """
-    form = {"text": "{}: {}", "markdown": "- {}: `{}`"}.get(style)
-    return (
-        [form.format(name, signature) for name, signature in signatures] if form else []
-    )
+    if style == "text":
+        return [f"{name}: {signature}" for name, signature in signatures]
+    if style == "markdown":
+        return [f"- {name}: `{signature}`" for name, signature in signatures]
+    return []
 
 
 def style_of(path: str) -> str | None:
-    """The style with the ending of a file; None if no style has it."""
+    """Return the style that the ending of a file names; None if no style has it.
+
+    Args:
+        path: The path of the file.
+    """
     for names in (STYLES.shipped, STYLES.names):
         for name in names:
             if path.endswith(STYLES.about(name)):
@@ -175,40 +212,53 @@ def style_of(path: str) -> str | None:
 
 
 def endings() -> str:
-    """All of them, for messages."""
+    """Return the endings of all styles, for messages."""
     return ", ".join(STYLES.about(name) for name in STYLES.names)
 
 
 def as_json(record: object) -> str:
-    """A dataclass, or lists and dictionaries of them, as JSON: keys as the fields, in
-    full precision.
+    """Return a record as JSON, in full precision; the keys are the names of fields.
 
     JSON has neither infinity nor NaN: null stands for both.
+
+    Args:
+        record: A dataclass, or lists and dictionaries of dataclasses.
     """
     return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def write_json(record: object, path: str) -> None:
-    """Write one JSON document; `-` is stdout."""
+    """Write a record as JSON.
+
+    Args:
+        record: As in `as_json`.
+        path: The file; `-` is stdout.
+    """
     with opened(path) as file:
         file.write(as_json(record) + "\n")
 
 
 def _plain(value: Any) -> Any:
+    """Return a value made of what JSON has."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def as_frame(rows: Sequence[dict[str, Any]]) -> Any:
-    """Records as a DataFrame of pandas, or of polars.
+    """Return records as a DataFrame of pandas, or of polars if there is no pandas.
+
+    Args:
+        rows: The records, as dictionaries.
 
     Raises:
-        UserError: neither is installed.
+        UserError: Neither library is installed.
     """
     for library in ("pandas", "polars"):
         try:

@@ -1,4 +1,8 @@
-"""Several results files in one table."""
+"""Several results files in one table, in one of two layouts.
+
+The layout `espnet` has a row for each output with its errors, as ESPnet and sclite
+print them. The layout `paper` has a row for each method and a column for each test set.
+"""
 
 from __future__ import annotations
 
@@ -10,78 +14,106 @@ from pathlib import Path
 from rescore.errors import UserError
 from rescore.parts import STYLES
 from rescore.reports.figures import ORACLE, SIGNIFICANT, Row
-from rescore.reports.markup import MARKS, latex_note, mark_best, signature_lines
-from rescore.reports.results import Results
+from rescore.reports.markup import (
+    MARKS,
+    Best,
+    latex_note,
+    mark_best,
+    signature_lines,
+)
+from rescore.reports.results import MetricResult, Results
 from rescore.styles import marked_worse, p_value
 
 ERRORS = {"substitutions", "deletions", "insertions"}
-"""What error rates count beside the words or characters of the references."""
+"""Counts of errors that error rates have."""
 UNITS = ("ref_words", "ref_characters")
-"""Counts of the references in which error rates are shares."""
+"""Counts of the references: error rates are shares of one of them."""
 ERROR_HEAD = ["dataset", "Snt", "Wrd", "Corr", "Sub", "Del", "Ins", "Err", "S.Err", "p"]
+"""The head line of error rates in the layout `espnet`."""
 
 
 def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
-    """The table, or one for each metric; where the style has room for text, the
-    signature of each row below it.
+    """Return the table of several results, or a table for each metric.
+
+    If the style has room for text, the signature of each row stands below the table.
 
     Args:
+        results: The results.
         layout: `espnet` or `paper`.
+        style: A name in `rescore.parts.STYLES`.
 
     Raises:
-        UserError: the results do not fit the layout.
+        UserError: The results do not fit the layout.
     """
-    unused = [
-        (_name(run), zeros)
-        for run in results
-        if (zeros := [n for n in run.columns if run.weights.get(n) == 0])
-    ]
-    if layout != "espnet":
-        tables = [STYLES[style](paper(results, style != "csv"))]
-        if style != "csv":
-            of = " or the ".join(_baselines(results))
-            legend = (
-                f"{MARKS[0]} p < {SIGNIFICANT:g} against the {of}, {MARKS[1]} p <"
-                f" {SIGNIFICANT / 5:g}"
-            )
-            tables.append(latex_note(legend) if style == "latex" else legend)
+    if layout == "espnet":
+        blocks = _espnet_blocks(results, style)
     else:
-        metric_tables = espnet(results)
-        plain = len(metric_tables) == 1
-        heading = (
-            {"markdown": "### {}\n\n", "text": "{}\n"}.get(style, "")
-            if not plain
-            else ""
-        )
-        tables = [
-            heading.format(metric) + STYLES[style](rows)
-            for metric, rows in metric_tables.items()
-        ]
-    signatures = [
-        (_name(run), figures.signature) for run in results for figures in run.metrics
-    ]
+        blocks = _paper_blocks(results, style)
     if style in ("text", "markdown"):
-        tables += [
-            f"{name}: weight 0 of {', '.join(zeros)}, no significant gain on dev"
-            for name, zeros in unused
-        ]
-    return "\n\n".join(
-        [*tables, *filter(None, ["\n".join(signature_lines(signatures, style))])]
+        blocks += _unused_models(results)
+    signatures = []
+    for run in results:
+        for figures in run.metrics:
+            signatures.append((_name(run), figures.signature))
+    lines = signature_lines(signatures, style)
+    if lines:
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
+
+
+def _espnet_blocks(results: Sequence[Results], style: str) -> list[str]:
+    """Return a table for each metric; several tables have headings."""
+    tables = espnet(results)
+    blocks = []
+    for metric, rows in tables.items():
+        table = STYLES[style](rows)
+        if len(tables) > 1 and style == "markdown":
+            table = f"### {metric}\n\n{table}"
+        elif len(tables) > 1 and style == "text":
+            table = f"{metric}\n{table}"
+        blocks.append(table)
+    return blocks
+
+
+def _paper_blocks(results: Sequence[Results], style: str) -> list[str]:
+    """Return the table of methods and test sets, and the meaning of its marks."""
+    if style == "csv":
+        return [STYLES[style](paper(results, marked=False))]
+    table = STYLES[style](paper(results, marked=True))
+    baselines = " or the ".join(_baselines(results))
+    legend = (
+        f"{MARKS[0]} p < {SIGNIFICANT:g} against the {baselines},"
+        f" {MARKS[1]} p < {SIGNIFICANT / 5:g}"
     )
+    return [table, latex_note(legend) if style == "latex" else legend]
+
+
+def _unused_models(results: Sequence[Results]) -> Iterator[str]:
+    """Yield a line for each of the results that have models with the weight 0."""
+    for run in results:
+        unused = [name for name in run.columns if run.weights.get(name) == 0]
+        if unused:
+            yield (
+                f"{_name(run)}: weight 0 of {', '.join(unused)}, no significant gain on"
+                " dev"
+            )
 
 
 def with_dev(results: Sequence[Results]) -> Iterator[Results]:
-    """The results, each after those on its dev lists, if it has them."""
+    """Yield the results, each of them after the results on its dev lists.
+
+    Args:
+        results: The results; those without figures on dev lists stand alone.
+    """
     for run in results:
-        if (dev := run.dev) and dev.metrics:
-            # weights know these lists
+        dev = run.dev
+        if dev is not None and dev.metrics:
+            first_source, *_ = dev.source.split(", ")
+            # A p-value on dev would flatter: the weights were tuned on these lists.
             untested = [replace(figures, p_value=None) for figures in dev.metrics]
-            names = (
-                Path(part).name.partition(".")[0] for part in dev.source.split(", ")
-            )
             yield replace(
                 run,
-                dataset=next(names),
+                dataset=Path(first_source).name.partition(".")[0],
                 metrics=untested,
                 utterances=dev.utterances,
                 ref_words=None,
@@ -90,147 +122,170 @@ def with_dev(results: Sequence[Results]) -> Iterator[Results]:
 
 
 def espnet(results: Sequence[Results]) -> dict[str, list[list[str]]]:
-    """For each metric one row per output; error rates in percent of the reference's
-    words or characters.
+    """Return the cells of a table for each metric, with a row for each output.
 
-    The first pass of each set comes once, above its reranked outputs.
+    Error rates are in percent of the words or characters of the references. The first
+    pass of each test set stands once, above its reranked outputs.
+
+    Args:
+        results: The results.
     """
     tables: dict[str, list[list[str]]] = {}
-    seen = set()
+    with_first_pass = set()
     for run in results:
         for figures in run.metrics:
-            first, reranked = figures.row("first_pass"), figures.row("reranked")
-            head = (
-                ERROR_HEAD
-                if _counts_errors(first)
-                else ["dataset", "Snt", figures.metric, "95 % CI", "p"]
-            )
-            rows = tables.setdefault(figures.metric, [head])
-            p = marked_worse(p_value(figures.p_value), figures.is_worse)
-            outputs = [
-                (f"{run.dataset}, {first.name}", first, ""),
-                (_name(run), reranked, p),
-            ]
+            first = figures.row("first_pass")
+            if figures.metric not in tables:
+                head = ["dataset", "Snt", figures.metric, "95 % CI", "p"]
+                tables[figures.metric] = [ERROR_HEAD if _counts_errors(first) else head]
+            rows = tables[figures.metric]
             key = (run.dataset, figures.metric, figures.first_pass, run.ref_words)
-            for name, row, of_row in outputs[key in seen :]:
-                cells = (
-                    _shares(row, run.utterances)
-                    if _counts_errors(row)
-                    else row.cells([])[1:]
-                )
-                rows.append([name, f"{run.utterances}", *cells, of_row])
-            seen.add(key)
+            if key not in with_first_pass:
+                with_first_pass.add(key)
+                name = f"{run.dataset}, {first.name}"
+                rows.append([name, *_figures(first, run.utterances), ""])
+            p = marked_worse(p_value(figures.p_value), figures.is_worse)
+            reranked = figures.row("reranked")
+            rows.append([_name(run), *_figures(reranked, run.utterances), p])
     return tables
 
 
+def _figures(row: Row, utterances: int) -> list[str]:
+    """Return the cells of a row between its name and its p-value."""
+    if not _counts_errors(row):
+        return [f"{utterances}", *row.cells([])[1:]]
+    return [f"{utterances}", *_shares(row, utterances)]
+
+
 def _counts_errors(row: Row) -> bool:
-    """Whether the value is the share of substitutions, deletions and insertions in the
-    references.
+    """Return whether the value is an error rate: substitutions, deletions and
+    insertions as a share of the references.
     """
-    return row.counts.keys() >= ERRORS and not row.counts.keys().isdisjoint(UNITS)
+    has_units = any(unit in row.counts for unit in UNITS)
+    return has_units and row.counts.keys() >= ERRORS
 
 
 def _shares(row: Row, utterances: int) -> list[str]:
-    """The cells of `ERROR_HEAD` from `Wrd` to `S.Err`."""
+    """Return the cells of `ERROR_HEAD` from `Wrd` to `S.Err`."""
     units = next(row.counts[unit] for unit in UNITS if unit in row.counts)
-    sub, dele, ins = (
-        row.counts[kind] for kind in ("substitutions", "deletions", "insertions")
-    )
-    shares = [units - sub - dele, sub, dele, ins, sub + dele + ins]
-    wrong = "" if row.wrong is None else f"{100 * row.wrong / max(utterances, 1):.2f}"
-    return [
-        f"{units}",
-        *(f"{100 * share / max(units, 1):.2f}" for share in shares),
-        wrong,
-    ]
+    substitutions = row.counts["substitutions"]
+    deletions = row.counts["deletions"]
+    insertions = row.counts["insertions"]
+    correct = units - substitutions - deletions
+    errors = substitutions + deletions + insertions
+    cells = [f"{units}"]
+    for count in (correct, substitutions, deletions, insertions, errors):
+        cells.append(f"{100 * count / max(units, 1):.2f}")
+    if row.wrong is None:
+        return [*cells, ""]
+    return [*cells, f"{100 * row.wrong / max(utterances, 1):.2f}"]
 
 
 def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
-    """One row per method, one column per set; first pass and oracle on top, the best
-    method of each set marked.
+    """Return the cells of a table with a row for each method and a column for each test
+    set and metric.
 
-    A figure has one of `MARKS` if it differs significantly from the first pass, and
-    `worse` if it is worse then.
+    The first pass and the oracle stand on top. The best method of each set is a `Best`.
+    A marked figure has one of `MARKS` if it differs significantly from the first pass,
+    and `worse` if it is worse then.
 
     Args:
-        marked: whether figures have these marks.
+        results: The results.
+        marked: Whether figures have these marks.
 
     Raises:
-        UserError: results of one set disagree about its first pass or oracle.
+        UserError: Results of one set disagree about its first pass or oracle.
     """
-    table: dict[tuple[str, str], float] = {}
-    marks: dict[tuple[str, str], str] = {}
-    higher: dict[str, bool] = {}
+    figure_of = _figures_by_method(results)
+    mark_of: dict[tuple[str, str], str] = {}
+    columns: dict[str, bool] = {}
     for run in results:
         for figures in run.metrics:
-            column, system = f"{run.dataset} {figures.metric}", str(run.system)
-            higher[column] = figures.higher_is_better
-            marks[system, column] = marked_worse(
-                _mark(figures.p_value), figures.is_worse
-            )
-            for method, choice in (
-                (figures.baseline, "first_pass"),
-                (ORACLE, "oracle"),
-                (system, "reranked"),
-            ):
-                value = getattr(figures, choice)
-                known = table.setdefault((method, column), value)
-                if known != value:
-                    raise UserError(
-                        f"{column}: {method} is {known:.2f} in one file and {value:.2f}"
-                        " in another; give each set a name of its own with --dataset"
-                    )
-    rows = [["method", *higher]]
-    methods = list(dict.fromkeys(str(run.system) for run in results))
+            column = _column(run, figures)
+            columns[column] = figures.higher_is_better
+            mark = marked_worse(_mark(figures.p_value), figures.is_worse)
+            mark_of[str(run.system), column] = mark
     top = [*_baselines(results), ORACLE]
-    for method in (*top, *methods):
-        values = (table.get((method, column)) for column in higher)
-        rows.append(
-            [method, *("" if value is None else f"{value:.2f}" for value in values)]
-        )
-    for place, higher_is_better in enumerate(higher.values(), start=1):
-        mark_best(rows[1 + len(top) :], place, higher_is_better)
-    for row in rows[1 + len(top) :] if marked else ():
-        named_cells = zip(higher, row[1:], strict=True)
-        row[1:] = [
-            type(cell)(cell + marks.get((row[0], column), ""))
-            for column, cell in named_cells
-        ]
-    return rows
+    systems = dict.fromkeys(str(run.system) for run in results)
+    rows = []
+    for method in [*top, *systems]:
+        row = [method]
+        for column in columns:
+            figure = figure_of.get((method, column))
+            row.append("" if figure is None else f"{figure:.2f}")
+        rows.append(row)
+    of_systems = rows[len(top) :]
+    for place, higher_is_better in enumerate(columns.values(), start=1):
+        mark_best(of_systems, place, higher_is_better)
+    if marked:
+        for row in of_systems:
+            for place, column in enumerate(columns, start=1):
+                cell = row[place] + mark_of.get((row[0], column), "")
+                row[place] = Best(cell) if isinstance(row[place], Best) else cell
+    return [["method", *columns], *rows]
+
+
+def _column(run: Results, figures: MetricResult) -> str:
+    """Return the name of a column: the test set and the metric."""
+    return f"{run.dataset} {figures.metric}"
+
+
+def _figures_by_method(results: Sequence[Results]) -> dict[tuple[str, str], float]:
+    """Return the figure of each method in each column."""
+    figure_of: dict[tuple[str, str], float] = {}
+    for run in results:
+        for figures in run.metrics:
+            column = _column(run, figures)
+            of_run = [
+                (figures.baseline, figures.first_pass),
+                (ORACLE, figures.oracle),
+                (str(run.system), figures.reranked),
+            ]
+            for method, figure in of_run:
+                known = figure_of.setdefault((method, column), figure)
+                if known != figure:
+                    raise UserError(
+                        f"{column}: {method} is {known:.2f} in one file and"
+                        f" {figure:.2f} in another; give each set a name of its own"
+                        " with --dataset"
+                    )
+    return figure_of
 
 
 def _baselines(results: Sequence[Results]) -> list[str]:
-    return list(
-        dict.fromkeys(figures.baseline for run in results for figures in run.metrics)
-    )
+    """Return the names of the first passes, each once."""
+    names: dict[str, None] = {}
+    for run in results:
+        names |= dict.fromkeys(figures.baseline for figures in run.metrics)
+    return list(names)
 
 
 def _mark(p: float | None) -> str:
-    return (
-        ""
-        if p is None or p >= SIGNIFICANT
-        else MARKS[0]
-        if p >= SIGNIFICANT / 5
-        else MARKS[1]
-    )
+    """Return the mark of a figure with a p-value; empty without significance."""
+    if p is None or p >= SIGNIFICANT:
+        return ""
+    return MARKS[0] if p >= SIGNIFICANT / 5 else MARKS[1]
 
 
 def told_apart(results: Sequence[Results]) -> list[Results]:
-    """The results with `tta (2)` instead of `tta` for the second system of this name on
-    a set.
+    """Return the results with different names of systems.
+
+    The second system `tta` on a set is called `tta (2)`.
+
+    Args:
+        results: The results.
     """
     times: Counter[tuple[str | None, ...]] = Counter()
-    told = []
+    renamed = []
     for run in results:
         key = (run.dataset, run.system, run.metric)
         times[key] += 1
-        told.append(
-            run
-            if times[key] == 1
-            else replace(run, system=f"{run.system} ({times[key]})")
-        )
-    return told
+        if times[key] > 1:
+            run = replace(run, system=f"{run.system} ({times[key]})")
+        renamed.append(run)
+    return renamed
 
 
 def _name(results: Results) -> str:
+    """Return the name of the row of reranked texts."""
     return f"{results.dataset}, {results.system}"

@@ -20,7 +20,7 @@ from rescore import decision
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics import Metric
-from rescore.metrics.alignment import align
+from rescore.metrics.alignment import AlignedPair, align
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import FIRST_PASS, NbestList, tie_order
 from rescore.reports.figures import ORACLE
@@ -31,6 +31,9 @@ from rescore.reports.summary import worse, zero
 from rescore.styles import marked_worse, p_value
 from rescore.tuning.curves import Step
 
+SCREEN = 1500
+"""Points of a curve; a screen shows no more."""
+
 
 def page(
     results: Results,
@@ -39,139 +42,146 @@ def page(
     texts: Sequence[str],
     curve: Sequence[Step] = (),
 ) -> str:
-    """The whole page of a run on lists with references.
+    """Return the HTML page of a run on lists with references.
 
     Args:
-        texts: the choices, one per list. curve: the metric on the tuning lists against
-            the weight of each model.
+        results: The results of the run.
+        metric: The first metric of the results.
+        lists: The lists.
+        texts: The chosen text of each list.
+        curve: The metric on the tuning lists against the weight of each model.
+
+    Raises:
+        UserError: No list has a reference.
     """
     if not any(nbest.references for nbest in lists):
         raise UserError("an HTML report needs references; give --ref FILE")
     columns = Dataset.of(lists).scores
     first = decision.best(lists, {FIRST_PASS: 1.0})
-    outputs = (
-        (nbest.hypotheses[place].text, text)
-        for nbest, place, text in zip(lists, first, texts, strict=True)
-    )
     normaliser = metric.words or Normaliser()
+    utterances = []
+    for nbest, place, text in zip(lists, first, texts, strict=True):
+        outputs = (nbest.hypotheses[place].text, text)
+        utterances.append(_utterance(normaliser, nbest, outputs, columns))
     data = {
         "charts": _charts(results, curve),
         "columns": columns,
         "outputs": (results.metrics[0].baseline, "reranked"),
-        "utterances": [
-            _utterance(normaliser, *each, columns)
-            for each in zip(lists, outputs, strict=True)
-        ],
+        "utterances": utterances,
     }
-    packed = json.dumps(
-        data, ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    ).encode()
     parts = {
         "TITLE": escape(f"{results.dataset}: {results.system}"),
         "ABOUT": results.size,
         "ANSWER": _answer(results),
         "SIGNATURE": escape(results.signature),
-        "DATA": b64encode(zlib.compress(packed, 9)).decode(),
+        "DATA": _packed(data),
     }
     template = (files("rescore.reports") / "page.html").read_text(encoding="utf-8")
     return re.sub("<!--([A-Z]+)-->", lambda match: parts[match[1]], template)
 
 
+def _packed(data: dict[str, Any]) -> str:
+    """Return data as page.html unpacks it: base64 of compressed JSON."""
+    content = json.dumps(
+        data, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
+    return b64encode(zlib.compress(content.encode(), 9)).decode()
+
+
 def overview(results: Results) -> list[list[str]]:
-    """A row for each metric: what reranking changed, and what the best hypotheses would
-    give.
+    """Return the cells of a table with a row for each metric: what reranking changed,
+    and what the best hypotheses would give.
+
+    Args:
+        results: The results of the run.
     """
     rows = [["", results.metrics[0].baseline, "reranked", "change", "p", ORACLE]]
     for measured in results.metrics:
-        first, reranked, best = (
-            f"{value:.2f}"
-            for value in (measured.first_pass, measured.reranked, measured.oracle)
-        )
-        change = marked_worse(
-            f"{measured.reranked - measured.first_pass:+z.2f}", measured.is_worse
-        )
-        rows.append(
-            [measured.metric, first, reranked, change, p_value(measured.p_value), best]
-        )
+        change = f"{measured.reranked - measured.first_pass:+z.2f}"
+        row = [
+            measured.metric,
+            f"{measured.first_pass:.2f}",
+            f"{measured.reranked:.2f}",
+            marked_worse(change, measured.is_worse),
+            p_value(measured.p_value),
+            f"{measured.oracle:.2f}",
+        ]
+        rows.append(row)
     return rows
 
 
 def _answer(results: Results) -> str:
-    """One sentence and one table: whether reranking helped, and by how much."""
+    """Return the HTML of the answer: a sentence on whether reranking helped, warnings,
+    and a table.
+    """
     main = results.metrics[0]
-    lines = [("answer worse" if main.is_worse else "answer", verdict(main))]
-    lines += [
-        ("answer worse", line)
-        for measured in results.metrics[1:]
-        for line in worse(measured)
-    ]
-    lines += [
-        ("answer", line)
-        for line in zero(
-            results.dev, results.weights, str(results.metric), results.decision
-        )
-    ]
-    sentences = "".join(
-        f'<p class="{style}">{escape(line)}</p>' for style, line in lines
-    )
-    return f'{sentences}<div class="sheet">{html(overview(results))}</div>'
+    sentences = [_paragraph(verdict(main), main.is_worse)]
+    for measured in results.metrics[1:]:
+        sentences += [_paragraph(line, is_worse=True) for line in worse(measured)]
+    metric = str(results.metric)
+    for line in zero(results.dev, results.weights, metric, results.decision):
+        sentences.append(_paragraph(line, is_worse=False))
+    return f'{"".join(sentences)}<div class="sheet">{html(overview(results))}</div>'
+
+
+def _paragraph(line: str, is_worse: bool) -> str:
+    """Return a sentence of the answer as HTML."""
+    style = "answer worse" if is_worse else "answer"
+    return f'<p class="{style}">{escape(line)}</p>'
 
 
 def verdict(figures: MetricResult) -> str:
-    """The answer in one sentence."""
-    if figures.first_pass == figures.reranked:
-        return f"Reranking does not change {figures.metric}: {figures.first_pass:.2f}."
+    """Return one sentence on whether reranking helped, and by how much.
+
+    Args:
+        figures: The figures of a run under one metric.
+    """
+    metric = figures.metric
+    first = figures.first_pass
+    reranked = figures.reranked
+    if first == reranked:
+        return f"Reranking does not change {metric}: {first:.2f}."
     if not figures.certain:
-        return (
-            f"The change may be chance: {figures.metric} {figures.first_pass:.2f} ->"
-            f" {figures.reranked:.2f}."
-        )
-    relative = (
-        100 * (figures.reranked / figures.first_pass - 1)
-        if figures.first_pass
-        else math.inf
-    )
-    more = "more" if relative > 0 else "less"
-    share = (
-        f": {abs(relative):.1f} % {more} {figures.metric}"
-        if relative < math.inf
-        else ""
-    )
+        return f"The change may be chance: {metric} {first:.2f} -> {reranked:.2f}."
     change = "worse" if figures.is_worse else "better"
-    return f"Reranking is significantly {change} than the {figures.baseline}{share}."
+    answer = f"Reranking is significantly {change} than the {figures.baseline}"
+    if first == 0:
+        return f"{answer}."
+    relative = 100 * (reranked / first - 1)
+    more = "more" if relative > 0 else "less"
+    return f"{answer}: {abs(relative):.1f} % {more} {metric}."
 
 
 def _charts(results: Results, steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """A chart for each column with a curve; its mark is at the tuned weight."""
+    """Return a chart for each column with a curve; its mark is at the tuned weight."""
+    steps_of_column: dict[str, list[Step]] = {}
+    for step in steps:
+        if math.isfinite(step.value):
+            steps_of_column.setdefault(step.column, []).append(step)
     charts = []
-    for column in dict.fromkeys(step.column for step in steps):
-        mine = [
-            step
-            for step in steps
-            if step.column == column and math.isfinite(step.value)
-        ]
+    for column, own_steps in steps_of_column.items():
         weight = results.weights.get(column, 0.0)
-        here = next(
-            (step.value for step in mine if step.low <= weight <= step.high), None
-        )
-        title = f"{results.metric} on dev against the weight of {column}"
-        points = _thinned(
-            [[at, step.value] for step in mine for at in (step.low, step.high)]
-        )
-        charts.append(
-            {
-                "title": title,
-                "points": points,
-                "mark": None if here is None else [weight, here],
-            }
-        )
-    return [chart for chart in charts if chart["points"]]
+        mark = None
+        points = []
+        for step in own_steps:
+            points.append([step.low, step.value])
+            points.append([step.high, step.value])
+            if mark is None and step.low <= weight <= step.high:
+                mark = [weight, step.value]
+        chart = {
+            "title": f"{results.metric} on dev against the weight of {column}",
+            "points": _thinned(points),
+            "mark": mark,
+        }
+        charts.append(chart)
+    return charts
 
 
 def _thinned(points: list[list[float]]) -> list[list[float]]:
-    """The points thinned to the columns of a screen."""
-    every = max(1, len(points) // 1500)
-    return [[round(x, 5), round(y, 4)] for x, y in [*points[:-1:every], *points[-1:]]]
+    """Return points thinned to the columns of a screen, and rounded."""
+    stride = max(1, len(points) // SCREEN)
+    kept = [*points[:-1:stride], *points[-1:]]
+    return [[round(x, 5), round(y, 4)] for x, y in kept]
 
 
 def _utterance(
@@ -180,44 +190,57 @@ def _utterance(
     texts: tuple[str, str],
     columns: Sequence[str],
 ) -> dict[str, Any]:
-    """One utterance as page.html reads it: its first-pass and reranked text, and all
-    hypotheses in the order of the file.
+    """Return an utterance as page.html reads it.
+
+    Args:
+        normaliser: Cuts texts into words.
+        nbest: The list of the utterance.
+        texts: The first-pass text and the reranked text.
+        columns: The columns of scores that the page shows.
     """
     # Both texts stand below each other, beside one reference: the closest to the
     # reranked text.
     reference = normaliser.closest(nbest.references, texts[-1])
-    words = normaliser(reference)
-    aligned = [align(*normaliser.pair([reference], text)) for text in texts]
-    errors = [
-        _errors(align(*normaliser.pair(nbest.references, hypothesis.text)))
-        for hypothesis in nbest.hypotheses
-    ]
-    best = min(tie_order(nbest), key=errors.__getitem__)
+    outputs = []
+    for text in texts:
+        pairs = align(*normaliser.pair([reference], text))
+        outputs.append({"pairs": pairs, "errors": _errors(pairs)})
     return {
         "id": nbest.id,
         "text": " ".join([nbest.id, reference, *texts]).lower(),
         "reference": reference,
-        "words": len(words),
+        "words": len(normaliser(reference)),
         "changed": texts[0] != texts[1],
-        "outputs": [{"pairs": pairs, "errors": _errors(pairs)} for pairs in aligned],
-        "list": [
-            [
-                each.text,
-                number,
-                rank == best,
-                [_finite(each.scores.get(name)) for name in columns],
-            ]
-            for rank, (each, number) in enumerate(
-                zip(nbest.hypotheses, errors, strict=True)
-            )
-        ],
+        "outputs": outputs,
+        "list": _hypotheses(normaliser, nbest, columns),
     }
 
 
-def _errors(pairs: Iterable[tuple[str | None, str | None]]) -> int:
+def _hypotheses(
+    normaliser: Normaliser, nbest: NbestList, columns: Sequence[str]
+) -> list[list[Any]]:
+    """Return each hypothesis in the order of the file: its text, its errors, whether it
+    is the best one, and its scores.
+    """
+    errors = []
+    for hypothesis in nbest.hypotheses:
+        pairs = align(*normaliser.pair(nbest.references, hypothesis.text))
+        errors.append(_errors(pairs))
+    best = min(tie_order(nbest), key=errors.__getitem__)
+    rows: list[list[Any]] = []
+    for place, hypothesis in enumerate(nbest.hypotheses):
+        scores = [_for_json(hypothesis.scores.get(name)) for name in columns]
+        rows.append([hypothesis.text, errors[place], place == best, scores])
+    return rows
+
+
+def _errors(pairs: Iterable[AlignedPair]) -> int:
+    """Return the number of aligned words that are not the same."""
     return sum(expected != word for expected, word in pairs)
 
 
-def _finite(score: float | None) -> float | None:
-    """For JSON, which knows no infinity."""
-    return None if score is None or not math.isfinite(score) else round(score, 3)
+def _for_json(score: float | None) -> float | None:
+    """Return a rounded score; None if it is infinite, as JSON knows no infinity."""
+    if score is None or not math.isfinite(score):
+        return None
+    return round(score, 3)

@@ -1,5 +1,7 @@
-"""Perplexity of plain text: of a corpus, and the mean and the median over its sentences
-(the paper's table 7).
+"""Perplexity of plain text: of the whole text, and the mean and the median over its
+sentences (the T-TA paper's table 7).
+
+`documents` makes lists of lines, `measure` scores them, and `render` makes the table.
 """
 
 from __future__ import annotations
@@ -29,14 +31,17 @@ CHUNK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Perplexity:
-    """exp(-log p / units) of the whole text, and the mean and the median of its
-    sentences' own; lower is better. A pseudo-perplexity where scores are a
-    pseudo-log-likelihood.
+    """exp(-log p / units), where units are tokens or words; lower is better.
+
+    It is a pseudo-perplexity if the scores are pseudo-log-likelihoods.
     """
 
     corpus: float
+    """Of the whole text."""
     mean: float
+    """Mean over sentences."""
     median: float
+    """Median over sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +55,20 @@ class TextScore:
     words: int
     """Number of words between blanks, without ends of sentences."""
     tokens: int
-    """The model's, where they are scored, the end of a sentence with them if the model
-    predicts it.
+    """Number of scored tokens of the model, with ends of sentences if the model
+    predicts them.
     """
     unknown: int
-    """Tokens that the model does not know."""
+    """Number of tokens that the model does not know."""
     log_prob: float
-    """Of the text, natural log."""
+    """Log-probability of the text, natural log."""
     by_token: Perplexity
     by_word: Perplexity
     known_by_token: float
     """exp(-log p / tokens) of the known tokens: SRILM's ppl."""
     known_by_word: float
     """exp(-log p / words) of the known words, ends of sentences not counted: SRILM's
-    ppl1. Of models of words alone; nan for others.
+    ppl1. NaN for models whose tokens are not words.
     """
     signature: str
     pseudo: bool = False
@@ -71,14 +76,17 @@ class TextScore:
     pseudo-perplexities.
     """
     drops_punctuation: bool = False
-    """Whether no token has punctuation that stands between blanks, and so counts as a
-    word.
+    """Whether the text has punctuation between blanks, which counts as words, but the
+    tokens have none.
     """
 
 
 def documents(lines: Iterable[str]) -> list[NbestList]:
-    """Lines of text as lists of one hypothesis; an empty line ends a document, and
-    neighbours come from within a document.
+    """Return lines of text as lists of one hypothesis.
+
+    Args:
+        lines: The lines. An empty line ends a document: a model that reads neighbours
+            reads those of the same document.
     """
     lists: list[NbestList] = []
     document = 0
@@ -95,12 +103,16 @@ def measure(
     lines: Sequence[NbestList],
     progress: Callable[[int], object] = lambda number: None,
 ) -> tuple[TextScore, list[TokenScores]]:
-    """The figures of a text, and the scores of each of its sentences.
+    """Return the figures of a text, and the scores of each of its sentences.
 
     Args:
-        lines: as `documents` makes them.
-        progress: called with the number of sentences that were scored since the last
+        lm: The language model.
+        lines: As `documents` returns them.
+        progress: Called with the number of sentences that were scored since the last
             call.
+
+    Raises:
+        UserError: The model gives tokens no probabilities.
     """
     sentences = [line.hypotheses[0].text for line in lines]
     scores: list[TokenScores] = []
@@ -111,11 +123,12 @@ def measure(
 
 
 def questions(lm: LanguageModel, lines: Sequence[NbestList]) -> Iterator[Question]:
-    """The question about each sentence of a text, with the neighbours that the model
-    reads.
+    """Yield the question about each sentence of a text, with the neighbours that the
+    model reads.
 
     Args:
-        lines: as `documents` makes them.
+        lm: The language model.
+        lines: As `documents` returns them.
 
     Raises:
         UserError: The model gives tokens no probabilities.
@@ -132,56 +145,75 @@ def questions(lm: LanguageModel, lines: Sequence[NbestList]) -> Iterator[Questio
 def text_score(
     lm: LanguageModel, sentences: Sequence[str], scores: Sequence[TokenScores]
 ) -> TextScore:
-    """Sum up the scores of sentences.
+    """Return the figures of a text from the scores of its sentences.
 
     All scored tokens count, including ends of sentences if the model predicts them.
     Words are separated by blanks, without ends of sentences, so that models with
     different tokenizers can be compared. Sentences without a unit are left out of mean
     and median.
+
+    Args:
+        lm: The language model.
+        sentences: The sentences of the text.
+        scores: The scores of each sentence.
     """
     log_probs = np.array([result.sum for result in scores])
     tokens = np.array([len(result.tokens) for result in scores])
     words = np.array([len(sentence.split()) for sentence in sentences])
     unknown = np.array([len(result.unknown) for result in scores])
-    # words and ends of sentences
-    of_words = tokens.sum() == words.sum() + len(sentences)
-    known = log_probs - [
-        sum(one.log_probs[list(one.unknown)]) if one.unknown else 0.0 for one in scores
-    ]
+    known_log_probs = log_probs - [_unknown_log_prob(result) for result in scores]
+    known_words = np.zeros_like(words)
+    if tokens.sum() == words.sum() + len(sentences):
+        # The tokens are words and ends of sentences.
+        known_words = words - unknown
+    dropping = map(_drops_punctuation, sentences, scores)
     return TextScore(
-        lm.name,
-        lm.fingerprint,
-        len(sentences),
-        int(words.sum()),
-        int(tokens.sum()),
-        int(unknown.sum()),
-        float(log_probs.sum()),
-        _perplexity(log_probs, tokens),
-        _perplexity(log_probs, words),
-        _perplexity(known, tokens - unknown).corpus,
-        _perplexity(known, words - unknown if of_words else 0 * words).corpus,
-        str(Signature("PPL", columns={lm.name: origin(lm, "sum")})),
-        is_pseudo(lm.model),
-        any(map(_drops_punctuation, sentences, scores)),
+        lm=lm.name,
+        fingerprint=lm.fingerprint,
+        sentences=len(sentences),
+        words=int(words.sum()),
+        tokens=int(tokens.sum()),
+        unknown=int(unknown.sum()),
+        log_prob=float(log_probs.sum()),
+        by_token=_perplexity(log_probs, tokens),
+        by_word=_perplexity(log_probs, words),
+        known_by_token=_perplexity(known_log_probs, tokens - unknown).corpus,
+        known_by_word=_perplexity(known_log_probs, known_words).corpus,
+        signature=str(Signature("PPL", columns={lm.name: origin(lm, "sum")})),
+        pseudo=is_pseudo(lm.model),
+        drops_punctuation=any(dropping),
     )
+
+
+def _unknown_log_prob(scores: TokenScores) -> float:
+    """Return the log-probability of the unknown tokens of a sentence, natural log."""
+    if not scores.unknown:
+        return 0.0
+    return float(sum(scores.log_probs[list(scores.unknown)]))
 
 
 def _drops_punctuation(sentence: str, scores: TokenScores) -> bool:
-    marks = "".join(
-        word for word in sentence.split() if not any(map(str.isalnum, word))
-    )
-    return (
-        bool(marks)
-        and not scores.unknown
-        and not set(marks) & {*"".join(scores.tokens)}
-    )
+    """Return whether a sentence has punctuation between blanks, but no token has it."""
+    marks: set[str] = set()
+    for word in sentence.split():
+        if not any(letter.isalnum() for letter in word):
+            marks |= set(word)
+    if not marks or scores.unknown:
+        return False
+    return marks.isdisjoint("".join(scores.tokens))
 
 
 def _perplexity(log_probs: np.ndarray, units: np.ndarray) -> Perplexity:
+    """Return the perplexity of sentences.
+
+    Args:
+        log_probs: Log-probabilities (sentences,), natural log.
+        units: Numbers of tokens or words (sentences,).
+    """
     counted = units > 0
     if not counted.any():
         return Perplexity(float("nan"), float("nan"), float("nan"))
-    # a text that is all but impossible has an infinite perplexity
+    # A text that is all but impossible has an infinite perplexity.
     with np.errstate(over="ignore"):
         perplexities = np.exp(-log_probs[counted] / units[counted])
         corpus = np.exp(-log_probs.sum() / units.sum())
@@ -191,53 +223,56 @@ def _perplexity(log_probs: np.ndarray, units: np.ndarray) -> Perplexity:
 
 
 def render(scores: Sequence[TextScore]) -> str:
-    """A row per language model, then an explanation of the columns."""
-    head = [
-        "",
-        "tokens",
-        "unknown",
-        "log p",
-        "PPL/token",
-        "mean",
-        "median",
-        "PPL/word",
-        "mean",
-        "median",
-    ]
-    pseudo = [score.lm for score in scores if score.pseudo]
-    rows = [head]
-    for score in scores:
-        figures = [*astuple(score.by_token), *astuple(score.by_word)]
-        counts = [f"{score.tokens:,}", f"{score.unknown:,}", f"{score.log_prob:,.1f}"]
-        rows.append([score.lm, *counts, *(f"{figure:,.2f}" for figure in figures)])
+    """Return a table with a row for each language model, then an explanation.
+
+    Args:
+        scores: The figures of the same text under each model.
+    """
+    of_text = scores[0]
+    sentences = counted(of_text.sentences, "sentence")
+    words = counted(of_text.words, "word")
     lines = [
-        text(rows),
+        text(_cells(scores)),
         "",
-        (
-            f"{counted(scores[0].sentences, 'sentence')},"
-            f" {counted(scores[0].words, 'word')}; mean and median are over sentences;"
-            " natural log"
-        ),
+        f"{sentences}, {words}; mean and median are over sentences; natural log",
     ]
-    lines += [
-        f"{score.lm}: without its {counted(score.unknown, 'unknown token')},"
-        f" {score.known_by_token:,.2f} a token"
-        + (
-            f" (SRILM's ppl) and {score.known_by_word:,.2f} a word (ppl1)"
-            if score.known_by_word > 0
-            else ""
-        )
-        for score in scores
-        if 0 < score.unknown < score.tokens
-    ]
-    if dropping := [score.lm for score in scores if score.drops_punctuation]:
+    for score in scores:
+        if 0 < score.unknown < score.tokens:
+            lines.append(_without_unknown(score))
+    dropping = [score.lm for score in scores if score.drops_punctuation]
+    if dropping:
         lines.append(
             f"{', '.join(dropping)}: reads no punctuation, but PPL/word counts it where"
             " blanks surround it"
         )
+    pseudo = [score.lm for score in scores if score.pseudo]
     if pseudo:
         lines.append(
             f"{', '.join(pseudo)}: pseudo-perplexity, not comparable with the"
             " perplexity of other kinds"
         )
-    return "\n".join([*lines, *(score.signature for score in scores)])
+    lines += [score.signature for score in scores]
+    return "\n".join(lines)
+
+
+def _cells(scores: Sequence[TextScore]) -> list[list[str]]:
+    """Return the head line of the table, and a row for each language model."""
+    by_token = ["PPL/token", "mean", "median"]
+    by_word = ["PPL/word", "mean", "median"]
+    rows = [["", "tokens", "unknown", "log p", *by_token, *by_word]]
+    for score in scores:
+        row = [score.lm, f"{score.tokens:,}", f"{score.unknown:,}"]
+        row.append(f"{score.log_prob:,.1f}")
+        for perplexity in (score.by_token, score.by_word):
+            row += [f"{figure:,.2f}" for figure in astuple(perplexity)]
+        rows.append(row)
+    return rows
+
+
+def _without_unknown(score: TextScore) -> str:
+    """Return a line with the perplexities of the known tokens and words."""
+    unknown = counted(score.unknown, "unknown token")
+    line = f"{score.lm}: without its {unknown}, {score.known_by_token:,.2f} a token"
+    if score.known_by_word > 0:  # false for NaN
+        line += f" (SRILM's ppl) and {score.known_by_word:,.2f} a word (ppl1)"
+    return line
