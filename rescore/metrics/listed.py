@@ -66,15 +66,9 @@ class WordList:
             raise UserError(f"{path}: no word in it; expected one per line")
         has_arrows = any("=>" in line for line in lines)
         if not has_arrows:
-            several = [line for line in lines if len(line.split()) > 1]
-            if several and begin_with_ids(lines):
+            if begin_with_ids(lines) and any(map(_has_several_words, lines)):
                 return cls(lines, str(path), by_utterance=True)
-            with_ids = [line for line in several if begin_with_ids([line])]
-            if 2 * len(with_ids) > len(lines):
-                raise UserError(
-                    f"{path}: most lines begin with an utterance; give each line"
-                    f" another utterance, or none{OR}"
-                )
+            _check_ids(path, lines)
         _check_tabs(path, numbers)
         return cls(lines, str(path))
 
@@ -117,6 +111,24 @@ class WordList:
             name, *terms = line.split("\t" if "\t" in line else None)
             terms_of[name.strip()] = terms
         return terms_of
+
+
+def _has_several_words(line: str) -> bool:
+    """Return whether a line has more than one word."""
+    return len(line.split()) > 1
+
+
+def _check_ids(path: str | Path, lines: Sequence[str]) -> None:
+    """Raise an error if most lines begin with an id that has words behind it."""
+    with_ids = 0
+    for line in lines:
+        if _has_several_words(line) and begin_with_ids([line]):
+            with_ids += 1
+    if 2 * with_ids > len(lines):
+        raise UserError(
+            f"{path}: most lines begin with an utterance; give each line another"
+            f" utterance, or none{OR}"
+        )
 
 
 def _check_tabs(path: str | Path, numbers: Mapping[str, int]) -> None:
@@ -399,28 +411,36 @@ class ListedErrorRate(ErrorRate):
         self, reference: Sequence[str], hypothesis: Sequence[str], terms: Terms
     ) -> list[int]:
         """Return the columns of `statistics` of one pair of texts."""
-        said = [mark == self.inside for mark in terms.marks(reference)]
-        written = [mark == self.inside for mark in terms.marks(hypothesis)]
+        said = self._counted(reference, terms)
+        written = self._counted(hypothesis, terms)
         row = [0, 0, 0, sum(said)]
-        if reference == hypothesis or not (any(said) or any(written)):
+        if reference == hypothesis or not any([*said, *written]):
             return row
         of_reference = iter(said)
         of_hypothesis = iter(written)
         for expected, heard in align(reference, hypothesis):
             is_said = expected is not None and next(of_reference)
             is_written = heard is not None and next(of_hypothesis)
-            if is_written and expected is None:
-                row[INSERTIONS] += 1
-            elif is_said and heard is None:
-                row[DELETIONS] += 1
-            elif is_said and heard != expected:
-                row[SUBSTITUTIONS] += 1
+            counts = is_written if expected is None else is_said
+            if counts and expected != heard:
+                row[_kind(expected, heard)] += 1
         return row
+
+    def _counted(self, words: Sequence[str], terms: Terms) -> list[bool]:
+        """Return for each word of a text whether the metric counts it."""
+        return [mark == self.inside for mark in terms.marks(words)]
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         words = "listed_words" if self.inside else "other_words"
         names = ("substitutions", "deletions", "insertions", words)
         return dict(zip(names, map(int, sums), strict=True))
+
+
+def _kind(expected: str | None, heard: str | None) -> int:
+    """Return the column of an error in statistics."""
+    if expected is None:
+        return INSERTIONS
+    return DELETIONS if heard is None else SUBSTITUTIONS
 
 
 class OtherErrorRate(ListedErrorRate):
