@@ -457,11 +457,11 @@ METRICS: Registry[Any] = Registry(
             "word error rate, as sclite counts",
         ),
         "cer": (
-            "rescore.metrics.characters:CharacterErrorRate",
+            "rescore.metrics.wer:CharacterErrorRate",
             "character error rate",
         ),
         "mer": (
-            "rescore.metrics.characters:MixedErrorRate",
+            "rescore.metrics.wer:MixedErrorRate",
             (
                 "mixed error rate: characters of Chinese, Japanese and Thai, words of"
                 " the rest"

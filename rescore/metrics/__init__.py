@@ -27,30 +27,44 @@ __all__ = [
     "Normaliser",
     "choose_metric",
     "default_metric",
+    "list_statistics",
+    "oracle",
+    "total",
+    "value",
 ]
-__all__ += ["list_statistics", "oracle", "total", "value"]
 
 
 def default_metric(lists: Sequence[NbestList]) -> str:
-    """BLEU for lists that have source texts (an empty one alone is none) or come from a
-    translator, WER for others.
+    """Return the name of the metric for lists: `bleu` for translations, else `wer`.
+
+    Lists are translations if one has a source text that is not empty, or comes from a
+    translator.
+
+    Args:
+        lists: The lists.
     """
-    return (
-        "bleu"
-        if any(nbest.source or nbest.header.translates for nbest in lists)
-        else "wer"
-    )
+    for nbest in lists:
+        if nbest.source or nbest.header.translates:
+            return "bleu"
+    return "wer"
 
 
 def choose_metric(
     name: str | None, lists: Sequence[NbestList], options: MetricOptions | None = None
 ) -> Metric:
-    """The metric called `name`; with None, the `default_metric`.
+    """Return the metric for lists.
+
+    Args:
+        name: A name of `METRICS`; None for the `default_metric`.
+        lists: The lists, whose references the metric may look at.
+        options: Options of metrics; None for their defaults.
 
     Raises:
-        UserError: the metric is unknown, or the options do not fit it.
+        UserError: The metric is unknown, or the options do not fit it.
     """
-    name = name or default_metric(lists)
-    references = [reference for nbest in lists for reference in nbest.references]
-    metric = METRICS[name]
-    return metric.choose((options or MetricOptions()).of(metric.Options), references)
+    references: list[str] = []
+    for nbest in lists:
+        references += nbest.references
+    metric = METRICS[name or default_metric(lists)]
+    values = (options or MetricOptions()).of(metric.Options)
+    return metric.choose(values, references)

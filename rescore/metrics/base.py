@@ -1,5 +1,8 @@
-"""The interface of metrics: sufficient statistics per hypothesis, computed once and
-summed for every question.
+"""The interface of metrics: statistics of each hypothesis, and values of their sums.
+
+A metric counts each hypothesis once (errors, matching n-grams). The counts add up: the
+value of a set, of a bootstrap sample or of an interval of weights is computed from the
+sum over its sentences.
 """
 
 from __future__ import annotations
@@ -20,19 +23,15 @@ log = logging.getLogger(__name__)
 
 Counts = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
-
-
 Places = npt.NDArray[np.intp]
 PairLosses = Callable[[Places, Places], Values]
-"""The (choices, references) losses of some of a list's texts, named by their places,
-beside others as references.
+"""Takes places of choices and places of references among the texts of a list. Returns
+losses of shape (choices, references).
 """
 
 
 class Input(NamedTuple):
-    """The input of a metric that reads more than the text of a hypothesis
-    (`Metric.reads`).
-    """
+    """What a metric reads that reads more than the text (`Metric.reads`)."""
 
     about: str
     """The source of the hypothesis, or the id of its utterance."""
@@ -40,50 +39,50 @@ class Input(NamedTuple):
 
 
 class Metric:
-    """Values are percentages. Statistics add up: the statistics of a set are the sum
-    over its sentences.
+    """Counts hypotheses, and computes percentages from sums of the counts.
+
+    The statistics of a set are the sum of the statistics of its sentences.
     """
 
     name: str
-    """As tables show it: WER, BLEU."""
+    """The name in tables, such as WER or BLEU."""
     higher_is_better: bool = True
     unit: str
     """The unit of errors or matches: word, character, n-gram, edit."""
     options: Any
-    """The options of this metric, of the class `Options`: `choose` makes the same
-    metric of them again.
+    """The options of this metric, of the class `Options`. `choose` makes the same
+    metric from them.
     """
     Options: ClassVar[type[Declared]] = NoOptions
-    """The options of the metric: the command line, weights files and `MetricOptions`
-    have them.
+    """Declares the options of the metric for the command line, weights files and
+    `MetricOptions`.
     """
     reads: str = ""
-    """What the metric reads beside a text, `source` or `utterance`; hypotheses are then
-    given as `Input`s.
+    """What the metric reads beside a text: `source`, `utterance`, or nothing if empty.
+    Hypotheses are `Input`s unless it is empty.
     """
     learned: ClassVar[bool] = False
-    """Whether it is a trained model, which overestimates texts that were chosen by it
-    (arXiv 2411.03524). Weights are not tuned for it.
+    """Whether the metric is a trained model. Weights are not tuned for it: a trained
+    model overestimates the texts that it has chosen (arXiv 2411.03524).
     """
     companion: ClassVar[str] = ""
-    """The further metric that is reported by default; empty for none. Tuning for a
-    metric flatters this metric.
+    """A further metric that is reported by default; empty for none. It shows gains that
+    tuning for the first metric does not flatter.
     """
     words: Normaliser | None = None
     """The normaliser that cuts texts into words; None for a metric without a word
     alignment.
     """
     pair_losses: Callable[[Sequence[Any]], PairLosses] | None = None
-    """Compares texts with each other (`losses`); None if the metric has no short
-    cut.
+    """Returns a function that compares the texts of a list with each other (`losses`);
+    None if the metric has no short cut.
     """
     least_losses: Callable[[Sequence[Any]], PairLosses] | None = None
-    """The same for numbers that no loss is below, if they are faster than
-    `pair_losses`.
+    """As `pair_losses`, with lower bounds of the losses; None unless these are faster.
     """
     punishes_brevity: ClassVar[bool] = False
-    """Whether short texts are punished by the length of the whole set, as BLEU's
-    brevity penalty does.
+    """Whether the length of the whole set punishes short texts, like BLEU's brevity
+    penalty.
     """
 
     def __init__(self, options: Any = None, **values: Any) -> None:
@@ -115,7 +114,7 @@ class Metric:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of the programs that the figures depend on."""
+        """The versions of the libraries that the figures depend on, by name."""
         return {}
 
     @property
@@ -131,29 +130,58 @@ class Metric:
     def statistics(
         self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]
     ) -> Counts:
-        """(n, k) counts of n hypotheses, texts or `Input`s, each with one or more
-        references.
+        """Return the sufficient statistics of hypotheses.
+
+        Args:
+            hypotheses: Texts, or `Input`s for a metric that reads more (`reads`).
+            references: One or more references for each hypothesis.
+
+        Returns:
+            Counts of shape (hypotheses, k).
         """
         raise NotImplementedError
 
     def values(self, sums: Counts) -> Values:
-        """(m, k) summed statistics -> (m,) percentages of the m sets."""
+        """Return the value of each of several sets.
+
+        Args:
+            sums: The summed statistics of the sets, of shape (sets, k).
+
+        Returns:
+            Percentages of shape (sets,).
+        """
         raise NotImplementedError
 
     def sentence_values(self, statistics: Counts) -> Values:
-        """(n, k) -> (n,) percentages of single sentences, smoothed where necessary; the
-        oracle chooses by these.
+        """Return the value of each single sentence, smoothed where necessary.
+
+        The oracle chooses by these values.
+
+        Args:
+            statistics: Counts of shape (hypotheses, k).
+
+        Returns:
+            Percentages of shape (hypotheses,).
         """
         return self.values(statistics)
 
     def losses(self, statistics: Counts) -> Values:
-        """(n, k) -> (n,) the loss of each sentence for minimum Bayes risk; 0 for a
-        perfect sentence.
+        """Return the loss of each sentence for minimum Bayes risk.
+
+        Args:
+            statistics: Counts of shape (hypotheses, k).
+
+        Returns:
+            Losses of shape (hypotheses,); 0 for a perfect sentence.
         """
         return 100.0 - self.sentence_values(statistics)
 
     def details(self, sums: Counts) -> dict[str, int | float]:
-        """(k,) -> the counts that belong beside the value in a report."""
+        """Return the counts that a report shows beside the value.
+
+        Args:
+            sums: The summed statistics of one set, of shape (k,).
+        """
         return {}
 
 
@@ -170,7 +198,12 @@ class MetricOptions(OptionValues):
         return self.values.get("words")
 
     def merged_with(self, options: MetricOptions) -> MetricOptions:
-        """`options`, with the values of this object for options that are not set."""
+        """Return other options, completed by the values of this object.
+
+        Args:
+            options: The options that win where both have a value. Normalisers are
+                merged: the switches of both are on.
+        """
         both = self.entries | options.entries
         ours = self.values.get("normaliser")
         theirs = options.values.get("normaliser")
@@ -179,50 +212,77 @@ class MetricOptions(OptionValues):
         return MetricOptions(**both)
 
 
+# --- statistics of lists --------------------------------------------------------------
+
+
 def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
-    """The statistics of all hypotheses: one (hypotheses, k) array per list.
+    """Return the statistics of all hypotheses of lists.
+
+    Args:
+        metric: The metric.
+        lists: Lists with references.
+
+    Returns:
+        Counts of shape (hypotheses, k) for each list.
 
     Raises:
-        UserError: a list has no reference, or all references are empty.
+        UserError: A list has no reference, or all references are empty.
     """
+    _check_references(lists)
+    # A `CachedMetric` looks up the lists that it has seen before.
+    remembered = getattr(metric, "statistics_of_lists", None)
+    if remembered is None:
+        return _list_statistics(metric, lists)
+    return list(remembered(lists, _list_statistics))
+
+
+def _check_references(lists: Sequence[NbestList]) -> None:
+    """Raise an error if a list has no reference or if all references are empty."""
+    empty = True
     for nbest in lists:
         if not nbest.references:
             raise UserError(
                 f"utterance {nbest.id}: no reference; give a file with all of them as"
                 " --ref"
             )
-    if not any(reference.strip() for nbest in lists for reference in nbest.references):
+        if any(reference.strip() for reference in nbest.references):
+            empty = False
+    if empty:
         raise UserError("all references are empty; error rates cannot be computed")
-    remembered = getattr(metric, "statistics_of_lists", None)
-    return (
-        list(remembered(lists, _list_statistics))
-        if remembered
-        else _list_statistics(metric, lists)
-    )
 
 
 def _list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
-    # Lists repeat hypotheses (with other scores); each text is compared once.
-    where: dict[tuple[str | Input, tuple[str, ...]], int] = {}
-    places = []
+    """Return the statistics of all hypotheses of lists, of shape (hypotheses, k) each.
+
+    Lists repeat hypotheses (with other scores); each text is compared once.
+    """
+    rows: dict[tuple[str | Input, tuple[str, ...]], int] = {}
+    rows_of_lists = []
     for nbest in lists:
-        keys = (
-            (metric_input(metric, nbest, hypothesis.text), nbest.references)
-            for hypothesis in nbest.hypotheses
-        )
-        places.append([where.setdefault(key, len(where)) for key in keys])
-    rows = metric.statistics(
-        [text for text, _ in where], [references for _, references in where]
-    )
-    return [rows[of_list] for of_list in places]
+        own = []
+        for hypothesis in nbest.hypotheses:
+            text = metric_input(metric, nbest, hypothesis.text)
+            own.append(rows.setdefault((text, nbest.references), len(rows)))
+        rows_of_lists.append(own)
+    texts = [text for text, _ in rows]
+    references = [references for _, references in rows]
+    statistics = metric.statistics(texts, references)
+    return [statistics[own] for own in rows_of_lists]
 
 
 def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Input:
-    """The input of a metric for a hypothesis: its text, with the source or the
-    utterance if the metric reads these.
+    """Return the input of a metric for one hypothesis.
+
+    Args:
+        metric: The metric.
+        nbest: The list of the hypothesis.
+        text: The text of the hypothesis.
+
+    Returns:
+        The text; with the source or the utterance if the metric reads these.
 
     Raises:
-        UserError: the metric reads the source, and the list has none.
+        UserError: The metric reads the source, and the list has none.
     """
     if not metric.reads:
         return text
@@ -237,31 +297,55 @@ def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Input:
 def text_statistics(
     metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
 ) -> Counts:
-    """(lists, k) the statistics of the text that is chosen from each list."""
-    shown = [
-        metric_input(metric, nbest, text)
-        for nbest, text in zip(lists, texts, strict=True)
-    ]
-    return metric.statistics(shown, [nbest.references for nbest in lists])
+    """Return the statistics of the texts that are chosen from lists.
+
+    Args:
+        metric: The metric.
+        lists: Lists with references.
+        texts: The text that is chosen from each list.
+
+    Returns:
+        Counts of shape (lists, k).
+    """
+    inputs = []
+    for nbest, text in zip(lists, texts, strict=True):
+        inputs.append(metric_input(metric, nbest, text))
+    return metric.statistics(inputs, [nbest.references for nbest in lists])
 
 
 def text_value(
     metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
 ) -> float:
-    """The metric's value where these texts are chosen, in percent."""
+    """Return the value of a metric, in percent, for the texts chosen from lists.
+
+    Args:
+        metric: The metric.
+        lists: Lists with references.
+        texts: The text that is chosen from each list.
+    """
     rows = text_statistics(metric.for_reports, lists, texts)
     return value(metric, rows.sum(axis=0))
 
 
 def settings_on(metric: Metric, lists: Sequence[NbestList]) -> dict[str, str]:
-    """How the metric counts on lists, for the signature: as sacreBLEU says it, with the
-    number of references.
+    """Return how a metric counts on lists, for the signature.
+
+    A metric of sacreBLEU has its setting `nrefs`: the number of references of a list,
+    or `var` if lists differ.
+
+    Args:
+        metric: The metric.
+        lists: The lists; those without a reference do not count.
     """
-    numbers = {len(nbest.references) for nbest in lists if nbest.references}
     settings = metric.settings
+    numbers = {len(nbest.references) for nbest in lists if nbest.references}
     if "nrefs" not in settings or not numbers:
         return settings
-    return settings | {"nrefs": str(min(numbers)) if len(numbers) == 1 else "var"}
+    number = str(min(numbers)) if len(numbers) == 1 else "var"
+    return settings | {"nrefs": number}
+
+
+# --- warnings -------------------------------------------------------------------------
 
 
 UNSPACED_WORD = 5
@@ -271,20 +355,17 @@ between words.
 
 
 def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Say that word errors of texts without blanks between words are errors of whole
-    sentences.
+    """Log a warning if a metric counts words that the texts do not part by blanks.
+
+    Word errors of such texts are errors of whole sentences.
+
+    Args:
+        metric: The metric.
+        lists: The lists; the references of the first 100 are looked at.
     """
-    if (
-        metric.words is None
-        or metric.unit == "character"
-        or metric.words.unit != "space"
-    ):
+    if metric.words is None or metric.words.unit != "space":
         return
-    texts = [text for nbest in lists[:100] for text in nbest.references]
-    letters = sum(len(UNSPACED.findall(text)) for text in texts)
-    if letters > sum(map(len, texts)) / 2 and letters >= UNSPACED_WORD * sum(
-        len(text.split()) for text in texts
-    ):
+    if metric.unit != "character" and _is_unspaced(lists[:100]):
         log.warning(
             "%s counts words between spaces, but these texts have no spaces between"
             " words; give --metric cer, --metric mer, or --split-characters",
@@ -292,26 +373,59 @@ def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
         )
 
 
+def _is_unspaced(lists: Sequence[NbestList]) -> bool:
+    """Return whether most references are of a language without blanks between words."""
+    characters = 0
+    unspaced = 0
+    words = 0
+    for nbest in lists:
+        for text in nbest.references:
+            characters += len(text)
+            unspaced += len(UNSPACED.findall(text))
+            words += len(text.split())
+    return unspaced > characters / 2 and unspaced >= UNSPACED_WORD * words
+
+
+# --- values of sets -------------------------------------------------------------------
+
+
 def total(statistics: Sequence[Counts], choice: Sequence[int]) -> Counts:
-    """(k,) the statistics of a set with one hypothesis chosen from each list."""
-    return np.sum(
-        [rows[index] for rows, index in zip(statistics, choice, strict=True)],
-        axis=0,
-        dtype=np.int64,
-    )
+    """Return the summed statistics of a set with one hypothesis chosen from each list.
+
+    Args:
+        statistics: Counts of shape (hypotheses, k) for each list.
+        choice: The place of the chosen hypothesis in each list.
+
+    Returns:
+        Counts of shape (k,).
+    """
+    chosen = []
+    for rows, place in zip(statistics, choice, strict=True):
+        chosen.append(rows[place])
+    return np.sum(chosen, axis=0, dtype=np.int64)
 
 
 def value(metric: Metric, sums: Counts) -> float:
-    """The percentage of one set."""
+    """Return the value of one set in percent.
+
+    Args:
+        metric: The metric.
+        sums: The summed statistics of the set, of shape (k,).
+    """
     return float(metric.values(sums[None])[0])
 
 
 def is_better(figure: float, other: float, higher_is_better: bool) -> bool:
-    """Whether a figure of a metric is better than another."""
+    """Return whether a figure of a metric is better than another figure."""
     return figure > other if higher_is_better else figure < other
 
 
 def oracle(metric: Metric, statistics: Sequence[Counts]) -> list[int]:
-    """The best hypothesis of each list by its sentence value; the first of equals."""
+    """Return the place of the best hypothesis of each list; of equals the first.
+
+    Args:
+        metric: The metric, whose sentence values are compared.
+        statistics: Counts of shape (hypotheses, k) for each list.
+    """
     best = np.argmax if metric.higher_is_better else np.argmin
     return [int(best(metric.sentence_values(rows))) for rows in statistics]

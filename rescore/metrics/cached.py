@@ -11,23 +11,26 @@ from rescore.metrics.base import Counts, Metric, metric_input
 from rescore.nbest import NbestList
 
 TEXTS = 1 << 18
-"""Texts whose statistics are kept: about 100 MiB."""
+"""Number of texts whose statistics are kept: about 100 MiB."""
 PAIRS = 1 << 27
-"""Pairs of texts whose losses are kept: 512 MiB."""
+"""Number of pairs of texts whose losses are kept: 512 MiB."""
 
 
 def remembered(metric: Metric) -> Metric:
-    """The same metric with a cache that lives as long as the metric."""
-    return (
-        metric
-        if isinstance(metric, CachedMetric)
-        else cast(Metric, CachedMetric(metric))
-    )
+    """Return a metric with a cache that lives as long as the returned object.
+
+    Args:
+        metric: The metric; it is returned itself if it has a cache.
+    """
+    if isinstance(metric, CachedMetric):
+        return metric
+    return cast(Metric, CachedMetric(metric))
 
 
 class CachedMetric:
-    """`statistics` and losses of lists are looked up where they are known; all else is
-    the metric's own.
+    """A metric that computes statistics and losses of equal lists once.
+
+    All other attributes are those of the metric that it was made from.
     """
 
     def __init__(self, metric: Metric) -> None:
@@ -37,49 +40,61 @@ class CachedMetric:
         self._statistics: dict[tuple[Any, ...], Counts] = {}
 
     def __getattr__(self, name: str) -> Any:
-        # asked for by what copies, before there is a metric
+        # `copy` looks for special methods before the object has its metric.
         if name == "_metric" or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self._metric, name)
 
     @property
     def for_reports(self) -> Metric:
-        """As `Metric.for_reports`; this metric, where that is the metric itself."""
+        """As `Metric.for_reports`; this object if that is the metric itself."""
         metric = self._metric.for_reports
         return cast(Metric, self) if metric is self._metric else metric
 
     def statistics(
         self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]
     ) -> Counts:
-        """As `Metric.statistics`."""
-        keys = [
-            (text, tuple(texts))
-            for text, texts in zip(hypotheses, references, strict=True)
-        ]
+        """Return the same as `Metric.statistics`; only new pairs are computed.
+
+        Args:
+            hypotheses: Texts, or `Input`s.
+            references: One or more references for each hypothesis.
+
+        Returns:
+            Counts of shape (hypotheses, k).
+        """
+        keys = []
+        for text, texts in zip(hypotheses, references, strict=True):
+            keys.append((text, tuple(texts)))
         new = list(dict.fromkeys(key for key in keys if key not in self._rows))
         rows = self._metric.statistics(
             [text for text, _ in new], [texts for _, texts in new]
         )
+        if not keys:
+            return rows
         known = self._rows | dict(zip(new, rows, strict=True))
         if len(known) <= TEXTS:
             self._rows = known
-        return np.stack([known[key] for key in keys]) if keys else rows
+        return np.stack([known[key] for key in keys])
 
     def statistics_of_lists(
         self,
         lists: Sequence[NbestList],
         compute: Callable[[Metric, Sequence[NbestList]], list[Counts]],
     ) -> list[Counts]:
-        """The results of `compute` for each list."""
+        """Return the statistics of all hypotheses of lists.
+
+        Args:
+            lists: Lists with references.
+            compute: Computes the statistics of new lists.
+
+        Returns:
+            Counts of shape (hypotheses, k) for each list.
+        """
         keys = [(nbest.references, *self._texts(nbest)) for nbest in lists]
-        new = {
-            key: nbest
-            for key, nbest in zip(keys, lists, strict=True)
-            if key not in self._statistics
-        }
-        known = self._statistics | dict(
-            zip(new, compute(cast(Metric, self), list(new.values())), strict=True)
-        )
+        new = _new(keys, lists, self._statistics)
+        statistics = compute(cast(Metric, self), list(new.values()))
+        known = self._statistics | dict(zip(new, statistics, strict=True))
         if sum(map(len, known.values())) <= TEXTS:
             self._statistics = known
         return [known[key] for key in keys]
@@ -89,21 +104,36 @@ class CachedMetric:
         lists: Sequence[NbestList],
         compute: Callable[[Metric, Sequence[NbestList]], list[Any]],
     ) -> list[Any]:
-        """The results of `compute` for each list, which have a `size`."""
-        keys = list(map(self._texts, lists))
-        new = {
-            key: nbest
-            for key, nbest in zip(keys, lists, strict=True)
-            if key not in self._losses
-        }
-        known = self._losses | dict(
-            zip(new, compute(self._metric, list(new.values())), strict=True)
-        )
-        if sum(losses.size for losses in known.values()) <= PAIRS:
+        """Return the losses of pairs of texts of each list, which have a `size`.
+
+        Args:
+            lists: The lists.
+            compute: Computes the losses of new lists.
+        """
+        keys = [self._texts(nbest) for nbest in lists]
+        new = _new(keys, lists, self._losses)
+        losses = compute(self._metric, list(new.values()))
+        known = self._losses | dict(zip(new, losses, strict=True))
+        if sum(of_list.size for of_list in known.values()) <= PAIRS:
             self._losses = known
         return [known[key] for key in keys]
 
     def _texts(self, nbest: NbestList) -> tuple[Any, ...]:
-        return tuple(
-            metric_input(self._metric, nbest, one.text) for one in nbest.hypotheses
-        )
+        """Return the inputs of the metric for the hypotheses of a list."""
+        inputs = []
+        for hypothesis in nbest.hypotheses:
+            inputs.append(metric_input(self._metric, nbest, hypothesis.text))
+        return tuple(inputs)
+
+
+def _new(
+    keys: Sequence[tuple[Any, ...]],
+    lists: Sequence[NbestList],
+    known: dict[tuple[Any, ...], Any],
+) -> dict[tuple[Any, ...], NbestList]:
+    """Return the lists that are not known yet, by key."""
+    new = {}
+    for key, nbest in zip(keys, lists, strict=True):
+        if key not in known:
+            new[key] = nbest
+    return new

@@ -13,6 +13,8 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cpdist
 
 from rescore.metrics.alignment import GAP, SUBSTITUTION, align
 
@@ -23,51 +25,72 @@ equal ones by sclite's costs.
 
 Counts = npt.NDArray[np.int64]
 
-BATCH = 1 << 14  # pairs whose words are numbered together: a number is a character
+BATCH = 1 << 14
+"""Pairs whose words are numbered together: a number is a character."""
 
 
 def error_counts(
     references: Sequence[Sequence[Hashable]], hypotheses: Sequence[Sequence[Hashable]]
 ) -> Counts:
-    """(n, 3) substitutions, deletions and insertions of n pairs of word sequences."""
-    starts = range(0, len(references), BATCH)
-    parts = []
-    for part in (slice(start, start + BATCH) for start in starts):
-        texts = encoded([*references[part], *hypotheses[part]])
-        parts.append(encoded_counts(texts[: len(texts) // 2], texts[len(texts) // 2 :]))
-    return np.concatenate([np.zeros((0, 3), dtype=np.int64), *parts])
+    """Return the errors of pairs of word sequences in sclite's alignment.
+
+    Args:
+        references: The words of each reference.
+        hypotheses: The words of each hypothesis.
+
+    Returns:
+        Counts of shape (pairs, 3): substitutions, deletions and insertions.
+    """
+    parts = [np.zeros((0, 3), dtype=np.int64)]
+    for start in range(0, len(references), BATCH):
+        ours = references[start : start + BATCH]
+        theirs = hypotheses[start : start + BATCH]
+        texts = encoded([*ours, *theirs])
+        parts.append(encoded_counts(texts[: len(ours)], texts[len(ours) :]))
+    return np.concatenate(parts)
 
 
 def encoded(texts: Sequence[Sequence[Hashable]]) -> list[str]:
-    """Texts with a character for each word: equal words, and no others, have equal
-    characters.
+    """Return texts with a character for each word.
+
+    Equal words, and no others, have equal characters in all the texts.
+
+    Args:
+        texts: The words of each text. A reference is often one object for all its
+            hypotheses, and is encoded once.
     """
     numbers: dict[Hashable, int] = {}
-    # a reference is one object for all its hypotheses
-    by_object = {id(words): words for words in texts}
-    for key, words in by_object.items():
-        by_object[key] = "".join(
-            [chr(numbers.setdefault(word, len(numbers))) for word in words]
-        )
-    return [str(by_object[id(words)]) for words in texts]
+    by_object: dict[int, str] = {}
+    for words in texts:
+        if id(words) in by_object:
+            continue
+        # A comprehension: this loop sees each word of all hypotheses.
+        letters = [chr(numbers.setdefault(word, len(numbers))) for word in words]
+        by_object[id(words)] = "".join(letters)
+    return [by_object[id(words)] for words in texts]
 
 
 def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
-    """`error_counts` of references and hypotheses that were `encoded` together.
+    """Return `error_counts` of texts that were `encoded` together.
 
-    The cost of the cheapest alignment says all but the number of its substitutions:
+    The cost of the cheapest alignment determines all but the number of substitutions:
     gaps cost the same, and deletions less insertions is the difference of the lengths.
     Small surcharges give the fewest and the most substitutions of the cheapest
-    alignments; only where these differ, the words are aligned.
-    """
-    from rapidfuzz.distance import Levenshtein
-    from rapidfuzz.process import cpdist
+    alignments. The words are aligned only where these two numbers differ.
 
-    lengths = np.array([list(map(len, ours)), list(map(len, theirs))], dtype=np.int64)
-    unit = 2 + int(lengths.max())
+    Args:
+        ours: The encoded references.
+        theirs: The encoded hypotheses.
+
+    Returns:
+        Counts of shape (pairs, 3): substitutions, deletions and insertions.
+    """
+    our_lengths = np.array(list(map(len, ours)), dtype=np.int64)
+    their_lengths = np.array(list(map(len, theirs)), dtype=np.int64)
+    unit = 2 + int(max(our_lengths.max(), their_lengths.max()))
 
     def costs(surcharge: int) -> Counts:
-        weights = GAP * unit, GAP * unit, SUBSTITUTION * unit + surcharge
+        weights = (GAP * unit, GAP * unit, SUBSTITUTION * unit + surcharge)
         return cpdist(
             ours,
             theirs,
@@ -77,17 +100,22 @@ def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
         )
 
     cost, substitutions = np.divmod(costs(1), unit)
-    for place in np.flatnonzero(substitutions != -costs(-1) % unit).tolist():
-        pairs = align(ours[place], theirs[place])
-        substitutions[place] = sum(
-            one != other
-            for one, other in pairs
-            if one is not None and other is not None
-        )
-    gaps, difference = (
-        (cost - SUBSTITUTION * substitutions) // GAP,
-        lengths[0] - lengths[1],
-    )
-    return np.stack(
-        [substitutions, (gaps + difference) // 2, (gaps - difference) // 2], axis=1
-    )
+    most = -costs(-1) % unit
+    for place in np.flatnonzero(substitutions != most).tolist():
+        substitutions[place] = _substitutions(ours[place], theirs[place])
+    gaps = (cost - SUBSTITUTION * substitutions) // GAP
+    longer = our_lengths - their_lengths
+    deletions = (gaps + longer) // 2
+    insertions = (gaps - longer) // 2
+    return np.stack([substitutions, deletions, insertions], axis=1)
+
+
+def _substitutions(reference: str, hypothesis: str) -> int:
+    """Return the number of substitutions in sclite's alignment of encoded texts."""
+    number = 0
+    for expected, heard in align(reference, hypothesis):
+        if expected is None or heard is None:
+            continue
+        if expected != heard:
+            number += 1
+    return number

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 
+import jiwer
 import numpy as np
+from rapidfuzz.distance import Levenshtein
 
 from rescore.metrics.counting import Counts
 
@@ -29,9 +31,6 @@ def edit_counts(references: Sequence[str], hypotheses: Sequence[str]) -> Counts:
     Returns:
         Counts of shape (pairs, 3): substitutions, deletions and insertions.
     """
-    # Here, as below: word errors by sclite's alignment do not need it.
-    from rapidfuzz.distance import Levenshtein
-
     counts = np.zeros((len(references), 3), dtype=np.int64)
     for row, reference, hypothesis in zip(counts, references, hypotheses, strict=True):
         edits = Counter(edit.tag for edit in Levenshtein.editops(reference, hypothesis))
@@ -40,11 +39,17 @@ def edit_counts(references: Sequence[str], hypotheses: Sequence[str]) -> Counts:
 
 
 def jiwer_counts(references: Sequence[str], hypotheses: Sequence[str]) -> Counts:
-    """Return the errors of pairs of texts, by jiwer; as `edit_counts` otherwise."""
-    import jiwer
+    """Return the errors of pairs of texts in jiwer's alignment, by jiwer itself.
 
+    Args:
+        references: References with a character for each unit.
+        hypotheses: Hypotheses that were encoded like the references.
+
+    Returns:
+        Counts of shape (pairs, 3): substitutions, deletions and insertions.
+    """
     counts = np.zeros((len(references), 3), dtype=np.int64)
-    if not references:  # which jiwer takes for one empty text
+    if not references:  # jiwer would take an empty list for one empty text
         return counts
     # jiwer's own transformation would also remove blanks around a text; a blank may
     # stand for a unit here.
@@ -52,14 +57,12 @@ def jiwer_counts(references: Sequence[str], hypotheses: Sequence[str]) -> Counts
     output = jiwer.process_words(list(references), list(hypotheses), units, units)
     for row, chunks in zip(counts, output.alignments, strict=True):
         for chunk in chunks:
-            deleted = chunk.ref_end_idx - chunk.ref_start_idx
-            inserted = chunk.hyp_end_idx - chunk.hyp_start_idx
             if chunk.type == "substitute":
-                row[0] += deleted
+                row[0] += chunk.ref_end_idx - chunk.ref_start_idx
             elif chunk.type == "delete":
-                row[1] += deleted
+                row[1] += chunk.ref_end_idx - chunk.ref_start_idx
             elif chunk.type == "insert":
-                row[2] += inserted
+                row[2] += chunk.hyp_end_idx - chunk.hyp_start_idx
     return counts
 
 

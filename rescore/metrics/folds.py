@@ -1,10 +1,11 @@
-"""Speakers of utterances, and sets cut into folds by them."""
+"""Speakers of utterances, and sets cut into folds by speaker."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import re2
@@ -19,26 +20,23 @@ hyphen or underscore.
 
 
 def speakers(ids: Sequence[str], pattern: str | None = None) -> list[str]:
-    """The speaker (or document) of each utterance id: the first group of a regular
-    expression.
+    """Return the speaker (or document) of each utterance.
+
+    Args:
+        ids: Ids of utterances.
+        pattern: A regular expression whose first group is the speaker; None for
+            `SPEAKER`.
 
     Raises:
-        UserError: the expression is invalid, or does not match an id.
+        UserError: The expression is invalid, or does not match an id.
     """
     pattern = pattern or SPEAKER
-    options = re2.Options()
-    options.log_errors = False  # RE2 writes to stderr itself
-    try:
-        expression = re2.compile(pattern, options)
-    except (re2.error, UnicodeEncodeError) as error:
-        reason = error.args[0].decode() if isinstance(error, re2.error) else "not UTF-8"
-        raise UserError(
-            f"--speaker: {pattern!r} is not a regular expression of RE2 ({reason})"
-        ) from None
+    expression = _compiled(pattern)
+    group = min(1, expression.groups)
     labels = []
     for name in ids:
         match = expression.search(name)
-        speaker = match[min(1, expression.groups)] if match else None
+        speaker = match[group] if match else None
         if speaker is None:
             raise UserError(
                 f"utterance {name}: --speaker {pattern} does not match it; give another"
@@ -48,14 +46,36 @@ def speakers(ids: Sequence[str], pattern: str | None = None) -> list[str]:
     return labels
 
 
-def by_group(rows: Sequence[Counts], groups: Sequence[str]) -> Counts:
-    """(groups, k) statistics summed over the rows of each group."""
-    names = {name: index for index, name in enumerate(dict.fromkeys(groups))}
-    result = np.zeros((len(names), len(rows[0])), dtype=np.int64)
-    np.add.at(
-        result, [names[name] for name in groups], np.asarray(rows, dtype=np.int64)
+def _compiled(pattern: str) -> Any:
+    """Return a compiled expression of RE2."""
+    options = re2.Options()
+    options.log_errors = False  # RE2 writes to stderr itself
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0].decode()
+    except UnicodeEncodeError:
+        reason = "not UTF-8"
+    raise UserError(
+        f"--speaker: {pattern!r} is not a regular expression of RE2 ({reason})"
     )
-    return result
+
+
+def by_group(rows: Sequence[Counts], groups: Sequence[str]) -> Counts:
+    """Return statistics summed by group, in the order in which groups appear.
+
+    Args:
+        rows: Statistics of shape (k,) of each utterance.
+        groups: The group of each utterance, such as its speaker.
+
+    Returns:
+        Counts of shape (groups, k).
+    """
+    places = {name: place for place, name in enumerate(dict.fromkeys(groups))}
+    place_of_row = [places[name] for name in groups]
+    sums = np.zeros((len(places), len(rows[0])), dtype=np.int64)
+    np.add.at(sums, place_of_row, np.asarray(rows, dtype=np.int64))
+    return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,43 +83,60 @@ class Folds:
     """How a set is cut into parts."""
 
     number: int
-    """How many."""
+    """Number of parts."""
     unit: str
-    """The unit that is kept in a fold: `speaker` or `utterance`."""
+    """The unit that is kept in one part: `speaker` or `utterance`."""
     fold: list[int]
     """The part of each utterance."""
 
 
 def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
-    """Cut a set into parts of about equal size; equal ids give equal parts.
+    """Return a cut of a set into parts of about equal size; equal ids, equal parts.
 
     Args:
-        number: of parts. pattern: expression for the speaker or document in an id; None
-            for the usual pattern, or for single utterances if ids show no speakers or
-            fewer speakers than parts.
+        ids: Ids of utterances.
+        number: Number of parts.
+        pattern: Expression for the speaker or document in an id (`speakers`). None for
+            the usual pattern, or for single utterances if ids show no speakers or fewer
+            speakers than parts.
 
     Raises:
-        UserError: there are fewer units than parts, or a given pattern does not match.
+        UserError: There are fewer units than parts, or `pattern` does not match.
     """
     if number < 2:
         raise UserError(f"--folds {number}: at least 2 are needed")
-    groups, unit = list(ids), "utterance"
-    try:
-        found = speakers(ids, pattern)
-        if pattern or number <= len(set(found)) < len(ids):
-            groups, unit = found, "speaker"
-    except UserError:
-        if pattern:
-            raise
+    groups = list(ids)
+    unit = "utterance"
+    if pattern:
+        groups = speakers(ids, pattern)
+        unit = "speaker"
+    elif usual := _usual_speakers(ids, number):
+        groups = usual
+        unit = "speaker"
     sizes = Counter(groups)
     if len(sizes) < number:
         raise UserError(
             f"--folds {number}: only {counted(len(sizes), unit)}; give fewer folds"
         )
     loads = [0] * number
-    place: dict[str, int] = {}
-    # the largest first
-    for group, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0])):
-        place[group] = loads.index(min(loads))
-        loads[place[group]] += size
-    return Folds(number, unit, [place[group] for group in groups])
+    fold_of: dict[str, int] = {}
+    # The largest group goes first, each to the smallest part.
+    for group in sorted(sizes, key=lambda group: (-sizes[group], group)):
+        smallest = loads.index(min(loads))
+        fold_of[group] = smallest
+        loads[smallest] += sizes[group]
+    return Folds(number, unit, [fold_of[group] for group in groups])
+
+
+def _usual_speakers(ids: Sequence[str], number: int) -> list[str]:
+    """Return the speakers of utterances by the usual pattern.
+
+    Returns:
+        The speaker of each utterance; empty if an id shows none, if there are fewer
+        speakers than `number`, or if each utterance has a speaker of its own.
+    """
+    try:
+        labels = speakers(ids)
+    except UserError:
+        return []
+    return labels if number <= len(set(labels)) < len(ids) else []

@@ -1,9 +1,13 @@
-"""A list of one's own words, and the error rates of these words and of all others."""
+"""A list of the user's own words, and the error rates of these words and of all others.
+
+Terms of several words count where the whole term stands, and the longest term at a
+place wins. An utterance has its own terms if the list gives words by utterance.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
@@ -21,7 +25,6 @@ from rescore.metrics.normalise import FLAGS, Normaliser
 from rescore.metrics.wer import (
     DELETIONS,
     INSERTIONS,
-    REFERENCE,
     SUBSTITUTIONS,
     ErrorRate,
 )
@@ -45,54 +48,44 @@ class WordList:
 
     @classmethod
     def load(cls, path: str | Path) -> WordList:
-        """Read a file of words.
+        """Return the words of a file.
 
         If all lines begin with different ids that contain a digit, some ids are
         followed by words, and no line has an arrow, each utterance has its own list.
 
+        Args:
+            path: The file.
+
         Raises:
-            UserError: the file cannot be read, is not UTF-8, or has no word; or most
-            lines begin with ids, but not all with different ids.
+            UserError: The file cannot be read, is not UTF-8, or has no word; or most
+                lines begin with ids, but not all with different ids.
         """
-        numbers = {
-            line: number
-            for number, line in enumerate(read_lines(Path(path), empty=True), 1)
-            if line
-        }
+        numbers = {}
+        for number, line in enumerate(read_lines(Path(path), empty=True), 1):
+            if line:
+                numbers[line] = number
         lines = tuple(sorted(numbers))
         if not lines:
             raise UserError(f"{path}: no word in it; expected one per line")
-        several = [line for line in lines if len(line.split()) > 1]
-        arrows = any("=>" in line for line in lines)
-        by_utterance = bool(several) and not arrows and begin_with_ids(lines)
-        with_ids = [line for line in several if begin_with_ids([line])]
-        if not by_utterance and not arrows and 2 * len(with_ids) > len(lines):
-            raise UserError(
-                f"{path}: most lines begin with an utterance; give each line another"
-                f" utterance, or none{OR}"
-            )
-        if not by_utterance and (
-            line := next((line for line in lines if "\t" in line), None)
-        ):
-            raise UserError(
-                f"{path}: line {numbers[line]}: has a tab; expected `term` or `heard =>"
-                " term`"
-            )
-        return cls(lines, str(path), by_utterance)
+        has_arrows = any("=>" in line for line in lines)
+        if not has_arrows:
+            if begin_with_ids(lines) and any(map(_has_several_words, lines)):
+                return cls(lines, str(path), by_utterance=True)
+            _check_ids(path, lines)
+        _check_tabs(path, numbers)
+        return cls(lines, str(path))
 
     @property
     def digest(self) -> str:
-        """Of the words, in any order."""
+        """A digest of the words, in any order."""
         return hashlib.sha256("\n".join(self.lines).encode()).hexdigest()[:12]
 
     @property
     def names(self) -> frozenset[str]:
         """The first words of the lines, if they can be ids."""
-        return (
-            frozenset(first_words(self.lines))
-            if begin_with_ids(self.lines)
-            else frozenset()
-        )
+        if not begin_with_ids(self.lines):
+            return frozenset()
+        return frozenset(first_words(self.lines))
 
     @property
     def reads(self) -> str:
@@ -101,39 +94,77 @@ class WordList:
 
     @property
     def terms(self) -> list[str]:
-        """The terms of all utterances: of a line, or between tabs behind an utterance,
-        else each word behind it.
+        """The terms of all utterances: the term of each line, or the terms behind each
+        utterance.
         """
-        return (
-            list(chain(*self.terms_of.values()))
-            if self.by_utterance
-            else [form_and_term(line)[1] for line in self.lines]
-        )
+        if self.by_utterance:
+            return list(chain(*self.terms_of.values()))
+        return [form_and_term(line)[1] for line in self.lines]
 
     @property
     def terms_of(self) -> dict[str, list[str]]:
-        """The terms of each utterance; empty if all utterances share a list."""
-        rows = (
-            line.split("\t" if "\t" in line else None)
-            for line in self.lines
-            if self.by_utterance
+        """The terms of each utterance; empty if all utterances share a list.
+
+        Tabs part the terms of a line that has a tab; otherwise each word is a term.
+        """
+        terms_of: dict[str, list[str]] = {}
+        if not self.by_utterance:
+            return terms_of
+        for line in self.lines:
+            name, *terms = line.split("\t" if "\t" in line else None)
+            terms_of[name.strip()] = terms
+        return terms_of
+
+
+def _has_several_words(line: str) -> bool:
+    """Return whether a line has more than one word."""
+    return len(line.split()) > 1
+
+
+def _check_ids(path: str | Path, lines: Sequence[str]) -> None:
+    """Raise an error if most lines begin with an id that has words behind it."""
+    with_ids = 0
+    for line in lines:
+        if _has_several_words(line) and begin_with_ids([line]):
+            with_ids += 1
+    if 2 * with_ids > len(lines):
+        raise UserError(
+            f"{path}: most lines begin with an utterance; give each line another"
+            f" utterance, or none{OR}"
         )
-        return {name.strip(): terms for name, *terms in rows}
+
+
+def _check_tabs(path: str | Path, numbers: Mapping[str, int]) -> None:
+    """Raise an error if a line of terms has a tab.
+
+    Args:
+        path: The file.
+        numbers: The number of each line in the file.
+    """
+    for line in sorted(numbers):
+        if "\t" in line:
+            raise UserError(
+                f"{path}: line {numbers[line]}: has a tab; expected `term` or `heard =>"
+                " term`"
+            )
 
 
 class Terms:
     """Listed terms, each as the words that a normaliser cuts it into."""
 
     def __init__(self, terms: Iterable[str], words: Normaliser) -> None:
-        self._terms = frozenset(term for text in terms if (term := tuple(words(text))))
+        cut = [tuple(words(term)) for term in terms]
+        self._terms = frozenset(filter(None, cut))
         self._longest = max(map(len, self._terms), default=0)
 
     def places(self, words: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """The terms in a text: first word, and word behind the last."""
+        """Yield the place of each term in a text: its first word, and the word behind
+        its last.
+        """
         return longest_matches(words, self._terms, self._longest)
 
     def marks(self, words: Sequence[str]) -> list[bool]:
-        """For each word of a text, whether it is part of a term."""
+        """Return for each word of a text whether it is part of a term."""
         marks = [False] * len(words)
         for first, last in self.places(words):
             marks[first:last] = [True] * (last - first)
@@ -146,61 +177,89 @@ class OwnTerms:
     """
 
     def __init__(self, listed: WordList, words: Normaliser) -> None:
-        self.every, self._list = Terms(listed.terms, words), listed
-        self._own = {
-            name: Terms(terms, words) for name, terms in listed.terms_of.items()
-        }
+        self.every = Terms(listed.terms, words)
+        self._list = listed
+        self._own: dict[str, Terms] = {}
+        for name, terms in listed.terms_of.items():
+            self._own[name] = Terms(terms, words)
 
     def of(self, utterance: str) -> Terms:
-        """The terms of an utterance.
+        """Return the terms of an utterance.
 
         Raises:
-            UserError: words are listed by utterance, but not for this utterance.
+            UserError: Words are listed by utterance, but not for this utterance.
         """
-        if self._list.by_utterance and utterance not in self._own:
+        if not self._list.by_utterance:
+            return self.every
+        if utterance not in self._own:
             raise UserError(
                 f"{self._list.path}: utterance {utterance} is not in it; give each a"
                 f" line, `utterance word ...`{OR}"
             )
-        return self._own.get(utterance, self.every)
+        return self._own[utterance]
 
 
 def longest_matches(
     words: Sequence[str], terms: Container[tuple[str, ...]], longest: int
 ) -> Iterator[tuple[int, int]]:
-    """The terms in a text, none longer than `longest` words: first word, and word
-    behind the last; the longest term at each place, without overlap.
+    """Yield the places of terms in a text, the longest term at each place.
+
+    Args:
+        words: The words of the text.
+        terms: Terms as tuples of words.
+        longest: Number of words of the longest term.
+
+    Yields:
+        The first word of a term, and the word behind its last; terms do not overlap.
     """
     place = 0
     while place < len(words):
-        ends = range(min(len(words), place + longest), place, -1)
-        end = next((end for end in ends if tuple(words[place:end]) in terms), None)
-        if end is not None:
+        end = _longest_match(words, place, terms, longest)
+        if end is None:
+            place += 1
+        else:
             yield place, end
-        place = place + 1 if end is None else end
+            place = end
+
+
+def _longest_match(
+    words: Sequence[str], place: int, terms: Container[tuple[str, ...]], longest: int
+) -> int | None:
+    """Return the end of the longest term that begins at a place; None without one."""
+    for end in range(min(len(words), place + longest), place, -1):
+        if tuple(words[place:end]) in terms:
+            return end
+    return None
 
 
 def with_listed(
     lists: Iterable[NbestList], listed: WordList, words: Normaliser
 ) -> Iterator[NbestList]:
-    """The lists with one more column: how many words of each hypothesis BWER counts as
-    listed, of the utterance's own list if words are listed by utterance.
+    """Yield lists with the column `listed`: the number of words that BWER counts as
+    listed.
+
+    Args:
+        lists: The lists.
+        listed: The list of words, which may have words by utterance.
+        words: Cuts texts into words.
+
+    Raises:
+        UserError: Words are listed by utterance, but not for an utterance of the lists.
     """
     own = OwnTerms(listed, words)
     column = listed_column(listed, words)
-    before, header = Header(), Header()
+    last = Header()
+    header = Header()
     for nbest in lists:
-        if nbest.header is not before:
-            before = nbest.header
-            header = before.with_columns({LISTED: column})
+        if nbest.header is not last:  # lists of one file share their header
+            last = nbest.header
+            header = last.with_columns({LISTED: column})
         terms = own.of(nbest.id)
-        hypotheses = [
-            replace(
-                one,
-                scores=one.scores | {LISTED: float(sum(terms.marks(words(one.text))))},
-            )
-            for one in nbest.hypotheses
-        ]
+        hypotheses = []
+        for hypothesis in nbest.hypotheses:
+            number = sum(terms.marks(words(hypothesis.text)))
+            scores = hypothesis.scores | {LISTED: float(number)}
+            hypotheses.append(replace(hypothesis, scores=scores))
         yield replace(nbest, hypotheses=hypotheses, header=header)
 
 
@@ -210,34 +269,42 @@ def listed_column(listed: WordList, words: Normaliser) -> Column:
 
 
 def counting(words: Normaliser, digest: str) -> str:
-    """How a column of listed words was counted, for its record: the list, and how texts
-    are cut unless as for WER.
+    """Return the record of how a column of listed words was counted.
+
+    Args:
+        words: The normaliser. Switches that differ from the default are recorded.
+        digest: The digest of the list of words.
     """
     return ",".join([f"words:{digest}", *_cutting(words)])
 
 
 def _cutting(words: Normaliser) -> list[str]:
-    """The switches of a normaliser that are on, with the value of a switch that has
-    one.
+    """Return the switches of a normaliser that are on, with their values if they have
+    values.
     """
-    values = {name: getattr(words, name) for name in FLAGS}
-    return [
-        name if value is True else f"{name}={value}"
-        for name, value in values.items()
-        if value
-    ]
+    switches = []
+    for name in FLAGS:
+        value = getattr(words, name)
+        if value is True:
+            switches.append(name)
+        elif value:
+            switches.append(f"{name}={value}")
+    return switches
 
 
 def check_counting(sets: Iterable[Dataset], words: Normaliser) -> None:
-    """
+    """Raise an error if listed words were counted in other words than the metric's.
+
+    Args:
+        sets: The sets; those without a column of listed words are not checked.
+        words: The metric's normaliser.
+
     Raises:
-        UserError: the column of listed words was counted in other words than the
-        metric's.
+        UserError: The column was counted with another normaliser.
     """
-    for column in (
-        lists.header.columns[LISTED] for lists in sets if LISTED in lists.header.columns
-    ):
-        if column.norm.split(",")[1:] != _cutting(words):
+    for lists in sets:
+        column = lists.header.columns.get(LISTED)
+        if column is not None and column.norm.split(",")[1:] != _cutting(words):
             raise UserError(
                 f"column {LISTED} has other words than the metric counts; give --words"
                 " FILE to count again"
@@ -249,16 +316,21 @@ OR = "; if the lines are terms, write one of them as `term => term`"
 
 
 def form_and_term(line: str) -> tuple[str | None, str]:
-    """The heard form, if the line has an arrow, and the term of a line of a word list:
-    `term`, or `heard => term`.
+    """Return the heard form and the term of a line of a word list.
+
+    Args:
+        line: `term`, or `heard => term`.
+
+    Returns:
+        The heard form, or None without an arrow; and the term.
     """
     form, arrow, term = line.rpartition("=>")
     return form.strip() if arrow else None, term.strip()
 
 
 class ListedErrorRate(ErrorRate):
-    """The word errors of the words in a list, or of all others, in percent of those
-    words in the references.
+    """The word errors of the words in a list, in percent of these words in the
+    references; or the same of all other words.
 
     A term of several words counts where the whole term stands, the longest term at each
     place. A substitution or deletion counts for the word of the reference, an insertion
@@ -266,7 +338,8 @@ class ListedErrorRate(ErrorRate):
     gives its words by utterance.
     """
 
-    name, unit = "BWER", "listed word"
+    name = "BWER"
+    unit = "listed word"
     inside = True
     """Whether the words of the list count; else all other words."""
 
@@ -281,8 +354,9 @@ class ListedErrorRate(ErrorRate):
             read=WordList.load,
         )
 
-    # Its words depend on the utterance.
-    pair_losses = least_losses = None  # type: ignore[assignment]
+    # Which words count depends on the utterance, and pairs of texts have none.
+    pair_losses = None  # type: ignore[assignment]
+    least_losses = None  # type: ignore[assignment]
 
     def __init__(self, options: Any = None, **values: Any) -> None:
         super().__init__(options, **values)
@@ -295,6 +369,15 @@ class ListedErrorRate(ErrorRate):
 
     @classmethod
     def choose(cls, options: Any, references: Sequence[str]) -> ListedErrorRate:
+        """Return the metric for the references that it will see.
+
+        Args:
+            options: Options of the class `Options`.
+            references: The references; empty if they are not known.
+
+        Raises:
+            UserError: No word of the references counts.
+        """
         metric = cls(options)
         if references and not metric._counts_words_of(references):
             which = "is a word of" if cls.inside else "is outside"
@@ -317,56 +400,60 @@ class ListedErrorRate(ErrorRate):
 
     @property
     def settings(self) -> dict[str, str]:
-        form = {"words-by": "utterance"} if self._list.by_utterance else {}
-        return super().settings | {"align": "sclite"} | form
+        settings = super().settings | {"align": "sclite"}
+        if self._list.by_utterance:
+            settings["words-by"] = "utterance"
+        return settings
 
     def _count(self, references: list[str], hypotheses: list[Any]) -> Counts:
-        """Only words that count."""
+        """Return the errors and reference words of pairs, of the words that count."""
         words = cache(self.words)
         rows = []
         for reference, hypothesis in zip(references, hypotheses, strict=True):
             utterance, text = hypothesis if self.reads else ("", hypothesis)
-            rows.append(
-                self._errors(words(reference), words(text), self._terms.of(utterance))
-            )
+            terms = self._terms.of(utterance)
+            rows.append(self._errors(words(reference), words(text), terms))
         return np.array(rows, dtype=np.int64)
 
     def _errors(
         self, reference: Sequence[str], hypothesis: Sequence[str], terms: Terms
     ) -> list[int]:
-        said, written = (
-            [mark == self.inside for mark in terms.marks(words)]
-            for words in (reference, hypothesis)
-        )
+        """Return the columns of `statistics` of one pair of texts."""
+        said = self._counted(reference, terms)
+        written = self._counted(hypothesis, terms)
         row = [0, 0, 0, sum(said)]
-        if reference != hypothesis and (row[REFERENCE] or any(written)):
-            of_reference, of_hypothesis = iter(said), iter(written)
-            for expected, heard in align(reference, hypothesis):
-                inserted = heard is not None and next(of_hypothesis)
-                counts = inserted if expected is None else next(of_reference)
-                if expected != heard and counts:
-                    row[
-                        INSERTIONS
-                        if expected is None
-                        else DELETIONS
-                        if heard is None
-                        else SUBSTITUTIONS
-                    ] += 1
+        if reference == hypothesis or not any([*said, *written]):
+            return row
+        of_reference = iter(said)
+        of_hypothesis = iter(written)
+        for expected, heard in align(reference, hypothesis):
+            is_said = expected is not None and next(of_reference)
+            is_written = heard is not None and next(of_hypothesis)
+            counts = is_written if expected is None else is_said
+            if counts and expected != heard:
+                row[_kind(expected, heard)] += 1
         return row
+
+    def _counted(self, words: Sequence[str], terms: Terms) -> list[bool]:
+        """Return for each word of a text whether the metric counts it."""
+        return [mark == self.inside for mark in terms.marks(words)]
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         words = "listed_words" if self.inside else "other_words"
-        return dict(
-            zip(
-                ("substitutions", "deletions", "insertions", words),
-                map(int, sums),
-                strict=True,
-            )
-        )
+        names = ("substitutions", "deletions", "insertions", words)
+        return dict(zip(names, map(int, sums), strict=True))
+
+
+def _kind(expected: str | None, heard: str | None) -> int:
+    """Return the column of an error in statistics."""
+    if expected is None:
+        return INSERTIONS
+    return DELETIONS if heard is None else SUBSTITUTIONS
 
 
 class OtherErrorRate(ListedErrorRate):
     """The word errors of all words outside the list."""
 
-    name, unit = "UWER", "other word"
+    name = "UWER"
+    unit = "other word"
     inside = False

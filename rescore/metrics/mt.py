@@ -1,4 +1,9 @@
-"""BLEU, chrF and TER, as sacreBLEU computes them, from statistics of n-grams."""
+"""BLEU, chrF and TER, as sacreBLEU computes them.
+
+sacreBLEU counts hypotheses and cuts texts. Values of many sums, and losses of all pairs
+of a list's texts, are computed here, for many rows at once: its own functions take one
+row a call.
+"""
 
 from __future__ import annotations
 
@@ -16,69 +21,100 @@ from rescore.options import Declared, option
 from rescore.pace import paced
 from rescore.parts import Registry
 
+TOGETHER = 500
+"""Hypotheses between two looks at the clock."""
+ORDERS = 4
+"""The longest n-grams of BLEU."""
+ROWS = 4096
+"""Pairs whose losses are computed together: as many as the cache of a core holds."""
+
+
+# --- n-grams -------------------------------------------------------------------------
+
 
 class Ngrams:
     """The n-grams of texts, and how many of them pairs of texts have in common.
 
-    An n-gram that occurs three times makes three features, "at least once", "twice",
-    "three times"; matches are then products of 0/1 vectors. A feature that only one
+    An n-gram that occurs three times makes three features: "at least once", "twice" and
+    "three times". Matches are then products of 0/1 vectors. A feature that only one
     text has matches only itself.
     """
 
     def __init__(self, texts: Sequence[Sequence[Hashable]], orders: int) -> None:
+        """Count the n-grams of texts.
+
+        Args:
+            texts: The units of each text, words or characters.
+            orders: The length of the longest n-grams.
+        """
         numbers: dict[Hashable, int] = {}
-        grams = np.array(
-            [numbers.setdefault(unit, len(numbers)) for text in texts for unit in text],
-            dtype=np.int64,
-        )
+        numbered: list[int] = []
+        for text in texts:
+            # A comprehension: this loop sees each character of all texts.
+            numbered += [numbers.setdefault(unit, len(numbers)) for unit in text]
+        units = np.array(numbered, dtype=np.int64)
         rows = np.repeat(np.arange(len(texts)), list(map(len, texts)))
-        units = grams
+        grams = units
         self.totals: list[Counts] = []
-        """(n,) of each order, the number of n-grams of each text"""
+        """Of each order, the number of n-grams of each text, of shape (texts,)."""
         self._has: list[npt.NDArray[np.float32]] = []
         for order in range(1, orders + 1):
-            if order > 1:  # the n-grams that end a place later, in the same text
-                units, rows, same = units[1:], rows[1:], rows[1:] == rows[:-1]
-                grams = np.unique(
-                    (grams[:-1] * (len(numbers) + 1) + units)[same], return_inverse=True
-                )[1]
-                units, rows = units[same], rows[same]
+            if order > 1:
+                # Longer n-grams end a place later, in the same text.
+                same = rows[1:] == rows[:-1]
+                units = units[1:][same]
+                rows = rows[1:][same]
+                pairs = grams[:-1][same] * (len(numbers) + 1) + units
+                grams = np.unique(pairs, return_inverse=True)[1]
             self.totals.append(np.bincount(rows, minlength=len(texts)))
             self._has.append(_features(rows, grams, len(texts)))
 
     def common(self, choices: Places, references: Places) -> Iterator[Counts]:
-        """For each order, (choices, references) the number of common n-grams."""
+        """Yield the number of common n-grams of pairs of texts, order by order.
+
+        Args:
+            choices: Places of texts.
+            references: Places of texts.
+
+        Yields:
+            Counts of shape (choices, references).
+        """
         for totals, has in zip(self.totals, self._has, strict=True):
             every = (has[choices] @ has[references].T).astype(np.int64)
-            yield np.where(choices[:, None] == references, totals[references], every)
+            itself = choices[:, None] == references
+            yield np.where(itself, totals[references], every)
 
 
-def _features(rows: Counts, grams: Counts, number: int) -> npt.NDArray[np.float32]:
-    """(number, features) 1 where a text has a feature that another text has, too; texts
-    are numbered in `rows`.
+def _features(rows: Counts, grams: Counts, texts: int) -> npt.NDArray[np.float32]:
+    """Return 1 where a text has a feature that another text has, too.
+
+    Args:
+        rows: The text of each n-gram.
+        grams: The number of each n-gram; equal n-grams have equal numbers.
+        texts: Number of texts.
+
+    Returns:
+        Features of shape (texts, features).
     """
     order = np.lexsort((grams, rows))
-    rows, grams = rows[order], grams[order]
-    first = np.append(True, (rows[1:] != rows[:-1]) | (grams[1:] != grams[:-1]))[
-        : len(rows)
-    ]
-    starts = np.flatnonzero(first)
-    # how often before
-    times = np.arange(len(rows)) - np.repeat(
-        starts, np.diff(np.append(starts, len(rows)))
-    )
-    features = np.unique(
-        grams * (times.max(initial=0) + 1) + times, return_inverse=True
-    )[1]
+    rows = rows[order]
+    grams = grams[order]
+    is_first = np.ones(len(rows), dtype=bool)
+    is_first[1:] = (rows[1:] != rows[:-1]) | (grams[1:] != grams[:-1])
+    starts = np.flatnonzero(is_first)
+    lengths = np.diff(np.append(starts, len(rows)))
+    times_before = np.arange(len(rows)) - np.repeat(starts, lengths)
+    pairs = grams * (times_before.max(initial=0) + 1) + times_before
+    features = np.unique(pairs, return_inverse=True)[1]
     is_shared = np.bincount(features, minlength=1) > 1
-    here = is_shared[features]
-    has = np.zeros((number, int(is_shared.sum())), dtype=np.float32)
-    has[rows[here], (is_shared.cumsum() - 1)[features[here]]] = 1.0
+    columns = is_shared.cumsum() - 1
+    kept = is_shared[features]
+    has = np.zeros((texts, int(is_shared.sum())), dtype=np.float32)
+    has[rows[kept], columns[features[kept]]] = 1.0
     return has
 
 
-TOGETHER = 500
-"""Hypotheses between two looks at the clock."""
+# --- metrics -------------------------------------------------------------------------
 
 
 class _Sacrebleu(Metric):
@@ -88,55 +124,65 @@ class _Sacrebleu(Metric):
 
     @property
     def settings(self) -> dict[str, str]:
-        return self._signature()[0]
+        settings = self._signature()
+        del settings["version"]
+        return settings
 
     @property
     def versions(self) -> dict[str, str]:
-        return {"sacrebleu": self._signature()[1]}
+        return {"sacrebleu": self._signature()["version"]}
 
-    def _signature(self) -> tuple[dict[str, str], str]:
-        """What sacreBLEU's own signature says: how it counts, and its version."""
+    def _signature(self) -> dict[str, str]:
+        """Return sacreBLEU's own signature: how it counts, and its version."""
         self.tool.corpus_score(["x"], [["x"]])  # it signs only what it has scored
-        parts = dict(
-            part.split(":", 1) for part in self.tool.get_signature().format().split("|")
-        )
-        return parts, parts.pop("version")
+        parts = self.tool.get_signature().format().split("|")
+        return dict(part.split(":", 1) for part in parts)
 
     def statistics(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Counts:
-        """Columns: as sacreBLEU has them."""
+        """Return the statistics of hypotheses in sacreBLEU's columns.
+
+        Args:
+            hypotheses: The hypotheses.
+            references: One or more references for each hypothesis.
+
+        Returns:
+            Counts of shape (hypotheses, k).
+        """
         # sacreBLEU's own significance tests use this method; its public functions
         # return scores only.
+        count = self.tool._extract_corpus_statistics
         rows: list[Any] = []
         batches = range(0, len(hypotheses), TOGETHER)
-        for start in paced(
-            batches, f"{self.name}: %d of %d batches of {TOGETHER} hypotheses"
-        ):
-            # None where there are fewer references
+        message = f"{self.name}: %d of %d batches of {TOGETHER} hypotheses"
+        for start in paced(batches, message):
+            # A stream has None where a hypothesis has fewer references.
             streams = list(zip_longest(*references[start : start + TOGETHER]))
-            rows += self.tool._extract_corpus_statistics(
-                hypotheses[start : start + TOGETHER], streams
-            )
+            rows += count(hypotheses[start : start + TOGETHER], streams)
         return self._counts(np.array(rows, dtype=np.float64))
 
     def _counts(self, rows: Values) -> Counts:
+        """Return sacreBLEU's statistics as whole numbers."""
         return rows.astype(np.int64)
 
     def _losses_of_pairs(self, columns: Sequence[Values | Counts]) -> Values:
-        """(n, m) losses from (n, m) columns of statistics; some rows at once, which the
-        cache of a core holds.
+        """Return losses from columns of statistics, some rows at once.
+
+        Args:
+            columns: Columns of shape (choices, references), or shapes that broadcast.
+
+        Returns:
+            Losses of shape (choices, references).
         """
         every = np.broadcast_arrays(*columns)
-        step = max(1, 4096 // every[0].shape[1])
-        starts = range(0, len(every[0]), step)
-        parts = (
-            np.stack([column[start : start + step] for column in every], axis=-1)
-            for start in starts
-        )
-        return np.concatenate(
-            [self.losses(p.reshape(-1, len(every))).reshape(p.shape[:2]) for p in parts]
-        )
+        choices, references = every[0].shape
+        step = max(1, ROWS // references)
+        losses = []
+        for start in range(0, choices, step):
+            part = [column[start : start + step].ravel() for column in every]
+            losses.append(self.losses(np.stack(part, axis=-1)))
+        return np.concatenate(losses).reshape(choices, references)
 
 
 class Chrf(_Sacrebleu):
@@ -144,8 +190,9 @@ class Chrf(_Sacrebleu):
     sacreBLEU computes them.
     """
 
+    name = "chrF"
+    word_order = 0
     unit = "character n-gram"
-    name, word_order = "chrF", 0
 
     def __init__(self, options: Any = None, **values: Any) -> None:
         super().__init__(options, **values)
@@ -154,9 +201,11 @@ class Chrf(_Sacrebleu):
         self.tool = CHRF(word_order=self.word_order)
 
     def values(self, sums: Counts) -> Values:
-        # For each order (of characters, then of words): the n-grams of hypothesis and
-        # reference, and the common ones.
-        hypothesis, reference, match = (sums[:, part::3] for part in range(3))
+        # Columns of each order, of characters and then of words: n-grams of the
+        # hypothesis, of the reference, and common ones.
+        hypothesis = sums[:, 0::3]
+        reference = sums[:, 1::3]
+        match = sums[:, 2::3]
         with np.errstate(divide="ignore", invalid="ignore"):
             orders = (hypothesis > 0) & (reference > 0)
             number = orders.sum(axis=1)
@@ -169,26 +218,27 @@ class Chrf(_Sacrebleu):
         return np.nan_to_num(score, nan=0.0)
 
     def pair_losses(self, texts: Sequence[str]) -> PairLosses:
-        characters = Ngrams(
-            ["".join(text.split()) for text in texts], self.tool.char_order
-        )
-        words = Ngrams(
-            list(map(self.tool._remove_punctuation, texts)), self.tool.word_order
+        """Return a function that computes the losses between texts of a list.
+
+        Args:
+            texts: The texts of the list.
+        """
+        characters = ["".join(text.split()) for text in texts]
+        words = list(map(self.tool._remove_punctuation, texts))
+        ngrams_of_units = (
+            Ngrams(characters, self.tool.char_order),
+            Ngrams(words, self.tool.word_order),
         )
 
         def compare(choices: Places, references: Places) -> Values:
             columns: list[Counts] = []
-            for ngrams in (characters, words):
-                for totals, common in zip(
-                    ngrams.totals, ngrams.common(choices, references), strict=True
-                ):
-                    # orders that the reference lacks are not counted, as in sacreBLEU
+            for ngrams in ngrams_of_units:
+                counts = ngrams.common(choices, references)
+                for totals, common in zip(ngrams.totals, counts, strict=True):
                     theirs = totals[references]
-                    columns += [
-                        np.where(theirs > 0, totals[choices, None], 0),
-                        theirs,
-                        common,
-                    ]
+                    # Orders that the reference lacks are not counted, as in sacreBLEU.
+                    ours = np.where(theirs > 0, totals[choices, None], 0)
+                    columns += [ours, theirs, common]
             return self._losses_of_pairs(columns)
 
         return compare
@@ -200,7 +250,8 @@ class Chrf(_Sacrebleu):
 class ChrfPlusPlus(Chrf):
     """chrF2++, with n-grams of words."""
 
-    name, word_order = "chrF++", 2
+    name = "chrF++"
+    word_order = 2
 
 
 class Ter(_Sacrebleu):
@@ -212,8 +263,8 @@ class Ter(_Sacrebleu):
     higher_is_better = False
     unit = "edit"
     SCALE = 840
-    """Reference lengths are means over references; times this they are whole for up to
-    eight.
+    """Reference lengths are means over references. Times this number, the mean over up
+    to eight references is whole.
     """
 
     def __init__(self, options: Any = None, **values: Any) -> None:
@@ -226,9 +277,12 @@ class Ter(_Sacrebleu):
         return np.rint(rows.reshape(-1, 2) * (1, self.SCALE)).astype(np.int64)
 
     def values(self, sums: Counts) -> Values:
+        edits = sums[:, 0]
+        length = sums[:, 1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            rates = 100.0 * sums[:, 0] * self.SCALE / sums[:, 1]
-        return np.where(sums[:, 1] > 0, rates, np.where(sums[:, 0] > 0, 100.0, 0.0))
+            rates = 100.0 * edits * self.SCALE / length
+        without_reference = np.where(edits > 0, 100.0, 0.0)
+        return np.where(length > 0, rates, without_reference)
 
     def losses(self, statistics: Counts) -> Values:
         return self.values(statistics)
@@ -237,7 +291,6 @@ class Ter(_Sacrebleu):
         return {"edits": int(sums[0]), "ref_words": round(int(sums[1]) / self.SCALE)}
 
 
-ORDERS = 4
 TOKENIZERS: Registry[None] = Registry(
     "--tokenize",
     {
@@ -281,8 +334,8 @@ class Bleu(_Sacrebleu):
         from sacrebleu.metrics.bleu import BLEU
 
         name = TOKENIZERS.check(self.options.tokenise or "13a")
-        # `force` only silences the warning that a text looks tokenised; what it looks
-        # like was decided before
+        # `force` only silences the warning that a text looks tokenised: `choose` has
+        # looked before.
         try:
             self.tool = BLEU(tokenize=name, force=True)
         except (ImportError, RuntimeError):
@@ -297,11 +350,20 @@ class Bleu(_Sacrebleu):
 
     @classmethod
     def choose(cls, options: Any, references: Sequence[str]) -> Bleu:
-        """The metric with the requested tokenizer; by default `none` for tokenised
-        references, 13a for others.
+        """Return the metric with a tokenizer that fits the references.
+
+        Args:
+            options: Options of the class `Options`. Without a tokenizer, it is `none`
+                for tokenised references and `13a` for others.
+            references: The references; empty if they are not known.
+
+        Raises:
+            UserError: The tokenizer is unknown, or needs a package or a model.
         """
+        if options.tokenise:
+            return cls(options)
         usual = "none" if looks_tokenised(references) else "13a"
-        return cls(replace(options, tokenise=options.tokenise or usual))
+        return cls(replace(options, tokenise=usual))
 
     def values(self, sums: Counts) -> Values:
         return corpus_bleu(sums)
@@ -310,15 +372,20 @@ class Bleu(_Sacrebleu):
         return corpus_bleu(statistics, effective_order=True)
 
     def pair_losses(self, texts: Sequence[str]) -> PairLosses:
+        """Return a function that computes the losses between texts of a list.
+
+        Args:
+            texts: The texts of the list.
+        """
         words = [self.tool._preprocess_segment(text).split() for text in texts]
-        lengths, ngrams = np.array(list(map(len, words))), Ngrams(words, ORDERS)
+        lengths = np.array(list(map(len, words)))
+        ngrams = Ngrams(words, ORDERS)
 
         def compare(choices: Places, references: Places) -> Values:
-            totals = [of_order[choices, None] for of_order in ngrams.totals]
             sizes = [lengths[choices, None], lengths[references]]
-            return self._losses_of_pairs(
-                [*sizes, *ngrams.common(choices, references), *totals]
-            )
+            totals = [of_order[choices, None] for of_order in ngrams.totals]
+            common = ngrams.common(choices, references)
+            return self._losses_of_pairs([*sizes, *common, *totals])
 
         return compare
 
@@ -327,40 +394,44 @@ class Bleu(_Sacrebleu):
 
 
 def corpus_bleu(rows: Counts, effective_order: bool = False) -> Values:
-    """(m, 10) statistics -> (m,) BLEU, as sacreBLEU's `compute_bleu` with smoothing
-    `exp`, many rows at once.
+    """Return the BLEU of many sets, as sacreBLEU's `compute_bleu` with smoothing `exp`.
 
     Tuning asks for the value of every interval; sacreBLEU's own function takes one row
     a call.
 
     Args:
-        rows: columns: length of the hypothesis, of the closest reference, matching 1-
-            to 4-grams, all 1- to 4-grams.
+        rows: Statistics of shape (sets, 10): the length of the hypothesis, of the
+            closest reference, matching 1- to 4-grams, and all 1- to 4-grams.
+        effective_order: Whether a text of fewer than four words is measured by the
+            orders that it has.
+
+    Returns:
+        Percentages of shape (sets,).
     """
-    length, reference, matches, ngrams = (
-        rows[:, 0],
-        rows[:, 1],
-        rows[:, 2:6],
-        rows[:, 6:],
-    )
+    length = rows[:, 0]
+    reference = rows[:, 1]
+    matches = rows[:, 2:6]
+    ngrams = rows[:, 6:]
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Orders without a match are smoothed: the k-th such counts as 2**-k of a match
-        # (NIST's mteval).
+        # Orders without a match are smoothed: the k-th of them counts as 2**-k of a
+        # match (NIST's mteval).
         smoothed = 0.5 ** np.cumsum(matches == 0, axis=1)
         logs = np.log(100.0 * np.where(matches > 0, matches, smoothed) / ngrams)
-        # a text without n-grams of an order has no longer n-grams either
+        # A text without n-grams of an order has no longer n-grams either.
         orders = (ngrams > 0).sum(axis=1)
-        used = np.arange(ORDERS) < orders[:, None]
-        mean = np.where(used, logs, 0.0).sum(axis=1) / (
-            orders if effective_order else ORDERS
-        )
+        is_used = np.arange(ORDERS) < orders[:, None]
+        divisor = orders if effective_order else ORDERS
+        mean = np.where(is_used, logs, 0.0).sum(axis=1) / divisor
         brevity = np.where(length < reference, np.exp(1 - reference / length), 1.0)
-        complete = matches.any(axis=1) & (effective_order or orders == ORDERS)
-        return np.where(complete, brevity * np.exp(mean), 0.0)
+        is_complete = effective_order | (orders == ORDERS)
+        is_defined = matches.any(axis=1) & is_complete
+        return np.where(is_defined, brevity * np.exp(mean), 0.0)
 
 
 def looks_tokenised(references: Sequence[str]) -> bool:
-    """Whether full stops stand apart from their words, as a tokeniser leaves them."""
+    """Return whether most full stops stand apart from their words, as a tokeniser
+    leaves them.
+    """
     ending = [reference for reference in references if reference.rstrip().endswith(".")]
     apart = sum(reference.rstrip().endswith(" .") for reference in ending)
     return 2 * apart > len(ending)

@@ -1,5 +1,6 @@
-"""The normalisation that decides which words are equal: explicit, and part of the
-signature.
+"""Texts cut into words: the rules that decide which words are equal.
+
+Each rule is an option, and those that are on stand in the signature of a figure.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from itertools import chain
+from types import ModuleType
 
 import numpy as np
 
+from rescore.metrics import open_asr as leaderboard
+from rescore.metrics import whisper
 from rescore.metrics.counting import CLOSEST, Counts, error_counts
 from rescore.nbest import UNSPACED_LETTERS
 from rescore.options import Declared, option
@@ -20,22 +23,19 @@ from rescore.options import Declared, option
 UNKNOWN = ("<unk>", "[unk]")
 """A recogniser's unknown word, in any case."""
 YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown", "nfkc")
-PACKAGED = {
-    "whisper_english": "whisper",
-    "whisper_basic": "whisper",
-    "open_asr": "open_asr",
-}
-"""Normalisers of other packages, and the modules of `rescore.metrics` that load
-them.
-"""
+"""The switches that signatures name."""
+PACKAGED = ("whisper_english", "whisper_basic", "open_asr")
+"""The switches that turn on normalisers of other packages."""
+INNER = "'\u2019-"
+"""Punctuation that is part of a word when letters surround it."""
 FLAGS = ("case_sensitive", *YES, *PACKAGED, "split_characters", "split_mixed")
 """The switches of a `Normaliser`."""
 
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
-"""A character of Chinese, Japanese or Thai, which put no blanks between words."""
+"""A character of Chinese, Japanese or Thai, which have no blanks between words."""
 WRITTEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\s{UNSPACED_LETTERS}]+")
-"""A word as it is written, before a metric is known: each such character, else what
-stands between blanks.
+"""A word as it is written, before a metric is known: a character of Chinese, Japanese
+or Thai, or a part of a text between blanks.
 """
 
 
@@ -44,10 +44,9 @@ class Normaliser(Declared):
     """Splits a text into its words. The default is sclite's: case is ignored, every
     other difference counts.
 
-    Unicode's compatibility forms come first (NFKC), then normalisers of other packages,
-    then case is folded. Hyphens then part compounds; then punctuation goes, but for
-    apostrophes and hyphens within words; then the recogniser's unknown word. Last,
-    words are split into characters.
+    The rules that are on apply in this order: Unicode's compatibility forms (NFKC),
+    normalisers of other packages, case, hyphens of compounds, apostrophes, the
+    recogniser's unknown word, punctuation around words, splitting into characters.
     """
 
     case_sensitive: bool = option(
@@ -64,20 +63,20 @@ class Normaliser(Declared):
     whisper_english: bool = option(
         False, "WER, CER: normalise texts with Whisper's normaliser for English."
     )
-    """Numbers as digits, contractions in full, American spelling; no fillers,
-    punctuation or text in brackets.
+    """Writes numbers as digits, contractions in full and American spelling; removes
+    fillers, punctuation and text in brackets.
     """
     whisper_basic: bool = option(
         False,
         "WER, CER: normalise texts with Whisper's normaliser for other languages.",
     )
-    """Without punctuation, symbols and what stands in brackets."""
+    """Removes punctuation, symbols and text in brackets."""
     open_asr: str | None = option(
         None,
         "WER: score as the Open ASR Leaderboard does (en, de ...).",
         metavar="LANGUAGE",
     )
-    """With the leaderboard's own normaliser. White paper and whitepaper are equal
+    """Uses the leaderboard's own normaliser. White paper and whitepaper are equal
     (`counts`, `pair`).
     """
     nfkc: bool = option(
@@ -95,37 +94,37 @@ class Normaliser(Declared):
     )
 
     def __call__(self, text: str) -> list[str]:
-        """The words of a text, of a hypothesis or a reference."""
+        """Return the words of a text, of a hypothesis or a reference."""
+        words = self._normalised(text).split()
+        if self.drop_unknown:
+            words = [word for word in words if word.lower() not in UNKNOWN]
+        if self.drop_punctuation:
+            words = list(filter(None, map(_without_punctuation, words)))
+        if self.split_characters or self.split_mixed:
+            words = list(chain.from_iterable(map(self.split, words)))
+        return words
+
+    def _normalised(self, text: str) -> str:
+        """Return a text after the rules that do not need its words."""
         if self.nfkc:
             text = unicodedata.normalize("NFKC", text)
-        for name in filter(self.__getattribute__, PACKAGED):
-            # by line
-            text = " ".join(
-                map(
-                    _packaged(name).normaliser(name, getattr(self, name)),
-                    text.split("\n"),
-                )
-            )
+        for name in PACKAGED:
+            if value := getattr(self, name):
+                normalise = _packaged(name).normaliser(name, value)
+                lines = text.split("\n")
+                text = " ".join(map(normalise, lines))
         if not self.case_sensitive:
             text = text.lower()
         if self.split_hyphens:
             text = text.replace("-", " ")
         if self.drop_apostrophes:
             text = re.sub("['\u2019]", "", text)
-        words = text.split()
-        if self.drop_unknown:
-            words = [word for word in words if word.lower() not in UNKNOWN]
-        if self.drop_punctuation:
-            words = [
-                stripped for word in words if (stripped := _without_punctuation(word))
-            ]
-        if self.split_characters or self.split_mixed:
-            words = [part for word in words for part in self.split(word)]
-        return words
+        return text
 
     def split(self, word: str) -> Sequence[str]:
-        """The parts of a written word that are compared as words: characters, or the
-        word itself.
+        """Return the parts of a written word that are compared as words.
+
+        The parts are characters if a rule says so, else the word itself.
         """
         if self.split_characters:
             return list(word)
@@ -133,20 +132,21 @@ class Normaliser(Declared):
 
     @property
     def unit(self) -> str:
-        """The units of texts, for the signature: words between blanks, characters, or
-        both.
+        """The units of texts, for the signature: words between blanks (`space`),
+        characters, or both (`mixed`).
         """
-        return (
-            "character"
-            if self.split_characters
-            else "mixed"
-            if self.split_mixed
-            else "space"
-        )
+        if self.split_characters:
+            return "character"
+        return "mixed" if self.split_mixed else "space"
 
     def closest(self, references: Sequence[str], hypothesis: str) -> str:
-        """The reference with the fewest errors; of equals the cheapest in sclite, then
-        the first.
+        """Return the reference with the fewest errors.
+
+        Of equals it is the cheapest in sclite's alignment, then the first.
+
+        Args:
+            references: One or more references.
+            hypothesis: The hypothesis.
         """
         if len(references) == 1:
             return references[0]
@@ -158,47 +158,60 @@ class Normaliser(Declared):
     def counts(
         self, references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]
     ) -> Counts:
-        """(n, 4) substitutions, deletions, insertions and words of references, of n
-        pairs.
+        """Return the word errors of pairs.
+
+        Args:
+            references: The words of each reference.
+            hypotheses: The words of each hypothesis.
+
+        Returns:
+            Counts of shape (pairs, 4): substitutions, deletions, insertions and words
+            of the reference.
         """
         if self.open_asr:
-            return np.array(
-                _packaged("open_asr").word_counts(references, hypotheses, self.open_asr)
-            )
-        return np.column_stack(
-            [error_counts(references, hypotheses), list(map(len, references))]
-        )
+            count = _packaged("open_asr").word_counts
+            return np.array(count(references, hypotheses, self.open_asr))
+        errors = error_counts(references, hypotheses)
+        return np.column_stack([errors, list(map(len, references))])
 
     def pair(
         self, references: Sequence[str], hypothesis: str
     ) -> tuple[list[str], list[str]]:
-        """The words of the closest reference, and of the hypothesis. Equal compounds
-        are as in the reference.
+        """Return the words of the closest reference, and of the hypothesis.
+
+        Args:
+            references: One or more references.
+            hypothesis: The hypothesis. Where compounds are equal (`open_asr`), its
+                words are returned as the reference writes them.
         """
-        reference, words = self(self.closest(references, hypothesis)), self(hypothesis)
-        return reference, (
-            _packaged("open_asr").respelled(reference, words)
-            if self.open_asr
-            else words
-        )
+        reference = self(self.closest(references, hypothesis))
+        words = self(hypothesis)
+        if self.open_asr:
+            words = _packaged("open_asr").respelled(reference, words)
+        return reference, words
 
     def merged_with(self, normaliser: Normaliser) -> Normaliser:
-        """A normaliser with the switches of both."""
-        return Normaliser(
-            **{name: getattr(normaliser, name) or getattr(self, name) for name in FLAGS}
-        )
+        """Return a normaliser with the switches of this one and another.
+
+        Args:
+            normaliser: The other normaliser; its value wins where a switch has values.
+        """
+        switches = {}
+        for name in FLAGS:
+            switches[name] = getattr(normaliser, name) or getattr(self, name)
+        return Normaliser(**switches)
 
     @property
     def settings(self) -> dict[str, str]:
-        """For the signature: the case, and settings other than the default."""
+        """The case, and settings other than the default, for the signature."""
         settings = {"case": "mixed" if self.case_sensitive else "lc"}
-        settings |= {
-            name.replace("_", "-"): "yes" for name in YES if getattr(self, name)
-        }
-        for name in filter(self.__getattribute__, PACKAGED):
-            settings[name.replace("_", "-")] = _packaged(name).version_of(
-                name, getattr(self, name)
-            )
+        for name in YES:
+            if getattr(self, name):
+                settings[name.replace("_", "-")] = "yes"
+        for name in PACKAGED:
+            if value := getattr(self, name):
+                version = _packaged(name).version_of(name, value)
+                settings[name.replace("_", "-")] = version
         return settings
 
 
@@ -206,26 +219,32 @@ EXACT = Normaliser(case_sensitive=True)
 """Words as they are written."""
 
 
-def _packaged(name: str) -> Any:
-    """The module of a normaliser of another package, which most runs do not load."""
-    return import_module(f"rescore.metrics.{PACKAGED[name]}")
+def _packaged(name: str) -> ModuleType:
+    """Return the module that loads the normaliser of a switch in `PACKAGED`."""
+    return leaderboard if name == "open_asr" else whisper
 
 
 def _without_punctuation(word: str) -> str:
-    kept = [
-        letter
-        for letter in word
-        if letter in "'\u2019-" or unicodedata.category(letter)[0] not in "PS"
-    ]
-    return "".join(kept).strip("'\u2019-")
+    """Return a word without punctuation but for apostrophes and hyphens within it."""
+    kept = []
+    for letter in word:
+        if letter in INNER or unicodedata.category(letter)[0] not in "PS":
+            kept.append(letter)
+    return "".join(kept).strip(INNER)
 
 
 def paired_words(
     references: Sequence[str], hypotheses: Sequence[str], normaliser: Normaliser
 ) -> tuple[list[list[str]], list[list[str]]]:
-    """The words of references and of hypotheses. Equal texts are normalised once, and
-    have one list of words for all their places: errors are counted in numbers, and each
-    list is numbered once.
+    """Return the words of references and of hypotheses.
+
+    Equal texts are normalised once, and share one list of words: `encoded` encodes each
+    list once.
+
+    Args:
+        references: The references.
+        hypotheses: The hypotheses.
+        normaliser: Cuts texts into words.
     """
     words = {
         text: normaliser(text) for text in dict.fromkeys((*references, *hypotheses))

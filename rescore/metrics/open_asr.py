@@ -1,9 +1,9 @@
 """Word errors as the Hugging Face Open ASR Leaderboard counts them, by its own code.
 
-The leaderboard is no package: its normaliser changes often, and its figures are those
-of its code. So the code is imported from a copy of the repository, and the signature
-says which copy. kaldialign counts the errors: words of a reference that make one word
-of the hypothesis, or the other way round, are no error.
+The leaderboard is no package, and its normaliser changes often. Its code is imported
+from a copy of the repository, and the signature names the copy by a digest. kaldialign
+counts the errors. Words of a reference that make one word of the hypothesis, or the
+other way round, are no error.
 """
 
 from __future__ import annotations
@@ -23,32 +23,37 @@ from rescore.metrics.counting import Counts
 
 ENGLISH = "en"
 CACHED = 1 << 17
-"""Texts of which the result is kept: bounds memory."""
+"""Number of texts whose result is kept: bounds memory."""
 
 
 @cache
 def _module(name: str) -> ModuleType:
+    """Return a module of the leaderboard, or kaldialign."""
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] == "normalizer":
-            raise UserError(
-                "--open-asr runs the leaderboard's code; clone"
-                " github.com/huggingface/open_asr_leaderboard, and set PYTHONPATH to"
-                " its folder"
-            ) from None
+        package = error.name or name
+    if package.partition(".")[0] == "normalizer":
         raise UserError(
-            f"--open-asr needs the package {error.name}; pip install"
-            " 'rescore[open-asr]'"
-        ) from None
+            "--open-asr runs the leaderboard's code; clone"
+            " github.com/huggingface/open_asr_leaderboard, and set PYTHONPATH to"
+            " its folder"
+        )
+    raise UserError(
+        f"--open-asr needs the package {package}; pip install 'rescore[open-asr]'"
+    )
 
 
 @cache
 def normaliser(name: str, language: str) -> Callable[[str], str]:
-    """The leaderboard's normaliser for a language, with a cache.
+    """Return the leaderboard's normaliser for a language, with a cache of texts.
+
+    Args:
+        name: The switch, `open_asr`.
+        language: The language, such as en or de.
 
     Raises:
-        UserError: the leaderboard's code or a package that it needs is not installed.
+        UserError: The leaderboard's code or a package that it needs is not installed.
     """
     code = _module("normalizer.data_utils")
     if language == ENGLISH:
@@ -57,13 +62,21 @@ def normaliser(name: str, language: str) -> Callable[[str], str]:
 
 
 def version_of(name: str, language: str) -> str:
-    """The language, the digest of the leaderboard's code, and the version of
-    kaldialign.
+    """Return what the figures depend on, for the signature.
+
+    Args:
+        name: The switch, `open_asr`.
+        language: The language, such as en or de.
+
+    Returns:
+        The language, a digest of the leaderboard's code, and kaldialign's version.
+
+    Raises:
+        UserError: The leaderboard's code or a package that it needs is not installed.
     """
+    folder = Path(_module("normalizer.data_utils").__file__ or "").parent
     digest = hashlib.sha256()
-    for path in sorted(
-        Path(_module("normalizer.data_utils").__file__ or "").parent.glob("*.py")
-    ):
+    for path in sorted(folder.glob("*.py")):
         digest.update(path.name.encode() + sha256(path))
     kaldialign = _module("kaldialign").__version__
     return f"{language}-{digest.hexdigest()[:12]}-kaldialign-{kaldialign}"
@@ -74,17 +87,23 @@ def word_counts(
     hypotheses: Sequence[Sequence[str]],
     language: str,
 ) -> Counts:
-    """(n, 4) substitutions, deletions, insertions and words of references. In languages
-    other than English, words that differ only in their blanks are first joined in both
-    texts, which makes the reference shorter.
+    """Return the word errors of pairs in kaldialign's alignment.
+
+    In languages other than English, words that differ only in their blanks are joined
+    in both texts first, which makes the reference shorter.
+
+    Args:
+        references: The words of each reference.
+        hypotheses: The words of each hypothesis.
+        language: The language, such as en or de.
+
+    Returns:
+        Counts of shape (pairs, 4): substitutions, deletions, insertions and words of
+        the reference.
     """
     count = _module("kaldialign").edit_distance
     if language != ENGLISH:
-        texts = (
-            [" ".join(words) for words in side] for side in (references, hypotheses)
-        )
-        joined = _module("normalizer.eval_utils").normalize_compound_pairs(*texts)
-        references, hypotheses = ([text.split() for text in side] for side in joined)
+        references, hypotheses = _joined(references, hypotheses)
     rows = []
     for reference, hypothesis in zip(references, hypotheses, strict=True):
         errors = count(reference, hypothesis, merge_compounds=True)
@@ -92,14 +111,27 @@ def word_counts(
     return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 
+def _joined(
+    references: Sequence[Sequence[str]], hypotheses: Sequence[Sequence[str]]
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the words of pairs after the leaderboard has joined equal compounds."""
+    ours, theirs = _module("normalizer.eval_utils").normalize_compound_pairs(
+        [" ".join(words) for words in references],
+        [" ".join(words) for words in hypotheses],
+    )
+    return [text.split() for text in ours], [text.split() for text in theirs]
+
+
 def respelled(reference: Sequence[str], hypothesis: Sequence[str]) -> list[str]:
-    """The words of the hypothesis, with equal compounds as the reference writes them:
-    for alignments of words.
+    """Return the words of a hypothesis, with equal compounds as the reference has them.
+
+    Args:
+        reference: The words of the reference.
+        hypothesis: The words of the hypothesis.
     """
     pairs = _module("kaldialign").align(reference, hypothesis, "", merge_compounds=True)
-    compound = [" " in expected + word for expected, word in pairs]
-    texts = (
-        expected if joined else word
-        for (expected, word), joined in zip(pairs, compound, strict=True)
-    )
-    return [word for text in texts for word in text.split()]
+    words: list[str] = []
+    for expected, heard in pairs:
+        is_compound = " " in expected + heard
+        words += (expected if is_compound else heard).split()
+    return words

@@ -1,4 +1,4 @@
-"""How sure a figure is: resampling, and tests of the difference between two systems."""
+"""Confidence intervals of figures, and tests of the difference between two systems."""
 
 from __future__ import annotations
 
@@ -12,42 +12,51 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, Values
+from rescore.metrics.folds import by_group, speakers
 from rescore.nbest import NbestList
 from rescore.parts import TESTS
 
 Item = TypeVar("Item")
 
 SEED = 12345
-"""sacreBLEU has the same seed, so both draw the same samples."""
+"""The seed of sacreBLEU, so that both draw the same samples."""
 SAMPLES = 1_000
 """Samples of a bootstrap."""
 BY_SPEAKER = "by=speaker"
-"""What signatures say where tests and intervals exchange or draw speakers."""
-_CELLS = 1 << 20  # of a matrix of samples: bounds memory
+"""The mark in signatures of tests and intervals that exchange or draw speakers."""
+_CELLS = 1 << 20
+"""Cells of a matrix of samples: bounds memory."""
+ROUNDING = 1e-12
+"""Differences of two values count as equal within this."""
+
+
+# --- order ---------------------------------------------------------------------------
 
 
 def in_order(lists: Sequence[NbestList], items: Sequence[Item]) -> list[Item]:
-    """The items of lists in the order of ids, with numbers as numbers; lists of one id
-    in the order of their content.
+    """Return the items of lists in the order of ids, with numbers as numbers.
 
-    Samples are drawn by place, so the places must not depend on the order of a file.
+    Lists of one id are in the order of their content. Samples are drawn by place, so
+    the places must not depend on the order of a file.
+
+    Args:
+        lists: The lists.
+        items: One item for each list.
     """
-    several = len({nbest.id for nbest in lists}) < len(lists)
+    has_copies = len({nbest.id for nbest in lists}) < len(lists)
+    keys: list[tuple[object, ...]] = []
+    for nbest in lists:
+        padded = re.sub(r"\d+", lambda digits: digits.group().zfill(20), nbest.id)
+        if has_copies:
+            texts = sorted(hypothesis.text for hypothesis in nbest.hypotheses)
+            keys.append((padded, nbest.id, nbest.references, texts))
+        else:
+            keys.append((padded, nbest.id))
+    places = sorted(range(len(lists)), key=keys.__getitem__)
+    return [items[place] for place in places]
 
-    def place(number: int) -> tuple[object, ...]:
-        nbest = lists[number]
-        content = (
-            (nbest.references, sorted(one.text for one in nbest.hypotheses))
-            if several
-            else ()
-        )
-        return (
-            re.sub(r"\d+", lambda digits: digits.group().zfill(20), nbest.id),
-            nbest.id,
-            *content,
-        )
 
-    return [items[number] for number in sorted(range(len(lists)), key=place)]
+# --- randomisation and bootstrap -----------------------------------------------------
 
 
 def paired_randomisation(
@@ -56,39 +65,51 @@ def paired_randomisation(
     second: Sequence[Counts],
     trials: int = 10_000,
 ) -> float:
-    """Two-sided p-value of paired approximate randomisation (Riezler and Maxwell 2005),
-    as in sacreBLEU.
+    """Return the two-sided p-value of paired approximate randomisation.
+
+    Source: Riezler and Maxwell 2005, as in sacreBLEU.
 
     Args:
-        first, second: the statistics (k,) of each unit under the two systems.
-        trials: how many random exchanges.
+        metric: The metric whose difference is tested.
+        first: The statistics (k,) of each unit under the first system.
+        second: The statistics (k,) of each unit under the second system.
+        trials: Number of random exchanges.
     """
-    ours, theirs = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
+    ours = np.asarray(first, dtype=np.int64)
+    theirs = np.asarray(second, dtype=np.int64)
     difference = ours - theirs
-    total_ours, total_theirs = ours.sum(axis=0), theirs.sum(axis=0)
+    our_total = ours.sum(axis=0)
+    their_total = theirs.sum(axis=0)
 
     def distance(left: Counts, right: Counts) -> Values:
         return np.abs(metric.values(left) - metric.values(right))
 
-    observed = distance(total_ours[None], total_theirs[None])[0]
+    observed = distance(our_total[None], their_total[None])[0]
     random = np.random.default_rng(SEED)
     at_least = 0
     for number in _chunks(trials, len(ours)):
         kept = random.integers(2, size=(number, len(ours)), dtype=bool)
-        sums = _sums(kept, difference)
-        at_least += int(
-            (distance(total_theirs + sums, total_ours - sums) >= observed - 1e-12).sum()
-        )
+        moved = _sums(kept, difference)
+        distances = distance(their_total + moved, our_total - moved)
+        at_least += int((distances >= observed - ROUNDING).sum())
     return (at_least + 1) / (trials + 1)
 
 
 def paired_interval(
     metric: Metric, first: Sequence[Counts], second: Sequence[Counts]
 ) -> tuple[float, float]:
-    """The bootstrap's 95 % interval of the difference of two systems, second less
-    first, on the same samples.
+    """Return the bootstrap's 95 % interval of the difference of two systems.
+
+    Args:
+        metric: The metric.
+        first: The statistics (k,) of each unit under the first system.
+        second: The statistics (k,) of each unit under the second system.
+
+    Returns:
+        Bounds of the second value less the first, on the same samples.
     """
-    ours, theirs = _values(metric, first), _values(metric, second)
+    ours = _values(metric, first)
+    theirs = _values(metric, second)
     defined = np.isfinite(ours) & np.isfinite(theirs)
     return _interval(theirs[defined] - ours[defined])
 
@@ -96,57 +117,64 @@ def paired_interval(
 def confidence_interval(
     metric: Metric, rows: Sequence[Counts]
 ) -> tuple[float, float] | None:
-    """The bootstrap's 95 % interval of the metric's value; None of a single unit, which
-    says nothing of others.
+    """Return the bootstrap's 95 % interval of the metric's value.
 
     Samples without a value, such as the error rate of empty references, do not count.
+
+    Args:
+        metric: The metric.
+        rows: The statistics (k,) of each unit.
+
+    Returns:
+        Bounds of the value; None for a single unit, which cannot be resampled.
     """
+    if len(rows) <= 1:
+        return None
     values = _values(metric, rows)
-    return _interval(values[np.isfinite(values)]) if len(rows) > 1 else None
+    return _interval(values[np.isfinite(values)])
 
 
 def _values(metric: Metric, rows: Sequence[Counts]) -> Values:
-    """(samples,) the metric of each bootstrap sample (Koehn 2004); sets of one size
-    have equal samples.
+    """Return the value of each bootstrap sample (Koehn 2004), of shape (samples,).
+
+    Sets of one size have equal samples.
     """
     statistics = np.asarray(rows, dtype=np.int64)
+    units = len(statistics)
     random = np.random.default_rng(SEED)
     sums = []
-    for number in _chunks(SAMPLES, len(statistics)):
-        drawn = random.choice(
-            len(statistics), size=(number, len(statistics)), replace=True
-        )
-        sums.append(
-            _sums(
-                np.stack(
-                    [np.bincount(row, minlength=len(statistics)) for row in drawn]
-                ),
-                statistics,
-            )
-        )
+    for number in _chunks(SAMPLES, units):
+        drawn = random.choice(units, size=(number, units), replace=True)
+        times = np.stack([np.bincount(sample, minlength=units) for sample in drawn])
+        sums.append(_sums(times, statistics))
     return metric.values(np.concatenate(sums))
 
 
 def _interval(values: Values) -> tuple[float, float]:
-    """The range of 95 % of the values: an equal number is cut off at either end."""
+    """Return the range of 95 % of the values; an equal number lies at either end."""
     outside = int(len(values) * (1 - 0.95) / 2)
     ordered = np.sort(values)
     return float(ordered[outside]), float(ordered[len(values) - 1 - outside])
 
 
 def _chunks(trials: int, units: int) -> list[int]:
-    """Numbers of trials that are drawn together; multiples of 32, so that random bits
-    do not depend on the cut.
+    """Return numbers of trials that are drawn together.
+
+    They are multiples of 32, so that random bits do not depend on the cut.
     """
     size = max(32, _CELLS // max(units, 1) // 32 * 32)
     return [min(size, trials - start) for start in range(0, trials, size)]
 
 
 def _sums(samples: npt.NDArray[Any], statistics: Counts) -> Counts:
-    """(trials, k) the statistics of each sample; floating point multiplies fast, and is
-    exact far below 2**53.
+    """Return the statistics of each sample, of shape (samples, k).
+
+    Floating point multiplies fast, and is exact far below 2**53.
     """
     return np.rint(samples.astype(np.float64) @ statistics).astype(np.int64)
+
+
+# --- tests ---------------------------------------------------------------------------
 
 
 class ScoredText(NamedTuple):
@@ -173,26 +201,31 @@ class Randomisation:
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
     ) -> float:
-        """Two-sided p-value of the difference between two choices."""
-        return paired_randomisation(
-            metric,
-            [chosen.counts for chosen in first],
-            [chosen.counts for chosen in second],
-        )
+        """Return the two-sided p-value of the difference between two choices.
+
+        Args:
+            metric: The metric whose difference is tested.
+            lists: The lists; not used if the choices are sums of units.
+            first: The choice of the first system.
+            second: The choice of the second system.
+        """
+        ours = [chosen.counts for chosen in first]
+        theirs = [chosen.counts for chosen in second]
+        return paired_randomisation(metric, ours, theirs)
 
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """One of `TESTS`, by utterance or by speaker, which `pattern` finds in ids.
+    """One of `TESTS`, by utterance or by speaker.
 
     Raises:
-        UserError: the test is unknown, or cannot be made by speaker.
+        UserError: The test is unknown, or cannot be made by speaker.
     """
 
     name: str = "randomisation"
     by_speaker: bool = False
     pattern: str | None = None
-    """None for the usual pattern (`rescore.metrics.folds.SPEAKER`)."""
+    """Expression for the speaker in an id; None for `rescore.metrics.folds.SPEAKER`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", TESTS.check(self.name))
@@ -201,47 +234,56 @@ class PairedTest:
 
     @property
     def signature(self) -> str:
-        parts = [
-            self.name,
-            TESTS[self.name]().signature,
-            BY_SPEAKER if self.by_speaker else "",
-        ]
-        return ",".join(filter(None, parts))
+        """The name and the settings of the test, for signatures."""
+        parts = [self.name]
+        if settings := TESTS[self.name]().signature:
+            parts.append(settings)
+        if self.by_speaker:
+            parts.append(BY_SPEAKER)
+        return ",".join(parts)
 
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
     ) -> float:
-        """Two-sided p-value of the difference between two choices, one text per list.
+        """Return the two-sided p-value of the difference between two choices.
+
+        Args:
+            metric: The metric whose difference is tested.
+            lists: Lists with references.
+            first: The text that the first system chooses from each list.
+            second: The text that the second system chooses from each list.
 
         Raises:
-            UserError: the test does not apply to the metric, or ids have no speaker.
+            UserError: The test does not apply to the metric, or ids have no speaker.
         """
         test = TESTS[self.name]()
         if test.by_units:
-            rows = (
-                self.by_unit(lists, [chosen.counts for chosen in choice])
-                for choice in (first, second)
-            )
-            first, second = (
-                [ScoredText("", counts) for counts in of_units] for of_units in rows
-            )
+            first = self._units(lists, first)
+            second = self._units(lists, second)
         return float(test.p_value(metric, lists, first, second))
+
+    def _units(self, lists: Sequence[NbestList], choice: Choice) -> Choice:
+        """Return a choice with the statistics of units and without their texts."""
+        rows = self.by_unit(lists, [chosen.counts for chosen in choice])
+        return [ScoredText("", counts) for counts in rows]
 
     def by_unit(
         self, lists: Sequence[NbestList], rows: Sequence[Counts]
     ) -> Sequence[Counts]:
-        """The statistics of each unit that is exchanged or drawn, a speaker or an
-        utterance, in the order of ids.
-        """
-        rows = in_order(lists, rows)
-        if not self.by_speaker:
-            return rows
-        # here: most runs have no speakers
-        from rescore.metrics.folds import by_group, speakers
+        """Return the statistics of each unit that is exchanged or drawn.
 
-        return list(
-            by_group(
-                rows,
-                speakers([nbest.id for nbest in in_order(lists, lists)], self.pattern),
-            )
-        )
+        Args:
+            lists: The lists.
+            rows: The statistics (k,) of each list.
+
+        Returns:
+            Statistics (k,) of each utterance or speaker, in the order of ids.
+
+        Raises:
+            UserError: Ids have no speaker.
+        """
+        ordered = in_order(lists, rows)
+        if not self.by_speaker:
+            return ordered
+        ids = [nbest.id for nbest in in_order(lists, lists)]
+        return list(by_group(ordered, speakers(ids, self.pattern)))

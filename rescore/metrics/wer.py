@@ -1,13 +1,19 @@
-"""Word error rate as sclite counts it, or as jiwer does."""
+"""Error rates of words and characters, in the alignment of sclite or jiwer.
+
+`ErrorRate` has what all of them share; a subclass decides what the units are, and what
+aligns them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from rapidfuzz.distance import Levenshtein
+from rapidfuzz.process import cdist
 
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
@@ -17,6 +23,7 @@ from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.options import Declared, option, settings_of
 
 SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
+"""The columns of statistics."""
 
 
 class ErrorRate(Metric):
@@ -46,9 +53,10 @@ class ErrorRate(Metric):
     def __init__(self, options: Any = None, **values: Any) -> None:
         super().__init__(options, **values)
         self.words = self.options.normaliser
-        if self.words.open_asr:  # it counts in a way of its own
+        if self.words.open_asr:  # kaldialign's errors have no short cut
             self.alignment = "kaldialign"
-            self.pair_losses = self.least_losses = None  # type: ignore[assignment]
+            self.pair_losses = None  # type: ignore[assignment, method-assign]
+            self.least_losses = None  # type: ignore[assignment, method-assign]
 
     @property
     def settings(self) -> dict[str, str]:
@@ -75,25 +83,33 @@ class ErrorRate(Metric):
     def statistics(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
     ) -> Counts:
-        """Columns: substitutions, deletions, insertions, reference units."""
+        """Return the errors of hypotheses beside their closest references.
+
+        Args:
+            hypotheses: The hypotheses.
+            references: One or more references for each hypothesis.
+
+        Returns:
+            Counts of shape (hypotheses, 4): substitutions, deletions, insertions and
+            reference units.
+        """
         best = np.zeros((len(hypotheses), 4), dtype=np.int64)
-        for rank in range(max(map(len, references), default=0)):
-            rows = [
-                index for index, texts in enumerate(references) if rank < len(texts)
-            ]
+        most = max(map(len, references), default=0)
+        for rank in range(most):
+            rows = [row for row, texts in enumerate(references) if rank < len(texts)]
             counts = self._count(
                 [references[row][rank] for row in rows],
                 [hypotheses[row] for row in rows],
             )
-            if rank:
-                closer = (
-                    counts[:, :REFERENCE] @ CLOSEST < best[rows, :REFERENCE] @ CLOSEST
-                )
-                counts = np.where(closer[:, None], counts, best[rows])
+            if rank > 0:
+                before = best[rows]
+                is_closer = _distances(counts) < _distances(before)
+                counts = np.where(is_closer[:, None], counts, before)
             best[rows] = counts
         return best
 
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
+        """Return the columns of `statistics` of pairs of texts."""
         return self.words.counts(*paired_words(references, hypotheses, self.words))
 
     def _edits(self, references: list[str], hypotheses: list[str]) -> Counts:
@@ -108,68 +124,79 @@ class ErrorRate(Metric):
         return np.column_stack([errors, list(map(len, references))])
 
     def values(self, sums: Counts) -> Values:
-        errors, units = sums[:, :REFERENCE].sum(axis=1), sums[:, REFERENCE]
+        errors = _errors(sums)
+        units = sums[:, REFERENCE]
         # Without reference units, as in a sample of empty references: no errors are 0,
         # and any are infinite.
-        alone = np.where(errors > 0, np.inf, 0.0)
-        return np.asarray(
-            np.divide(100.0 * errors, units, out=alone, where=units > 0),
-            dtype=np.float64,
-        )
+        rates = np.where(errors > 0, np.inf, 0.0)
+        return np.divide(100.0 * errors, units, out=rates, where=units > 0)
 
     def sentence_values(self, statistics: Counts) -> Values:
         # Hypotheses of one list share the reference: the number of errors orders them,
         # also where it is empty.
         units = np.maximum(statistics[:, REFERENCE], 1)
-        return np.asarray(
-            100.0 * statistics[:, :REFERENCE].sum(axis=1) / units, dtype=np.float64
-        )
+        return np.asarray(100.0 * _errors(statistics) / units)
 
     def losses(self, statistics: Counts) -> Values:
-        return statistics[:, :REFERENCE].sum(axis=1).astype(np.float64)
+        return _errors(statistics).astype(np.float64)
 
     def pair_losses(self, texts: Sequence[str]) -> PairLosses:
+        """Return a function that counts the errors between texts of a list.
+
+        Args:
+            texts: The texts of the list.
+        """
         units = self._units(texts)
 
         def compare(choices: Places, references: Places) -> Values:
-            pairs = (
-                [units[place] for place in places.flat]
-                for places in np.meshgrid(references, choices)
+            rows, columns = np.meshgrid(choices, references, indexing="ij")
+            counts = encoded_counts(
+                [units[place] for place in columns.flat],
+                [units[place] for place in rows.flat],
             )
-            return (
-                encoded_counts(*pairs)
-                .sum(axis=1)
-                .reshape(len(choices), -1)
-                .astype(np.float64)
-            )
+            return self.losses(counts).reshape(len(choices), -1)
 
         return compare
 
     def least_losses(self, texts: Sequence[str]) -> PairLosses:
-        """Edit distances: the fewest errors, which sclite's alignment exceeds in rare
-        cases.
-        """
-        from rapidfuzz.distance import Levenshtein
-        from rapidfuzz.process import cdist
+        """Return a function that computes edit distances between texts of a list.
 
+        Edit distances are the fewest errors, which sclite's alignment exceeds in rare
+        cases.
+
+        Args:
+            texts: The texts of the list.
+        """
         units = self._units(texts)
 
         def compare(choices: Places, references: Places) -> Values:
-            ours, theirs = (
-                [units[place] for place in places] for places in (choices, references)
+            distances = cdist(
+                [units[place] for place in choices],
+                [units[place] for place in references],
+                scorer=Levenshtein.distance,
+                dtype=np.float32,
             )
-            return np.asarray(
-                cdist(ours, theirs, scorer=Levenshtein.distance, dtype=np.float32)
-            )
+            return np.asarray(distances)
 
         return compare
 
     def _units(self, texts: Sequence[str]) -> list[str]:
+        """Return texts with a character for each unit."""
         return encoded(list(map(self.words, texts)))
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         names = ("substitutions", "deletions", "insertions", f"ref_{self.unit}s")
         return dict(zip(names, map(int, sums), strict=True))
+
+
+def _errors(statistics: Counts) -> Counts:
+    """Return the number of errors of each row, of shape (rows,)."""
+    return statistics[:, :REFERENCE].sum(axis=1)
+
+
+def _distances(statistics: Counts) -> Counts:
+    """Return numbers by which references are ordered, of shape (rows,)."""
+    return statistics[:, :REFERENCE] @ CLOSEST
 
 
 class WordErrorRate(ErrorRate):
@@ -206,3 +233,39 @@ class WordErrorRate(ErrorRate):
             return super()._count(references, hypotheses)
         units = self._units([*references, *hypotheses])
         return self._edits(units[: len(references)], units[len(references) :])
+
+
+class MixedErrorRate(WordErrorRate):
+    """The word error rate where each character of Chinese, Japanese and Thai is a
+    word.
+    """
+
+    name = "MER"
+
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        super().__init__(options, **values)
+        # The options keep the user's normaliser, which other metrics share.
+        self.words = replace(self.words, split_characters=False, split_mixed=True)
+
+
+class CharacterErrorRate(ErrorRate):
+    """The character error rate, in jiwer's alignment."""
+
+    name = "CER"
+    unit = "character"
+    alignment = "jiwer"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return self.words.settings | {"tok": "char"} | self._further_settings
+
+    pair_losses = ErrorRate.least_losses
+    """Edit distances are jiwer's errors."""
+
+    def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
+        return self._edits(self._units(references), self._units(hypotheses))
+
+    def _units(self, texts: Sequence[str]) -> list[str]:
+        whole = replace(self.words, split_characters=False, split_mixed=False)
+        units = {text: " ".join(whole(text)) for text in dict.fromkeys(texts)}
+        return [units[text] for text in texts]

@@ -6,7 +6,7 @@ network compares the embeddings of hypothesis and reference, so all pairs of a l
 little more than its texts.
 
 Reference-free models (COMET-QE, CometKiwi, UniTE) estimate the quality of a
-translation, usually between 0 and 1. The score is not a log-probability.
+translation, usually between 0 and 1. Their score is not a log-probability.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +42,13 @@ from rescore.options import Declared, option
 if TYPE_CHECKING:
     from torch import Tensor
 
-SETTINGS, CHECKPOINT = "hparams.yaml", "checkpoints/model.ckpt"
-"""Files in the folder of a model: the names of its class and its encoder, and its
-weights.
-"""
+SETTINGS = "hparams.yaml"
+"""File in the folder of a model: the names of its class and its encoder."""
+CHECKPOINT = "checkpoints/model.ckpt"
+"""File in the folder of a model: its weights."""
 UNIT = 1e-6
-"""Scores are summed as whole numbers of this, so that sums do not depend on their
-order.
+"""Scores are summed as whole multiples of this unit, so that sums do not depend on
+their order.
 """
 TOGETHER = 32
 """Texts that are embedded at once, or pairs of a source and a translation that are
@@ -56,17 +57,17 @@ estimated at once.
 PAIRS = 4096
 """Pairs that are compared at once."""
 KEPT = 1 << 15
-"""Texts whose embeddings are kept: 128 MiB of 1,024 numbers each."""
+"""Number of texts whose embeddings are kept: 128 MiB of 1,024 numbers each."""
 ESTIMATE = "[estimate]"
 """The only token of the scores of a translation whose quality is estimated."""
 
 
 class Comet(Metric):
-    """A model that compares a hypothesis with its source and a reference (of class
-    `regression_metric`).
+    """The score of a model that compares a hypothesis with its source and a reference
+    (of class `regression_metric`).
 
-    Values are the mean of its scores times 100; of several references, of the mean over
-    them.
+    Values are the mean score times 100. With several references, the score of a
+    hypothesis is the mean over them.
     """
 
     name = "COMET"
@@ -89,7 +90,7 @@ class Comet(Metric):
             raise UserError("--metric comet: no model; give --comet-model DIR")
         self._folder = Path(self.options.model)
         self._model = _load(self._folder)
-        self._known: dict[str, Tensor] = {}
+        self._embedded: dict[str, Tensor] = {}
 
     @cached_property
     def settings(self) -> dict[str, str]:
@@ -102,71 +103,94 @@ class Comet(Metric):
     def statistics(
         self, hypotheses: Sequence[Input], references: Sequence[Sequence[str]]
     ) -> Counts:
-        """Columns: the score in units of 1e-6, and 1."""
-        if not hypotheses:
-            return np.zeros((0, 2), dtype=np.int64)
-        triples = [
-            (source, text, reference)
-            for (source, text), several in zip(hypotheses, references, strict=True)
-            for reference in several
-        ]
-        ends = np.cumsum([len(several) for several in references])
+        """Return the scores of hypotheses, as numbers that add up.
+
+        Args:
+            hypotheses: The hypotheses with their sources.
+            references: One or more references for each hypothesis.
+
+        Returns:
+            Counts of shape (hypotheses, 2): the score in units of 1e-6, and 1.
+        """
+        triples = []
+        for (source, text), several in zip(hypotheses, references, strict=True):
+            for reference in several:
+                triples.append((source, text, reference))
         scores = self._scores(triples)
-        means = [part.mean() for part in np.split(scores, ends[:-1])]
-        return np.array(
-            [[round(mean / UNIT), 1] for mean in means], dtype=np.int64
-        ).reshape(-1, 2)
+        rows = np.zeros((len(hypotheses), 2), dtype=np.int64)
+        start = 0
+        for row, several in zip(rows, references, strict=True):
+            mean = scores[start : start + len(several)].mean()
+            row[:] = [round(mean / UNIT), 1]
+            start += len(several)
+        return rows
 
     def values(self, sums: Counts) -> Values:
         return np.asarray(100.0 * UNIT * sums[:, 0] / sums[:, 1])
 
     def pair_losses(self, texts: Sequence[Input]) -> PairLosses:
+        """Return a function that computes the losses between texts of a list.
+
+        Args:
+            texts: The texts of the list with their source.
+        """
+
         def compare(choices: Places, references: Places) -> Values:
-            pairs = (
-                (texts[choice], texts[reference].text)
-                for choice in choices
-                for reference in references
-            )
-            scores = self._scores(
-                [(source, text, reference) for (source, text), reference in pairs]
-            )
+            triples = []
+            for choice in choices:
+                source, text = texts[choice]
+                for reference in references:
+                    triples.append((source, text, texts[reference].text))
+            scores = self._scores(triples)
             return 100.0 - 100.0 * scores.reshape(len(choices), -1)
 
         return compare
 
     def _scores(self, triples: Sequence[tuple[str, str, str]]) -> Values:
-        """(n,) of source, hypothesis, reference."""
+        """Return scores of shape (triples,).
+
+        Args:
+            triples: Source, hypothesis and reference.
+        """
         import torch
 
-        scores = []
+        scores = [np.zeros(0)]
         with torch.inference_mode():
             for start in range(0, len(triples), PAIRS):
                 batch = triples[start : start + PAIRS]
-                self._embed([text for triple in batch for text in triple])
-                sides = (
-                    torch.stack([self._known[triple[side]] for triple in batch])
-                    for side in range(3)
-                )
-                scores.append(self._model.estimate(*sides).score.double().cpu().numpy())
-        return np.concatenate(scores) if scores else np.zeros(0)
+                self._embed(list(chain(*batch)))
+                sides = []
+                for texts in zip(*batch, strict=True):
+                    sides.append(torch.stack([self._embedded[text] for text in texts]))
+                estimates = self._model.estimate(*sides).score
+                scores.append(estimates.double().cpu().numpy())
+        return np.concatenate(scores)
 
     def _embed(self, texts: Sequence[str]) -> None:
-        if len(self._known) > KEPT:
-            self._known.clear()
-        new = sorted(
-            dict.fromkeys(text for text in texts if text not in self._known), key=len
-        )
-        for start in range(0, len(new), TOGETHER):
-            batch = new[start : start + TOGETHER]
+        """Embed the texts that are not embedded yet, those of one length together."""
+        if len(self._embedded) > KEPT:
+            self._embedded.clear()
+        new = dict.fromkeys(text for text in texts if text not in self._embedded)
+        ordered = sorted(new, key=len)
+        for start in range(0, len(ordered), TOGETHER):
+            batch = ordered[start : start + TOGETHER]
             inputs = self._model.encoder.prepare_sample(batch).to(self._model.device)
             embedded = self._model.get_sentence_embedding(
                 inputs["input_ids"], inputs["attention_mask"]
             )
-            self._known.update(zip(batch, embedded.clone(), strict=True))
+            self._embedded.update(zip(batch, embedded.clone(), strict=True))
 
 
 def load_checkpoint(folder: Path) -> Any:
-    """A model of unbabel-comet, of any class, on the CPU."""
+    """Return a model of unbabel-comet, of any class, on the CPU.
+
+    Args:
+        folder: A folder with `SETTINGS` and `CHECKPOINT`.
+
+    Raises:
+        UserError: The folder has no such files, they cannot be loaded, or unbabel-comet
+            is not installed.
+    """
     for path in (folder / SETTINGS, folder / CHECKPOINT):
         if not path.is_file():
             raise UserError(
@@ -189,14 +213,13 @@ def load_checkpoint(folder: Path) -> Any:
         )
     except Exception as error:
         # The library raises many kinds of errors for a folder that it cannot read.
-        raise UserError(
-            f"{folder}: unbabel-comet cannot load it"
-            f" ({' '.join(str(error).split())[:200]})"
-        ) from None
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{folder}: unbabel-comet cannot load it ({reason})") from None
 
 
 @lru_cache(maxsize=1)  # several plans of a program have metrics of their own
 def _load(folder: Path) -> Any:
+    """Return the model of a metric, on the GPU if there is one."""
     import torch
 
     model = load_checkpoint(folder)
@@ -216,7 +239,12 @@ class QualityKind(Kind):
     capabilities = Capabilities(source=True)
 
     def load(self, spec: Spec, computing: ComputeOptions) -> QualityEstimator:
-        """`qe:DIR`, a folder with hparams.yaml and checkpoints/model.ckpt."""
+        """Return the model of `qe:DIR`.
+
+        Args:
+            spec: DIR is a folder with hparams.yaml and checkpoints/model.ckpt.
+            computing: The device; the precision is float32.
+        """
         return QualityEstimator(spec.name, spec.path, computing)
 
 
@@ -227,9 +255,20 @@ class QualityEstimator(Streamed):
     precision = "float32"
 
     def __init__(self, name: str, folder: Path, computing: ComputeOptions) -> None:
+        """Load the model.
+
+        Args:
+            name: The name of the column.
+            folder: A folder with hparams.yaml and checkpoints/model.ckpt.
+            computing: The device; the precision is float32.
+
+        Raises:
+            UserError: The model cannot be loaded, or needs references.
+        """
         from rescore.lms.devices import choose_device
 
-        self.name = self.model = name
+        self.name = name
+        self.model = name
         self._folder = folder
         if computing.precision not in (None, self.precision):
             raise UserError(
@@ -256,28 +295,29 @@ class QualityEstimator(Streamed):
     def as_scored(
         self, questions: Sequence[Question]
     ) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with a source and their estimates; equal questions are
-        estimated once.
+        """Yield the places of questions with their estimates.
+
+        Equal questions are estimated once.
+
+        Args:
+            questions: Questions with a source.
         """
         places = places_of(question.pair(channel=False) for question in questions)
-        distinct = sorted(places, key=lambda pair: sum(map(len, pair)))
-        for start in range(0, len(distinct), TOGETHER):
-            batch = distinct[start : start + TOGETHER]
+        ordered = sorted(places, key=lambda pair: sum(map(len, pair)))
+        for start in range(0, len(ordered), TOGETHER):
+            batch = ordered[start : start + TOGETHER]
             for pair, estimate in zip(batch, self._estimates(batch), strict=True):
-                yield from (
-                    (place, TokenScores([ESTIMATE], np.array([estimate])))
-                    for place in places[pair]
-                )
+                for place in places[pair]:
+                    yield place, TokenScores([ESTIMATE], np.array([estimate]))
 
     def _estimates(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the estimated quality of pairs of a source and a translation."""
         import torch
 
+        model = self._network
         samples = [{"src": source, "mt": text} for source, text in pairs]
         with torch.inference_mode():
-            inputs = self._network.prepare_sample(samples, stage="predict")
-            inputs = self._network.transfer_batch_to_device(
-                inputs, self._network.device, 0
-            )
-            return list(
-                self._network.predict_step(inputs).scores.double().cpu().tolist()
-            )
+            inputs = model.prepare_sample(samples, stage="predict")
+            inputs = model.transfer_batch_to_device(inputs, model.device, 0)
+            estimates = model.predict_step(inputs).scores
+            return list(estimates.double().cpu().tolist())

@@ -17,10 +17,9 @@ from rescore.asr.confidence import ConfusionNetwork, confidences, correct
 from rescore.asr.systems import combined
 from rescore.asr.written import pieces_of, rewritten, tokens_of
 from rescore.decision import Decision
-from rescore.metrics.characters import CharacterErrorRate
 from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.metrics.wer import ErrorRate
+from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.plan import Plan
 from tests.conftest import Run, write_json

@@ -22,10 +22,9 @@ from rescore.errors import UserError
 from rescore.formats import read, write
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Metric, text_value
-from rescore.metrics.characters import CharacterErrorRate
 from rescore.metrics.counting import error_counts
 from rescore.metrics.mt import Bleu, Chrf
-from rescore.metrics.wer import ErrorRate
+from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.figures import Figures
 from rescore.tuning import scale

@@ -17,9 +17,13 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError
 from rescore.metrics import METRICS, Normaliser, choose_metric
-from rescore.metrics.characters import CharacterErrorRate, MixedErrorRate
 from rescore.metrics.edits import edit_counts, jiwer_counts
-from rescore.metrics.wer import ErrorRate, WordErrorRate
+from rescore.metrics.wer import (
+    CharacterErrorRate,
+    ErrorRate,
+    MixedErrorRate,
+    WordErrorRate,
+)
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 LISTS = ROOT / "data" / "test.json"

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from rescore.errors import UserError
 from rescore.metrics import choose_metric, list_statistics, oracle, total, value
-from rescore.metrics.characters import CharacterErrorRate
 from rescore.metrics.mt import Bleu, Chrf, Ter, looks_tokenised
 from rescore.metrics.significance import paired_randomisation
-from rescore.metrics.wer import ErrorRate
+from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 
 TEXT = st.lists(st.sampled_from(list("abcdef")), max_size=8).map(" ".join)

@@ -14,9 +14,8 @@ import sacrebleu
 from rescore.errors import UserError
 from rescore.metrics import Normaliser, choose_metric, value
 from rescore.metrics.base import settings_on
-from rescore.metrics.characters import CharacterErrorRate
 from rescore.metrics.mt import Bleu, Chrf
-from rescore.metrics.wer import ErrorRate
+from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning.weights import TunedFor
 from tests.conftest import Run

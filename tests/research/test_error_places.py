@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from rescore.errors import UserError
 from rescore.metrics import Normaliser
-from rescore.metrics.characters import CharacterErrorRate
-from rescore.metrics.wer import ErrorRate
+from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.research.error_places import BINS, Output, error_places, measure
 from tests.conftest import ROOT, Run, assert_one_line_error, some_lists, write_json
 
