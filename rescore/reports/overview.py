@@ -21,7 +21,8 @@ from rescore.reports.markup import (
     mark_best,
     signature_lines,
 )
-from rescore.reports.results import MetricResult, Results
+from rescore.reports.records import MetricResult
+from rescore.reports.results import Results
 from rescore.styles import marked_worse, p_value
 
 ERRORS = {"substitutions", "deletions", "insertions"}
