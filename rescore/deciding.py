@@ -91,7 +91,7 @@ def decide_parts(
     rule = decision or weights.decision
     warned = False
     for lists in parts:
-        suitable = suited(weights, lists, force)
+        suitable = suited(weights, lists, force or weights.tuned.forced)
         if not warned and rule.takes_scale:
             warned = warn_of_twice(lists, rule)
         texts = _texts(metric, lists, suitable, rule, folded)

@@ -286,7 +286,7 @@ def test_the_order_of_lists_changes_no_figure(metric: str, decide: str) -> None:
         )
         outcome = pipeline.run(test, config, dev)
         ids = [nbest.id for nbest in outcome.lists]
-        analysis = analyse(outcome.metric, outcome.lists, outcome.weights).outlook
+        analysis = analyse(outcome.metric, outcome.decided).outlook
         measured = [replace(row, signature="") for row in outcome.results.metrics]
         texts = dict(zip(ids, outcome.texts, strict=True))
         figures.append((outcome.weights.weights, measured, texts, analysis))

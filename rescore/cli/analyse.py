@@ -48,8 +48,8 @@ def command(
     single = options.with_one_metric(options.configured(config, weights=weights))
     plan = resolve(single, lists, weights=loaded)
     expanded = list(expand(plan, lists))
-    result = analysis.analyse(plan.metric, expanded, loaded)
     decided = decide_all(plan, loaded, expanded)
+    result = analysis.analyse(plan.metric, decided)
     own.write_details(lambda: measure(plan, decided).details())
     if own.output:
         write_json(result, own.output)

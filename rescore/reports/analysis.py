@@ -16,6 +16,7 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from rescore.dataset import Dataset
+from rescore.deciding import Decided
 from rescore.decision.mixture import system_texts
 from rescore.decision.rules import candidates
 from rescore.metrics import Metric, Normaliser, value
@@ -167,18 +168,18 @@ class Analysis:
     """The systems that wrote the lists; empty if one system wrote them."""
 
 
-def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Analysis:
+def analyse(metric: Metric, decided: Decided) -> Analysis:
     """Return what reranking changes on lists with references.
 
     Args:
         metric: The metric of all figures.
-        lists: The lists, with their references.
-        weights: The weights and the decision rule that choose the reranked texts.
+        decided: The lists, with their references, and the text chosen for each.
 
     Raises:
-        UserError: A list has no reference, or lacks a column that has a weight.
+        UserError: A list has no reference.
     """
-    texts = weights.decision.texts(metric, lists, weights.of)
+    lists = decided.lists
+    texts = decided.texts
     figures = Figures(metric, lists)
     first = figures.first
     depths: list[Depth] = []
@@ -186,10 +187,10 @@ def analyse(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Ana
         depths = by_depth(metric, figures.statistics, lists)
     analysis = Analysis(
         metric=metric.name,
-        signature=str(sign(metric, lists, weights)),
+        signature=str(sign(metric, lists, decided.weights)),
         by_depth=depths,
         moves=_moves(metric, first, figures.of(texts)),
-        outlook=outlook(metric, lists, weights),
+        outlook=outlook(metric, decided),
     )
     if metric.words is not None and metric.unit == "word":
         before = [output.text for output in first]
@@ -254,25 +255,26 @@ def _agreement(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -
     return 100 - 100 * differences / max(1, words)
 
 
-def outlook(metric: Metric, lists: Sequence[NbestList], weights: Weights) -> Outlook:
+def outlook(metric: Metric, decided: Decided) -> Outlook:
     """Return what reranking gains, and what perfect choices would gain.
 
     Hypotheses that the weights exclude are no possible gain.
 
     Args:
         metric: The metric of all figures.
-        lists: The lists, with their references.
-        weights: The weights and the decision rule that choose the reranked texts.
+        decided: The lists, with their references, and the text chosen for each.
 
     Raises:
-        UserError: A list has no reference, or lacks a column that has a weight.
+        UserError: A list has no reference.
     """
+    lists = decided.lists
+    weights = decided.weights
     flatters = _were_tuned_on(weights, lists)
     if weights.exclusions:
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
     figures = Figures(metric, lists)
     first = figures.first
-    chosen = figures.of(weights.decision.texts(metric, lists, weights.of))
+    chosen = figures.of(decided.texts)
     before = figures.value(first)
     after = figures.value(chosen)
     first_units = figures.test.by_unit(lists, [text.counts for text in first])

@@ -19,7 +19,6 @@ from rescore.asr.respell import Respelling, find_lexicon
 from rescore.errors import UserError
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Column, Header, Hypothesis, NbestList
-from rescore.reports.analysis import analyse, outlook
 from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
 from rescore.reports.page import page
@@ -28,6 +27,7 @@ from rescore.reports.summary import gain, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FoldWeights, Unproven
+from tests.analyses import analysed, outlook_of
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
@@ -119,10 +119,10 @@ def test_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
     weights = tune(ErrorRate(), lists, ["tta"], TuningOptions(bagging=False))
     assert (
-        outlook(ErrorRate(), lists, weights).flatters
-        and not outlook(ErrorRate(), lists[1:], weights).flatters
+        outlook_of(ErrorRate(), lists, weights).flatters
+        and not outlook_of(ErrorRate(), lists[1:], weights).flatters
     )
-    assert "tuned on these very lists" in show(analyse(ErrorRate(), lists, weights))
+    assert "tuned on these very lists" in show(analysed(ErrorRate(), lists, weights))
 
 
 def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> 
         replace(weights, columns={"tta": columns["tta"]}), lists, force=True
     )
     assert forced.tuned.forced and forced.tuned.signature.endswith(",forced")
-    assert outlook(ErrorRate(), lists, forced).flatters
+    assert outlook_of(ErrorRate(), lists, forced).flatters
 
 
 def test_what_may_not_win_is_no_possible_gain() -> None:
@@ -158,10 +158,10 @@ def test_what_may_not_win_is_no_possible_gain() -> None:
         )
         for index in range(12)
     ]
-    shown = outlook(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5}))
+    shown = outlook_of(ErrorRate(), lists, Weights({"s2s": 0.5, "lm": 0.5}))
     assert shown.oracle == pytest.approx(100 / 3) and shown.share == pytest.approx(1.0)
     # Where tuning refused respelling, what may not win is no possible gain.
-    off = outlook(
+    off = outlook_of(
         ErrorRate(),
         lists,
         Weights({"s2s": 0.5, "lm": 0.5}, excluded=frozenset({RESPELLED})),

@@ -18,18 +18,11 @@ from rescore.metrics import list_statistics, oracle, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, ranking
-from rescore.reports.analysis import (
-    Changes,
-    Confusion,
-    Depth,
-    analyse,
-    by_depth,
-    outlook,
-    render,
-)
+from rescore.reports.analysis import Changes, Confusion, Depth, by_depth, render
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FoldWeights, TunedFor
+from tests.analyses import analysed, outlook_of
 from tests.conftest import Run, write_json
 
 
@@ -59,7 +52,7 @@ HALF = Weights({"s2s": 0.5, "lm": 0.5})
 
 
 def test_counts_by_hand() -> None:
-    found = analyse(ErrorRate(), LISTS, HALF)
+    found = analysed(ErrorRate(), LISTS, HALF)
     assert found.moves == Changes(moved=3, better=1, worse=1, same=1)
     assert found.by_depth == [
         Depth(1, pytest.approx(100 * 2 / 12)),
@@ -78,7 +71,7 @@ def test_the_closest_reference_counts() -> None:
             ("x y z w v u", "a b c"),
         )
     ]
-    assert analyse(ErrorRate(), lists, HALF).broken == [Confusion("c", "", 1)]
+    assert analysed(ErrorRate(), lists, HALF).broken == [Confusion("c", "", 1)]
 
 
 def test_the_texts_of_the_decision_count() -> None:
@@ -94,15 +87,15 @@ def test_the_texts_of_the_decision_count() -> None:
         )
     ]
     mbr = replace(FIRST_PASS_ALONE, decision=Decision("mbr", 1.0))
-    assert analyse(ErrorRate(), lists, mbr).moves == Changes(
+    assert analysed(ErrorRate(), lists, mbr).moves == Changes(
         moved=1, better=1, worse=0, same=0
     )
-    assert "|decide:mbr,1|" in analyse(ErrorRate(), lists, mbr).signature
-    assert analyse(ErrorRate(), lists, FIRST_PASS_ALONE).moves.moved == 0
+    assert "|decide:mbr,1|" in analysed(ErrorRate(), lists, mbr).signature
+    assert analysed(ErrorRate(), lists, FIRST_PASS_ALONE).moves.moved == 0
 
 
 def test_other_metrics_have_no_words() -> None:
-    found = analyse(Bleu(tokenise="none"), LISTS, HALF)
+    found = analysed(Bleu(tokenise="none"), LISTS, HALF)
     assert found.moves.moved == 3 and not found.corrected
 
 
@@ -150,7 +143,7 @@ def test_what_a_vote_corrects_and_breaks_of_each_system() -> None:
     chosen = [
         text.split() for text in weights.decision.texts(ErrorRate(), voted, weights.of)
     ]
-    found = analyse(ErrorRate(), voted, weights)
+    found = analysed(ErrorRate(), voted, weights)
     assert [system.name for system in found.systems] == list("abc")
     for system in found.systems:
         own = spoken[system.name]
@@ -194,7 +187,7 @@ def test_what_a_vote_corrects_and_breaks_of_each_system() -> None:
         *(str(found.systems[0].corrected), str(found.systems[0].broken)),
     ]
     assert rows[1] == ["reranked", f"{found.outlook.reranked:.2f}"]
-    assert not analyse(ErrorRate(), LISTS, HALF).systems
+    assert not analysed(ErrorRate(), LISTS, HALF).systems
 
 
 def test_command(rescore: Run, tmp_path: Path) -> None:
@@ -219,7 +212,7 @@ def test_command(rescore: Run, tmp_path: Path) -> None:
     done = rescore("analyse", "lists.json", "--weights", "w.json", "-o", "a.json")
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / "a.json").read_text())
-    assert written == json.loads(json.dumps(asdict(analyse(ErrorRate(), LISTS, HALF))))
+    assert written == json.loads(json.dumps(asdict(analysed(ErrorRate(), LISTS, HALF))))
     assert (
         "better 1, worse 1, as many errors 1" in done.stdout
         and "corrected: x -> b 1" in done.stdout
@@ -248,7 +241,7 @@ def test_gains_by_hand() -> None:
         nbest("apart", "j k", "x k", "j y"),
         nbest("deleted", "l m", "l", "q"),
     ]
-    found = outlook(ErrorRate(), lists, HALF)
+    found = outlook_of(ErrorRate(), lists, HALF)
     assert found.first_pass == pytest.approx(
         100 * 4 / 12
     ) and found.oracle == pytest.approx(100 * 3 / 12)
@@ -260,7 +253,7 @@ def test_gains_by_hand() -> None:
         and found.interval[0] == 0.0
         and found.next.startswith("more lists to tune on")
     )
-    assert outlook(ErrorRate(), lists, FIRST_PASS_ALONE).next.startswith(
+    assert outlook_of(ErrorRate(), lists, FIRST_PASS_ALONE).next.startswith(
         "give --weights FILE of `rescore tune`: "
     )
 
@@ -270,7 +263,7 @@ def test_what_is_certain_is_called_so() -> None:
         nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0))
         for index in range(40)
     ]
-    found = outlook(ErrorRate(), lists, HALF)
+    found = outlook_of(ErrorRate(), lists, HALF)
     assert found.certain == "yes" and found.interval == (
         pytest.approx(100 / 3),
         pytest.approx(100 / 3),
@@ -283,7 +276,7 @@ def test_what_is_certain_is_called_so() -> None:
         nbest(str(index), "a b c", "a b c", "a x c", lm=(0.0, 9.0))
         for index in range(40)
     ]
-    found = outlook(ErrorRate(), worse, HALF)
+    found = outlook_of(ErrorRate(), worse, HALF)
     assert found.certain == "no" and found.gain < 0 and found.interval[1] < 0
 
 
@@ -292,7 +285,7 @@ def test_a_p_value_and_an_interval_that_disagree_are_unclear() -> None:
         nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0))
         for index in range(40)
     ]
-    unclear = replace(outlook(ErrorRate(), lists, HALF), p_value=0.2)
+    unclear = replace(outlook_of(ErrorRate(), lists, HALF), p_value=0.2)
     assert (
         unclear.certain
         == "unclear"
@@ -348,8 +341,8 @@ def test_weights_of_folds_flatter_reranked_lists() -> None:
         fold_weights=(fold, fold),
     )
     assert (
-        outlook(ErrorRate(), lists, weights).flatters
-        and not outlook(ErrorRate(), lists[1:], weights).flatters
+        outlook_of(ErrorRate(), lists, weights).flatters
+        and not outlook_of(ErrorRate(), lists[1:], weights).flatters
     )
 
 
