@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import chain
 from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 
-from rescore.config import DECISION, EXPANSION, MEASURES, ROADS, RunConfig
+from rescore.config import DECISION, EXPANSION, MEASURES, RunConfig
 from rescore.dataset import Dataset
-from rescore.errors import UserError, did_you_mean
-from rescore.lms import ComputeOptions, LanguageModel, each, load
+from rescore.errors import UserError
+from rescore.lms import LanguageModel, each, load
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
@@ -29,7 +29,8 @@ from rescore.nbest import (
     are_means,
     check_scores,
 )
-from rescore.options import Field, OptionValues, flattened, read_content
+from rescore.options import Field, OptionValues, read_content
+from rescore.refusals import check_road
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
 Scorer = Callable[[Sequence[str]], Sequence[float]]
@@ -157,57 +158,6 @@ def as_weights(
     return Weights.interpolation({columns[0]: float(given)})
 
 
-def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
-    """The options of expansions, decisions and metrics among the names of arguments,
-    fields and options that are given.
-
-    Raises:
-        UserError: a name is unknown, has no meaning on this road
-        (`rescore.config.ROADS`), or lacks another.
-    """
-    names = {
-        {"metric": "metrics", "decision": "decide"}.get(name, name): name
-        for name in given
-    }
-    for table in names.keys() & {"expanding", "deciding", "measuring"}:
-        names |= {name: name for name in given[names.pop(table)].values}
-    options = {entry.name: entry for entry in RunConfig.declared()}
-    options["normaliser"] = options["measuring"]
-    known = {*options, *(field.name for field in fields(RunConfig))}
-    further = {
-        entry.name: entry
-        for entry in flattened(() if names.keys() <= known else RunConfig.declared())
-    }
-    for field, name in names.items():
-        option = (options | further).get(field)
-        if not option and field not in known:
-            of_load = name in {
-                "cache",
-                *(field.name for field in fields(ComputeOptions)),
-            }
-            near = (
-                "; rescore.load has it"
-                if of_load
-                else did_you_mean(name, known | further.keys())
-            )
-            raise UserError(
-                f"{name} is not an option{near}; rescore.RunConfig lists all options"
-            )
-        able = [
-            other
-            for other, one in ROADS.items()
-            if {field, option and option.title} & {*one[0], *one[1]}
-        ]
-        if road not in able:
-            raise UserError(
-                f"{road} takes no {name}"
-                + (f"; give it to {' or '.join(able)}" if able else "")
-            )
-        if option and option.about.needs and option.about.needs not in names:
-            raise UserError(f"{name} needs {option.about.needs}")
-    return {name: entry for name, entry in further.items() if name not in known}
-
-
 def config_of(
     road: str,
     metric: str | None = None,
@@ -220,7 +170,7 @@ def config_of(
     decisions and metrics, where its road has them.
 
     Args:
-        road: The function that is called (`rescore.config.ROADS`).
+        road: The function that is called (`rescore.refusals.ROADS`).
         metric: The name of a metric.
         decision: The name of a decision.
         words: A file of words, the option of metrics.

@@ -21,31 +21,6 @@ EXPANSION = "New hypotheses"
 DECISION, MEASURES = "Decision", "What is measured"
 """Groups of options, as the help names them."""
 
-ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "run": ((MODELS, WEIGHTS, TUNING, EXPANSION, DECISION, MEASURES), ()),
-    "score": ((MODELS, EXPANSION, "words"), ("lms", "count_tokens")),
-    "tune": (
-        (TUNING, DECISION, MEASURES, "boost", "recombine"),
-        ("columns", "word_bonus", "token_bonus"),
-    ),
-    "rerank": ((EXPANSION, DECISION, MEASURES), ()),
-    "evaluate": ((DECISION, MEASURES), ()),
-    "compare": (
-        (MODELS, EXPANSION, DECISION, MEASURES, "boost", "components", "bagging"),
-        ("lms", "word_bonus", "token_bonus", "count_tokens"),
-    ),
-    "serve": (
-        (EXPANSION, DECISION, MEASURES),
-        ("lms", "lm_norm", "force_weights", "count_tokens"),
-    ),
-    "confidence": ((DECISION, MEASURES), ()),
-    "convert": ((EXPANSION,), ()),
-} | dict.fromkeys(("analyse", "combine", "eval"), ((MEASURES,), ()))
-"""The groups and single fields of `RunConfig` that a road takes: a command, and the
-function of Python with its name; then fields of the function alone, for which the
-command has options of its own, or none.
-"""
-
 
 def _bonus(text: str) -> bool | float:
     if text in ("off", "tune"):

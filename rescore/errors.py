@@ -16,6 +16,10 @@ class UserError(Exception):
     """
 
 
+class OptionError(UserError):
+    """An option is given where it has no meaning (`rescore.refusals`)."""
+
+
 def counted(number: int, noun: str) -> str:
     """A number and its noun for a message: `1 list`, `2,000 lists`, `3 hypotheses`, `0
     log-probabilities`.

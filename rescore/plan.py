@@ -19,7 +19,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from rescore.config import TUNING, WEIGHTS, RunConfig
+from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
@@ -39,6 +39,7 @@ from rescore.metrics.cached import remembered
 from rescore.metrics.folds import Folds, split
 from rescore.nbest import NbestList, Role
 from rescore.parts import FEATURES
+from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import choose_columns
 
@@ -127,43 +128,17 @@ def check(config: RunConfig) -> RunConfig:
     Raises:
         UserError: two decisions contradict each other, or one lacks another.
     """
-    if config.dev is not None and config.weights:
-        raise UserError(
-            "--dev and --weight exclude each other: --dev tunes the weights that"
-            " --weight sets"
-        )
-    if config.folds and (config.dev is not None or config.weights):
-        raise UserError(
-            "--folds tunes on the test lists themselves; leave out --dev and --weight"
-        )
+    refuse_several_sources(config)
     if config.expands:
         config = configured(config)
     decision_of(config)
     if not config.tunes:
-        _refuse_tuning(config)
+        refuse_tuning(config)
     for _, feature in FEATURES.loaded():
         feature().check(config)
     if not config.tunes and config.lms:
         given_weights(config, each(config.lms))
     return config
-
-
-def _refuse_tuning(config: RunConfig) -> None:
-    """Refuse options about tuning where nothing is tuned.
-
-    Raises:
-        UserError: There is such an option.
-    """
-    for name, title, about, _, default in RunConfig.declared():
-        value = getattr(config, name)
-        if title == TUNING and value != default:
-            raise UserError(
-                f"{about.flag(name)} is about tuning; give --dev or --folds"
-            )
-        if title == WEIGHTS and value is True:
-            raise UserError(
-                f"{about.flag(name)} tune needs --dev lists to tune on; or give NUMBER"
-            )
 
 
 def resolve(
@@ -568,25 +543,6 @@ def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decis
     name = weights.decision.name
     if config.decide is not None:
         name = DECISIONS.check(config.decide)
-    rule = DECISIONS[name]
-    if config.scale is not None and not rule.needs_scale:
-        able = [other for other, each in DECISIONS.loaded() if each.needs_scale]
-        raise UserError(f"--scale needs --decide {' or '.join(able)}")
-    own = [entry.name for entry in rule.Options.declared()]
-    for option in config.deciding.values:
-        if option not in own:
-            raise UserError(_needs_decision(option))
-    settings = config.deciding.as_json(rule.Options)
+    check_decision(config, name)
+    settings = config.deciding.as_json(DECISIONS[name].Options)
     return Decision(name, config.scale, settings).completed_by(weights.decision)
-
-
-def _needs_decision(option: str) -> str:
-    """Return the message about an option of other decisions."""
-    able = []
-    flag = option
-    for name, rule in DECISIONS.loaded():
-        for entry in rule.Options.declared():
-            if entry.name == option:
-                able.append(name)
-                flag = entry.about.flag(option)
-    return f"{flag} needs --decide {' or '.join(able)}"

@@ -42,6 +42,7 @@ from rescore.nbest import (
 from rescore.options import as_json
 from rescore.parts import CONFIDENCES, KINDS
 from rescore.plan import Plan, resolve
+from rescore.refusals import check_road
 from rescore.tuning import Weights, suited
 from rescore.tuning.weights import misfit
 
@@ -162,7 +163,7 @@ class Rescorer:
         if self._tuned is None:
             for name in ("weights", "word_bonus", "token_bonus", "boost"):
                 given.pop(name, None)
-        border.check_road("serve", given)
+        check_road("serve", given)
 
     @property
     def weights(self) -> Weights:

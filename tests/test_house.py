@@ -25,6 +25,7 @@ LAYERS = [
     ["border"],
     ["plan"],
     ["features"],
+    ["refusals"],
     ["expansion", "given"],
     ["config"],
     ["reports"],

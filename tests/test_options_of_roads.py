@@ -15,10 +15,11 @@ import pytest
 
 import rescore
 from rescore import Rescorer, UserError, border, formats, options
-from rescore.config import ROADS, RunConfig
+from rescore.config import RunConfig
 from rescore.formats.writing import as_json
 from rescore.lms.lexicon import Lexicon
 from rescore.nbest import NbestList
+from rescore.refusals import ROADS
 from tests import stand_ins, test_roads
 from tests.conftest import Done, Run, parameters_of
 from tests.test_roads import Feature

@@ -6,11 +6,9 @@ def convert(conversion: Conversion, inputs: InputOptions) -> None: ...
 
 from __future__ import annotations
 
-import fnmatch
 import inspect
 import logging
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,9 +19,9 @@ import click
 from click.core import ParameterSource
 
 from rescore.errors import UserError
-from rescore.files import absent
 from rescore.options import Declared, Field, Option, flattened, made
 from rescore.parts import Registry
+from rescore.refusals import Typed, check_files, check_needs
 
 LONG = 50
 """Columns that a list of names may take in the help before it goes into the text, which
@@ -116,20 +114,15 @@ class Offer:
     def make(self, ctx: click.Context) -> Any:
         """The object that the values of the command line give."""
         entries = {entry.name: entry for entry in self.fields}
-        for name, entry in entries.items():
-            needed = entries.get(entry.about.needs)
-            if (
-                needed
-                and ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
-                and not ctx.params[needed.name]
-            ):
-                about = needed.about
-                flag = f"{about.flag(needed.name)} {about.metavar or ''}".strip()
-                raise click.UsageError(f"{entry.about.flag(name)} needs {flag}")
         typed = {}
+        on_command_line = set()
         for name in entries:
-            if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            source = ctx.get_parameter_source(name)
+            if source is not ParameterSource.DEFAULT:
                 typed[name] = ctx.params[name]
+            if source is ParameterSource.COMMANDLINE:
+                on_command_line.add(name)
+        check_needs(entries, on_command_line, ctx.params)
         return made(self.declared, self._declared(), typed)
 
 
@@ -281,27 +274,26 @@ class Command(click.Command):
             ) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        _check_files(list(self._given(ctx)))
+        check_files(list(self._typed(ctx)))
         return self.function(
             **{key: offer.make(ctx) for key, offer in self.offers(ctx).items()}
         )
 
-    def _given(self, ctx: click.Context) -> Iterator[tuple[str, str, Option]]:
-        """The options as they are typed, or the arguments as the help names them, with
-        each value.
+    def _typed(self, ctx: click.Context) -> Iterator[Typed]:
+        """Yield the options as they are typed, and the arguments as the help names
+        them, with each value.
         """
         for parameter in self.get_params(ctx):
-            entry, value = entry_of(parameter), ctx.params.get(parameter.name or "")
+            entry = entry_of(parameter)
+            value = ctx.params.get(parameter.name or "")
             if entry is None or value is None or isinstance(value, bool):
                 continue
-            named = isinstance(parameter, click.Option)
-            shown = (
-                max(parameter.opts, key=len)
-                if named
-                else (parameter.metavar or parameter.name or "").strip(".[]")
-            )
-            for item in value if isinstance(value, tuple) else [value]:
-                yield shown, str(item), entry.about
+            if isinstance(parameter, click.Option):
+                flag = max(parameter.opts, key=len)
+            else:
+                flag = (parameter.metavar or parameter.name or "").strip(".[]")
+            for one in value if isinstance(value, tuple) else [value]:
+                yield Typed(flag, str(one), entry.about)
 
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter
@@ -323,59 +315,6 @@ class Command(click.Command):
         ).items():
             with formatter.section(title):
                 formatter.write_dl(records)
-
-
-def _check_files(given: Sequence[tuple[str, str, Option]]) -> None:
-    """Refuse, before anything is computed: lists that are not there, because a typing
-    error is the most frequent error; two outputs to one file; and an output that takes
-    the place of a file that is read.
-
-    Links count as what they lead to. What is no file, such as /dev/null, may be given
-    as often as one likes.
-
-    Raises:
-        UsageError: there are such outputs. UserError: a path of lists leads nowhere,
-        and is neither standard input nor a pattern.
-    """
-    written: dict[str, str] = {}
-    for shown, value, about in given:
-        path = Path(value)
-        if "NBEST" in (about.metavar or "") and not (
-            value == "-" or set(value) & set("*?[") or path.exists()
-        ):
-            raise UserError(absent(path))
-        if not about.writes or (value == "-" and about.writes != "stdout"):
-            continue
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            continue
-        place = value if value == "-" else os.path.realpath(value)
-        if place in written:
-            where = (
-                "cannot both go to stdout" if value == "-" else f"both write to {value}"
-            )
-            raise click.UsageError(
-                f"{written[place]} and {shown} {where}; give each a file of its own"
-            )
-        if about.metavar == "FILE" and path.is_dir():
-            raise click.UsageError(f"{shown} {path}: is a folder; give a file")
-        if about.metavar == "FILE" and not path.parent.is_dir():
-            raise click.UsageError(
-                f"{shown} {path}: there is no folder {path.parent} to write it in; make"
-                " it first"
-            )
-        written[place] = shown
-    for shown, value, about in given:
-        # A language model's path stands behind its kind and options.
-        for name in {value, value.rpartition(":")[2]} - {"-"} if about.reads else ():
-            read = os.path.realpath(name)
-            for place, writer in written.items():
-                if place == read or (
-                    not os.path.lexists(name) and fnmatch.fnmatch(place, read)
-                ):
-                    raise click.UsageError(
-                        f"{writer} would write over {value}, which {shown} reads; give"
-                        " another file"
-                    )
 
 
 def command(

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import click
 
-from rescore.errors import UserError
+from rescore.errors import OptionError, UserError
 from rescore.parts import Registry
 from rescore.version import VERSION
 
@@ -294,6 +294,8 @@ def main() -> None:
         sys.stdout.flush()
     except click.exceptions.Exit as end:
         status = end.exit_code
+    except OptionError as error:
+        _fail(f"{error} (see --help)")
     except UserError as error:
         _fail(str(error))
     except click.exceptions.NoArgsIsHelpError as error:

@@ -11,12 +11,14 @@ import click
 
 from rescore.cli.bridge import Offer, command
 from rescore.cli.progress import progress_bar, scoring_bar
-from rescore.config import ROADS, RunConfig
+from rescore.config import RunConfig
+from rescore.errors import OptionError
 from rescore.files import resolved, shown
 from rescore.formats.source import ReadOptions
 from rescore.lms.base import ComputeOptions
 from rescore.options import Declared, option, read_file, written_file
 from rescore.parts import FORMATS, KINDS
+from rescore.refusals import ROADS
 
 if TYPE_CHECKING:
     from rescore.formats.audio import RecordingSegment
@@ -238,11 +240,11 @@ class LanguageModelOptions(Declared):
         if self.computing.prompt:
             able = [name for name, kind in KINDS.loaded() if kind.prompted]
             if not any(spec.partition(":")[0] in able for spec in self.lm):
-                raise click.UsageError(f"--prompt needs --lm {' or '.join(able)}")
+                raise OptionError(f"--prompt needs --lm {' or '.join(able)}")
         name, _, address = self.engine.partition(":")
         if name == "local" or not self.lm:
             if self.workers:
-                raise click.UsageError("--workers needs --engine ray")
+                raise OptionError("--workers needs --engine ray")
             return load_all(self.lm, self.computing, self.cache)
         from rescore.scoring.cluster import Cluster
 
@@ -300,7 +302,7 @@ def configured(
 def with_one_metric(config: RunConfig) -> RunConfig:
     """The config, for commands that measure one metric."""
     if len(config.metrics) > 1:
-        raise click.UsageError("this command has one --metric")
+        raise OptionError("this command has one --metric")
     return config
 
 

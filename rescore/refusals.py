@@ -1,0 +1,332 @@
+"""Options that have no meaning where they are given: every refusal is made here.
+
+What may be refused follows from declarations, never from a second list:
+
+- `ROADS` says which groups of options a road takes: a command, and the function of
+  Python with its name.
+- An option says what it needs (`rescore.options.Option.needs`), and whether its value
+  is a file that is read or written.
+- A decision, a metric and an expansion have the options of their class `Options`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from rescore.config import (
+    DECISION,
+    EXPANSION,
+    MEASURES,
+    MODELS,
+    TUNING,
+    WEIGHTS,
+    RunConfig,
+)
+from rescore.errors import OptionError, UserError, did_you_mean
+from rescore.files import absent
+from rescore.lms import ComputeOptions
+from rescore.options import Field, Option, flattened
+from rescore.parts import DECISIONS
+
+ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "run": ((MODELS, WEIGHTS, TUNING, EXPANSION, DECISION, MEASURES), ()),
+    "score": ((MODELS, EXPANSION, "words"), ("lms", "count_tokens")),
+    "tune": (
+        (TUNING, DECISION, MEASURES, "boost", "recombine"),
+        ("columns", "word_bonus", "token_bonus"),
+    ),
+    "rerank": ((EXPANSION, DECISION, MEASURES), ()),
+    "evaluate": ((DECISION, MEASURES), ()),
+    "compare": (
+        (MODELS, EXPANSION, DECISION, MEASURES, "boost", "components", "bagging"),
+        ("lms", "word_bonus", "token_bonus", "count_tokens"),
+    ),
+    "serve": (
+        (EXPANSION, DECISION, MEASURES),
+        ("lms", "lm_norm", "force_weights", "count_tokens"),
+    ),
+    "confidence": ((DECISION, MEASURES), ()),
+    "convert": ((EXPANSION,), ()),
+} | dict.fromkeys(("analyse", "combine", "eval"), ((MEASURES,), ()))
+"""The groups and single fields of `RunConfig` that a road takes: a command, and the
+function of Python with its name; then fields of the function alone, for which the
+command has options of its own, or none.
+"""
+
+
+# --- roads ---------------------------------------------------------------------------
+
+OTHER_NAMES = {"metric": "metrics", "decision": "decide"}
+"""Arguments of functions, and the fields of `RunConfig` that they set."""
+TABLES = ("expanding", "deciding", "measuring")
+"""Fields of `RunConfig` that hold options of parts."""
+OF_LOADING = {"cache", *(field.name for field in fields(ComputeOptions))}
+"""Options of `rescore.load`."""
+
+
+def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
+    """Return the options of parts among the options that are given.
+
+    Args:
+        road: The function or command.
+        given: Arguments, fields of `RunConfig` and options, with their values.
+
+    Raises:
+        OptionError: A name is unknown, has no meaning on this road, or lacks another.
+    """
+    names = _field_names(given)
+    options = {entry.name: entry for entry in RunConfig.declared()}
+    options["normaliser"] = options["measuring"]
+    known = {*options, *(field.name for field in fields(RunConfig))}
+    of_parts: dict[str, Field] = {}
+    if not names.keys() <= known:  # else parts stay unloaded
+        every = {entry.name: entry for entry in flattened(RunConfig.declared())}
+        of_parts = {name: one for name, one in every.items() if name not in known}
+    for field, name in names.items():
+        option = of_parts.get(field, options.get(field))
+        if option is None and field not in known:
+            raise OptionError(_unknown(name, {*known, *of_parts}))
+        _check_taken(road, field, name, option)
+        if option and option.about.needs and option.about.needs not in names:
+            raise OptionError(f"{name} needs {option.about.needs}")
+    return of_parts
+
+
+def _field_names(given: Mapping[str, Any]) -> dict[str, str]:
+    """Return the name that was given of each field and option of a part."""
+    names = {OTHER_NAMES.get(name, name): name for name in given}
+    for table in TABLES:
+        if table in names:
+            values = given[names.pop(table)].values
+            names |= {name: name for name in values}
+    return names
+
+
+def _unknown(name: str, known: Collection[str]) -> str:
+    """Return the message about a name that is no option."""
+    near = "; rescore.load has it"
+    if name not in OF_LOADING:
+        near = did_you_mean(name, known)
+    return f"{name} is not an option{near}; rescore.RunConfig lists all options"
+
+
+def _check_taken(road: str, field: str, name: str, option: Field | None) -> None:
+    """See that a road takes a field or an option.
+
+    Raises:
+        OptionError: It does not; other roads may.
+    """
+    titles = {field}
+    if option:
+        titles.add(option.title)
+    able = [other for other, taken in ROADS.items() if titles & {*taken[0], *taken[1]}]
+    if road not in able:
+        message = f"{road} takes no {name}"
+        if able:
+            message += f"; give it to {' or '.join(able)}"
+        raise OptionError(message)
+
+
+# --- what an option needs ------------------------------------------------------------
+
+
+def check_needs(
+    entries: Mapping[str, Field], typed: Collection[str], values: Mapping[str, Any]
+) -> None:
+    """See that options that are typed have what they need.
+
+    Args:
+        entries: The options of a command.
+        typed: The options that are typed.
+        values: The value of each option.
+
+    Raises:
+        OptionError: An option lacks what it needs.
+    """
+    for name, entry in entries.items():
+        needed = entries.get(entry.about.needs)
+        if needed and name in typed and not values[needed.name]:
+            about = needed.about
+            flag = f"{about.flag(needed.name)} {about.metavar or ''}".strip()
+            raise OptionError(f"{entry.about.flag(name)} needs {flag}")
+
+
+def refuse_tuning(config: RunConfig) -> None:
+    """Refuse options about tuning where nothing is tuned.
+
+    Raises:
+        OptionError: There is such an option.
+    """
+    for name, title, about, _, default in RunConfig.declared():
+        value = getattr(config, name)
+        if title == TUNING and value != default:
+            raise OptionError(
+                f"{about.flag(name)} is about tuning; give --dev or --folds"
+            )
+        if title == WEIGHTS and value is True:
+            raise OptionError(
+                f"{about.flag(name)} tune needs --dev lists to tune on; or give NUMBER"
+            )
+
+
+def refuse_several_sources(config: RunConfig) -> None:
+    """Refuse several sources of weights.
+
+    Raises:
+        OptionError: Weights would be tuned twice, or tuned and given.
+    """
+    if config.dev is not None and config.weights:
+        raise OptionError(
+            "--dev and --weight exclude each other: --dev tunes the weights that"
+            " --weight sets"
+        )
+    if config.folds and (config.dev is not None or config.weights):
+        raise OptionError(
+            "--folds tunes on the test lists themselves; leave out --dev and --weight"
+        )
+
+
+def check_decision(config: RunConfig, decision: str) -> None:
+    """See that a decision takes the options that are given.
+
+    Args:
+        config: What was asked.
+        decision: The name of the decision.
+
+    Raises:
+        OptionError: It takes no scale, or not such an option.
+    """
+    rule = DECISIONS[decision]
+    if config.scale is not None and not rule.needs_scale:
+        able = [name for name, other in DECISIONS.loaded() if other.needs_scale]
+        raise OptionError(f"--scale needs --decide {' or '.join(able)}")
+    own = {entry.name for entry in rule.Options.declared()}
+    for name in config.deciding.values:
+        if name not in own:
+            raise OptionError(_needs_decision(name))
+
+
+def _needs_decision(option: str) -> str:
+    """Return the message about an option of other decisions."""
+    able = []
+    flag = option
+    for name, rule in DECISIONS.loaded():
+        for entry in rule.Options.declared():
+            if entry.name == option:
+                able.append(name)
+                flag = entry.about.flag(option)
+    return f"{flag} needs --decide {' or '.join(able)}"
+
+
+# --- files ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An option or argument as it is typed, with one value."""
+
+    flag: str
+    value: str
+    about: Option
+
+
+def check_files(typed: Sequence[Typed]) -> None:
+    """See, before anything is computed, that lists are there and that no output takes
+    the place of another file.
+
+    Links count as the files that they lead to. A path that is no file, such as
+    /dev/null, may be given twice.
+
+    Raises:
+        UserError: A path of lists leads nowhere, and is neither standard input nor a
+            pattern.
+        OptionError: Two outputs go to one file, or an output takes the place of a file
+            that is read.
+    """
+    for one in typed:
+        if "NBEST" in (one.about.metavar or ""):
+            _check_present(one.value)
+    written: dict[str, str] = {}
+    for one in typed:
+        if _is_output(one):
+            _check_output(one, written)
+    for one in typed:
+        if one.about.reads:
+            _check_not_overwritten(one, written)
+
+
+def _check_present(value: str) -> None:
+    """See that lists are there: a typing error is the most frequent error.
+
+    Raises:
+        UserError: They are not.
+    """
+    is_pattern = bool(set(value) & set("*?["))
+    if value != "-" and not is_pattern and not Path(value).exists():
+        raise UserError(absent(Path(value)))
+
+
+def _is_output(one: Typed) -> bool:
+    """Return whether a value is a file, a folder or stdout that is written."""
+    if not one.about.writes:
+        return False
+    if one.value == "-":
+        return one.about.writes == "stdout"
+    path = Path(one.value)
+    return not path.exists() or path.is_file() or path.is_dir()
+
+
+def _check_output(one: Typed, written: dict[str, str]) -> None:
+    """Add an output to the outputs that are known, by place.
+
+    Raises:
+        OptionError: Another output has its place, or it cannot be a file there.
+    """
+    place = one.value
+    if one.value != "-":
+        place = os.path.realpath(one.value)
+    if place in written:
+        where = f"both write to {one.value}"
+        if one.value == "-":
+            where = "cannot both go to stdout"
+        raise OptionError(
+            f"{written[place]} and {one.flag} {where}; give each a file of its own"
+        )
+    path = Path(one.value)
+    if one.about.metavar == "FILE" and path.is_dir():
+        raise OptionError(f"{one.flag} {path}: is a folder; give a file")
+    if one.about.metavar == "FILE" and not path.parent.is_dir():
+        raise OptionError(
+            f"{one.flag} {path}: there is no folder {path.parent} to write it in; make"
+            " it first"
+        )
+    written[place] = one.flag
+
+
+def _check_not_overwritten(one: Typed, written: Mapping[str, str]) -> None:
+    """See that no output takes the place of a file that is read.
+
+    Raises:
+        OptionError: There is such an output.
+    """
+    for name in _paths_in(one.value):
+        read = os.path.realpath(name)
+        is_pattern = not os.path.lexists(name)
+        for place, writer in written.items():
+            if place == read or (is_pattern and fnmatch.fnmatch(place, read)):
+                raise OptionError(
+                    f"{writer} would write over {one.value}, which {one.flag} reads;"
+                    " give another file"
+                )
+
+
+def _paths_in(value: str) -> Iterable[str]:
+    """Return the paths that a value may name: the path of a language model stands
+    behind its kind and options.
+    """
+    return {value, value.rpartition(":")[2]} - {"-"}
