@@ -9,6 +9,11 @@ import click
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.options import written_file
+from rescore.pipeline import decide_all, expand, measure
+from rescore.plan import resolve
+from rescore.reports import analysis
+from rescore.reports.markup import write_json
+from rescore.tuning import suited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +42,6 @@ def command(
     It ends with the significance of the gain, the possible gain from a perfect language
     model, and the next step.
     """
-    from rescore.pipeline import decide_all, expand, measure
-    from rescore.plan import resolve
-    from rescore.reports import analysis
-    from rescore.reports.markup import write_json
-    from rescore.tuning import suited
 
     lists = inputs.read(own.nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import click
 
+from rescore import comparing, formats
 from rescore.cli import options
 from rescore.cli.eval import TestOptions
 from rescore.config import RunConfig
+from rescore.files import shown
 from rescore.options import option, written_file
 from rescore.parts import STYLES
+from rescore.reports.comparison import JSON, render
+from rescore.reports.markup import endings, style_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +68,6 @@ def command(
     row `without MODEL` is against all models: it says whether the model adds anything
     to the others.
     """
-    from rescore import comparing, formats
-    from rescore.files import shown
-    from rescore.reports.comparison import JSON, render
-    from rescore.reports.markup import endings, style_of
 
     styles = {
         path: JSON if path.endswith(".json") else style_of(path) for path in own.output

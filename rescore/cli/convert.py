@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.formats import check_output, written_formats
+from rescore.formats.best import rewritten
+from rescore.formats.text import detokeniser
 from rescore.options import option, written_file
 from rescore.parts import FORMATS
 
@@ -50,9 +53,6 @@ def command(
 
     A warning names the data that the new format cannot hold.
     """
-    from rescore import formats, pipeline
-    from rescore.formats.best import rewritten
-    from rescore.formats.text import detokeniser
 
     lists = inputs.read(own.nbest)
     lists = list(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import click
 
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.files import shown
+from rescore.metrics.significance import PairedTest
 from rescore.options import Declared, flattened, option, written_file
 from rescore.parts import METRICS, TESTS, WHOLE, resolve
-
-if TYPE_CHECKING:
-    from rescore.metrics.significance import PairedTest
+from rescore.plan import resolve as plan_of
+from rescore.reports import outputs
+from rescore.reports.markup import write_json
+from rescore.reports.outputs import render_systems as render
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,6 @@ class TestOptions(Declared):
     )
 
     def make(self) -> PairedTest:
-        from rescore.metrics.significance import PairedTest
 
         return PairedTest(
             self.test, self.by_speaker or bool(self.speaker), self.speaker
@@ -86,11 +87,6 @@ def command(
     Each further output has a p-value against the first output. Confidence intervals
     come from the bootstrap.
     """
-    from rescore.files import shown
-    from rescore.plan import resolve as plan_of
-    from rescore.reports import outputs
-    from rescore.reports.markup import write_json
-    from rescore.reports.outputs import render_systems as render
 
     if own.whole:
         if len(inputs.ref) != 1:

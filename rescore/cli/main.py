@@ -262,36 +262,17 @@ line.
 
 
 def main() -> None:
-    """Entry point: exit status 0 fine, 1 a check failed, 2 bad usage or input, in one
-    line on stderr.
+    """Run the command line.
+
+    Exit status: 0 fine, 1 a check failed, 2 bad usage or input, in one line on stderr.
     """
-    # the next file that is opened would get what is printed
-    if sys.stdout is None or sys.stderr is None:
-        _fail("<stdout>: is closed" if sys.stdout is None else "<stderr>: is closed")
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # Outputs may name files whose names are not UTF-8.
-            errors = {sys.stdin: "strict", sys.stdout: "replace"}.get(
-                stream, "backslashreplace"
-            )
-            stream.reconfigure(encoding="utf-8", errors=errors)
-    log = logging.getLogger("rescore")
-    log.handlers = [
-        *(handler for handler in log.handlers if not isinstance(handler, _ToStderr)),
-        _ToStderr(),
-    ]
-    log.setLevel(logging.INFO)
+    _prepare_streams()
+    _prepare_messages()
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _end)
     try:
-        if shell := os.environ.get(COMPLETE):
-            from click.shell_completion import shell_complete
-
-            sys.exit(shell_complete(cli, {}, "rescore", COMPLETE, shell))
-        with cli.make_context("rescore", sys.argv[1:]) as context:
-            status = cli.invoke(context)
-        sys.stdout.flush()
+        status = _run()
     except click.exceptions.Exit as end:
         status = end.exit_code
     except OptionError as error:
@@ -312,21 +293,63 @@ def main() -> None:
             " with iconv"
         )
     except UnicodeEncodeError as error:
-        _fail(
-            f"{error.object[max(0, error.start - 40) : error.end + 40]!a}: a name that"
-            " is not UTF-8; rename the file"
-        )
+        near = error.object[max(0, error.start - 40) : error.end + 40]
+        _fail(f"{near!a}: a name that is not UTF-8; rename the file")
     except MemoryError:
         _fail("out of memory; give fewer or smaller lists, or a smaller --batch-tokens")
     except OSError as error:
-        # A full disk, a folder that cannot be read: a traceback would explain nothing.
-        # Python would write the rest of the output when it ends, and fail again
-        sys.stdout = None
-        if isinstance(error, BrokenPipeError):  # the reader (head, less) went away
-            sys.exit(128 + signal.SIGPIPE)
-        place = f"{error.filename}: " if error.filename else ""
-        _fail(f"{place}{error.strerror or error}")
+        _fail_at(error)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _prepare_streams() -> None:
+    """Make stdin, stdout and stderr streams of UTF-8."""
+    # the next file that is opened would get what is printed
+    if sys.stdout is None:
+        _fail("<stdout>: is closed")
+    if sys.stderr is None:
+        _fail("<stderr>: is closed")
+    # Outputs may name files whose names are not UTF-8.
+    on_error = {sys.stdin: "strict", sys.stdout: "replace"}
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            errors = on_error.get(stream, "backslashreplace")
+            stream.reconfigure(encoding="utf-8", errors=errors)
+
+
+def _prepare_messages() -> None:
+    """Send the messages of the package to stderr."""
+    log = logging.getLogger("rescore")
+    others = [handler for handler in log.handlers if not isinstance(handler, _ToStderr)]
+    log.handlers = [*others, _ToStderr()]
+    log.setLevel(logging.INFO)
+
+
+def _run() -> object:
+    """Run the command, or answer a shell that asks what may follow; return the exit
+    status, or None.
+    """
+    shell = os.environ.get(COMPLETE)
+    if shell:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "rescore", COMPLETE, shell)
+    with cli.make_context("rescore", sys.argv[1:]) as context:
+        status = cli.invoke(context)
+    sys.stdout.flush()
+    return status
+
+
+def _fail_at(error: OSError) -> NoReturn:
+    """End with the message of the system, as of a full disk: a traceback would explain
+    nothing.
+    """
+    # Python would write the rest of the output when it ends, and fail again
+    sys.stdout = None
+    if isinstance(error, BrokenPipeError):  # the reader (head, less) went away
+        sys.exit(128 + signal.SIGPIPE)
+    place = f"{error.filename}: " if error.filename else ""
+    _fail(f"{place}{error.strerror or error}")
 
 
 def _end(number: int, frame: object) -> None:

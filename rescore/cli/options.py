@@ -5,33 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from rescore import formats
 from rescore.cli.bridge import Offer, command
 from rescore.cli.progress import progress_bar, scoring_bar
 from rescore.config import RunConfig
 from rescore.errors import OptionError
 from rescore.files import resolved, shown
+from rescore.formats import check_output
+from rescore.formats.audio import (
+    RecordingSegment,
+    read_segments,
+    with_audio,
+    with_recordings,
+)
+from rescore.formats.best import check
+from rescore.formats.references import References
 from rescore.formats.source import ReadOptions
+from rescore.lms import LanguageModel, load_all
 from rescore.lms.base import ComputeOptions
+from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file, written_file
 from rescore.parts import FORMATS, KINDS
 from rescore.refusals import ROADS
-
-if TYPE_CHECKING:
-    from rescore.formats.audio import RecordingSegment
-    from rescore.formats.references import References
-    from rescore.lms import LanguageModel
-    from rescore.nbest import NbestList
-    from rescore.reports.results import Results
-    from rescore.tuning.weights import Weights
-
-    Times = dict[str, RecordingSegment] | None
-    """Where utterances stand in recordings."""
+from rescore.reports.details import write
+from rescore.reports.markup import endings, style_of, write_json
+from rescore.reports.overview import render_overview, with_dev
+from rescore.reports.results import Results
+from rescore.tuning import FIRST_PASS_ALONE, Weights
 
 __all__ = ["Offer", "command", "progress_bar", "scoring_bar"]
+
+Times = dict[str, RecordingSegment] | None
+"""Where utterances stand in recordings."""
 
 
 def config(command: str) -> Offer:
@@ -138,7 +147,6 @@ class InputOptions(Declared):
         ref_option: str = "--ref",
     ) -> list[NbestList]:
         """All lists; `ref_option` is named where references are missing."""
-        from rescore import formats
 
         lists = formats.read(
             paths,
@@ -161,14 +169,12 @@ class InputOptions(Declared):
 
     def read_output(self, path: str) -> list[NbestList]:
         """N-best lists, or a 1-best text."""
-        from rescore import formats
 
         how = self._how() | {"allow_missing": self.allow_missing, "sources": self.src}
         return formats.read_output(path, self._references(), **how)
 
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
         """The lists as a stream, which --ref and --src do not allow."""
-        from rescore import formats
 
         if self.ref or self.src:
             return iter(self.read(paths))
@@ -178,19 +184,14 @@ class InputOptions(Declared):
         """The files of references, if there are any."""
         if not self.ref:
             return None
-        from rescore.formats.references import References
 
         return References(self.ref, self.ref_format)
 
     def _prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """With their recordings, where these are given."""
         if self.recordings:
-            from rescore.formats.audio import with_recordings
-
             lists = with_recordings(lists, Path(self.recordings))
         if self.audio:
-            from rescore.formats.audio import with_audio
-
             lists = with_audio(lists, self.audio, self.allow_missing)
         return iter(lists)
 
@@ -235,7 +236,6 @@ class LanguageModelOptions(Declared):
 
     def load(self) -> list[LanguageModel]:
         """The models, here or in a cluster, which ends with the command."""
-        from rescore.lms import load_all
 
         if self.computing.prompt:
             able = [name for name, kind in KINDS.loaded() if kind.prompted]
@@ -277,7 +277,6 @@ class TunedWeights(Declared):
 
     def load(self) -> Weights:
         """The weights of the file; without a file, the first pass alone."""
-        from rescore.tuning import FIRST_PASS_ALONE, Weights
 
         return Weights.load(Path(self.weights)) if self.weights else FIRST_PASS_ALONE
 
@@ -335,13 +334,9 @@ class RerankedOutputs(Declared):
         anything is computed.
         """
         if self.output:
-            from rescore.formats import check_output
-
             check_output(self.output)
         if self.best is None:
             return None
-        from rescore.formats.audio import read_segments
-        from rescore.formats.best import check
 
         times = read_segments(self.segments) if self.segments else None
         check(self.best, times)
@@ -383,8 +378,6 @@ class ReportOptions(Declared):
     def check(self) -> None:
         """Refuse tables of no known style before anything is computed."""
         for path in self.table:
-            from rescore.reports.markup import endings, style_of
-
             if style_of(path) is None:
                 raise click.UsageError(
                     f"--table {path}: its ending is not one of {endings()}"
@@ -394,7 +387,6 @@ class ReportOptions(Declared):
         """Name the results after the options or the path of the lists, and write them
         where asked for.
         """
-        from rescore import formats
 
         name = (
             "stdin"
@@ -404,13 +396,8 @@ class ReportOptions(Declared):
         results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:
-            from rescore.reports.markup import write_json
-
             write_json(results, self.report)
         for place in self.table:
-            from rescore.reports.markup import style_of
-            from rescore.reports.overview import render_overview, with_dev
-
             with formats.opened(place) as file:
                 file.write(
                     render_overview(
@@ -431,6 +418,4 @@ class DetailsOutput(Declared):
     def write_details(self, rows: Callable[[], list[dict[str, Any]]]) -> None:
         """Write the rows, if they are asked for."""
         if self.details:
-            from rescore.reports.details import write
-
             write(rows(), self.details)

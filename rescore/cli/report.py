@@ -9,9 +9,13 @@ from pathlib import Path
 
 import click
 
-from rescore import parts
+from rescore import formats, parts
 from rescore.cli import options
 from rescore.options import Declared, option, read_file, written_file
+from rescore.reports.check import compare, render
+from rescore.reports.files import read
+from rescore.reports.markup import endings, style_of
+from rescore.reports.overview import render_overview, told_apart, with_dev
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +54,6 @@ def report_command(own: Table) -> None:
 
     The names in the table come from --dataset and --system of `rescore run`.
     """
-    from rescore import formats
-    from rescore.reports.files import read
-    from rescore.reports.markup import endings, style_of
-    from rescore.reports.overview import render_overview, told_apart, with_dev
 
     if own.output.endswith(".json"):
         raise click.UsageError(
@@ -102,8 +102,6 @@ def check_command(own: Regression) -> int:
     No figure may be worse by more than --tolerance; counts and settings must be equal.
     A changed model, weight or version is reported, but it is not a failure.
     """
-    from rescore.reports.check import compare, render
-    from rescore.reports.files import read
 
     findings = compare(read(Path(own.golden)), read(Path(own.results)), own.tolerance)
     click.echo(render(findings))

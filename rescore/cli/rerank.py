@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import click
 
+from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import counted
-from rescore.nbest import FIRST_PASS, ranking
+from rescore.formats.text import detokeniser
+from rescore.nbest import FIRST_PASS, NbestList, ranking
 from rescore.options import option
-
-if TYPE_CHECKING:
-    from rescore.nbest import NbestList
+from rescore.reports.summary import render
 
 log = logging.getLogger(__name__)
 
@@ -45,35 +44,35 @@ class Reranking(
     def write(
         self, ranked: Iterator[tuple[NbestList, str]], times: options.Times
     ) -> None:
-        """Write lists and texts as a stream; `times` is what the method `times`
-        returned.
-        """
-        from rescore import formats
-        from rescore.formats.text import detokeniser
+        """Write lists and texts as a stream.
 
+        Args:
+            ranked: Sorted lists with the texts chosen for them.
+            times: What the method `times` returned.
+        """
         undo = detokeniser(self.detokenize) if self.detokenize else str
-        best, changed = self.best or (None if self.output else "-"), Counter[bool]()
-        with formats.opened(best) if best else nullcontext() as file:
-            writer = formats.BestWriter(best, file, times) if best and file else None
+        best = self.best
+        if best is None and not self.output:
+            best = "-"
+        changed = Counter[bool]()
+        with ExitStack() as stack:
+            writer = None
+            if best:
+                file = stack.enter_context(formats.opened(best))
+                writer = formats.BestWriter(best, file, times)
 
             def lists() -> Iterator[NbestList]:
                 for nbest, text in ranked:
                     if writer:
                         writer.write(nbest, undo(text))
-                    if writer and best != "-":
-                        changed[
-                            text
-                            != nbest.hypotheses[
-                                ranking(nbest, nbest.column(FIRST_PASS))[0]
-                            ].text
-                        ] += 1
+                    if best and best != "-":
+                        changed[text != _first_text(nbest)] += 1
                     yield replace(nbest, hypotheses=nbest.hypotheses[: self.keep])
 
             if self.output:
                 formats.write(lists(), self.output)
             else:
-                for _ in lists():
-                    pass
+                deque(lists(), maxlen=0)
             if writer:
                 writer.close()
         if best and best != "-":
@@ -83,6 +82,11 @@ class Reranking(
                 counted(changed.total(), "text"),
                 f"{changed[True]:,}",
             )
+
+
+def _first_text(nbest: NbestList) -> str:
+    """Return the text with the best first-pass score."""
+    return nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]].text
 
 
 @options.command("rerank", config=options.config("rerank"))
@@ -102,8 +106,6 @@ def command(
     JSON Lines are read as a stream, unless --report, --table, --details (which print
     the figures) or --ref is given.
     """
-    from rescore import pipeline
-    from rescore.reports.summary import render
 
     reporting.check()
     times = own.times()

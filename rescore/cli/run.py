@@ -6,18 +6,21 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import UserError
+from rescore.formats.best import check as check_writable
+from rescore.nbest import NbestList
 from rescore.options import written_file
-
-if TYPE_CHECKING:
-    from rescore.nbest import NbestList
-    from rescore.pipeline import Outcome
+from rescore.pipeline import Outcome
+from rescore.plan import check
+from rescore.reports.page import page
+from rescore.reports.summary import render
+from rescore.tuning.curves import weight_curve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,15 +46,12 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
             UserError: there is such a file.
         """
         if self.best:
-            from rescore.formats.best import check
-
-            check(self.best, times, lists)
+            check_writable(self.best, times, lists)
         if self.html and not any(nbest.references for nbest in lists):
             raise UserError("--html needs references; give --ref FILE")
 
     def write(self, outcome: Outcome, times: options.Times) -> None:
         """Write the files; `times` is what the method `times` returned."""
-        from rescore import formats
 
         if self.output:
             formats.write((nbest for nbest, _ in outcome.decided.ranked()), self.output)
@@ -67,9 +67,6 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
         if self.html:  # last: it may fail, and nothing else is to be lost then
-            from rescore.reports.page import page
-            from rescore.tuning.curves import weight_curve
-
             curve = (
                 weight_curve(outcome.metric, outcome.dev, outcome.weights)
                 if outcome.dev
@@ -106,9 +103,6 @@ def command(
     and --weight, the model card gives the weight. Without --lm, the scores in the lists
     are used.
     """
-    from rescore import formats, pipeline
-    from rescore.plan import check
-    from rescore.reports.summary import render
 
     nbest = own.nbest
     reporting.check()

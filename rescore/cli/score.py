@@ -10,17 +10,21 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import click
 
+from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.errors import OptionError, UserError
+from rescore.formats.source import InputWarnings
+from rescore.formats.text import read_lines
+from rescore.lms import LanguageModel, TokenScores
+from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file, written_file
-
-if TYPE_CHECKING:
-    from rescore.lms import LanguageModel, TokenScores
-    from rescore.nbest import NbestList
+from rescore.reports import perplexity
+from rescore.reports.markup import write_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +57,29 @@ class Scoring(Declared):
         "--count-tokens/--no-count-tokens",
     )
 
+    def check(self, lms: options.LanguageModelOptions, config: RunConfig) -> None:
+        """Refuse options that contradict each other.
+
+        Raises:
+            OptionError: There are such options, or no model.
+        """
+        if bool(self.nbest) == bool(self.text):
+            raise OptionError("give either N-best lists or --text FILE")
+        if not lms.lm:
+            raise OptionError(
+                "give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of"
+                " models"
+            )
+        of_lists = config.expanding.values | {"words": config.measuring.words}
+        given = ", ".join(f"--{name}" for name, value in of_lists.items() if value)
+        if self.text and given:
+            raise OptionError(
+                "--text is scored as it is; options that add hypotheses are for lists:"
+                f" {given}"
+            )
+        if self.tokens == "-" and (self.output or "-") == "-":
+            raise OptionError("--tokens and the result cannot both go to stdout")
+
 
 @options.command("score", config=options.config("score"))
 def command(
@@ -71,43 +98,25 @@ def command(
     A column has the name of its model: tta for sums over tokens, tta.mean for means.
     JSON Lines are scored as a stream.
     """
-    from rescore import formats, pipeline
 
-    nbest, tokens, output = own.nbest, own.tokens, own.output
-    if bool(nbest) == bool(own.text):
-        raise click.UsageError("give either N-best lists or --text FILE")
-    if not lms.lm:
-        raise click.UsageError(
-            "give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of"
-            " models"
-        )
-    of_lists = config.expanding.values | {"words": config.measuring.words}
-    if own.text and (
-        given := ", ".join(f"--{name}" for name, value in of_lists.items() if value)
-    ):
-        raise click.UsageError(
-            "--text is scored as it is; options that add hypotheses are for lists:"
-            f" {given}"
-        )
-    if tokens == "-" and (output or "-") == "-":
-        raise click.UsageError("--tokens and the result cannot both go to stdout")
-    with formats.opened(tokens) if tokens else nullcontext() as file:
+    own.check(lms, config)
+    with formats.opened(own.tokens) if own.tokens else nullcontext() as file:
         if own.text:
             _score_text(own, lms, file, inputs.strict)
             return
         config = options.configured(config, lms, count_tokens=own.count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(nbest), most=1)
+        head, lists = pipeline.first_lists(inputs.iterate(own.nbest), most=1)
         plan = pipeline.resolve(config, head, load=lms.load, measures=False)
         lists = pipeline.expand(plan, lists)
-        with options.progress_bar(
-            None, f"score {', '.join(model.name for model in plan.models)}"
-        ) as bar:
-            if lms.engine != "local" and output and output != "-" and not tokens:
-                pipeline.score_in_parts(plan, lists, output, bar.update)
+        names = ", ".join(model.name for model in plan.models)
+        to_file = own.output and own.output != "-"
+        with options.progress_bar(None, f"score {names}") as bar:
+            if lms.engine != "local" and to_file and not own.tokens:
+                pipeline.score_in_parts(plan, lists, str(own.output), bar.update)
                 return
             on_scores = partial(_write_scores, file) if file else None
             scored = pipeline.score(plan, lists, bar.update, on_scores)
-            formats.write(scored, output or "-")
+            formats.write(scored, own.output or "-")
 
 
 def _write_scores(
@@ -147,11 +156,6 @@ def _score_text(
     tokens: IO[str] | None,
     strict: bool,
 ) -> None:
-    from rescore.errors import UserError
-    from rescore.formats.source import InputWarnings
-    from rescore.formats.text import read_lines
-    from rescore.reports import perplexity
-    from rescore.reports.markup import write_json
 
     assert own.text is not None
     warnings = InputWarnings(strict)

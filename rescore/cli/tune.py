@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.decision import Decision
+from rescore.decision.mixture import named as votes_of
+from rescore.nbest import FIRST_PASS
 from rescore.options import option, written_file
-
-if TYPE_CHECKING:
-    from rescore.tuning import Weights
+from rescore.reports.figures import sign
+from rescore.reports.records import Dev
+from rescore.reports.summary import zero
+from rescore.tuning import Weights
+from rescore.tuning.curves import weight_curve, write_curve
+from rescore.tuning.weights import notes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,9 +63,6 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     samples of the lists, and 0 if the gain is not significant.
     --no-bagging takes the weights with the lowest error on the lists.
     """
-    from rescore import formats, pipeline
-    from rescore.reports.figures import sign
-    from rescore.tuning.curves import weight_curve, write_curve
 
     config = options.configured(
         config,
@@ -90,21 +93,14 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
 
 def _found(metric: str, weights: Weights) -> Iterator[str]:
     """What tuning found, for a person."""
-    from rescore.nbest import FIRST_PASS
-    from rescore.reports.records import Dev
-    from rescore.reports.summary import zero
-    from rescore.tuning.weights import notes
 
     about = weights.tuned_for
-    assert (
-        about is not None and about.value is not None and about.first_pass is not None
-    )
-    tuned = {
-        name: weight for name, weight in weights.weights.items() if name != FIRST_PASS
-    }
+    assert about is not None
+    assert about.value is not None
+    assert about.first_pass is not None
+    tuned = dict(weights.weights)
+    tuned.pop(FIRST_PASS, None)
     if weights.mixture:
-        from rescore.decision.mixture import named as votes_of
-
         yield f"votes: {votes_of(weights.mixture)}"
     elif not tuned:
         yield (
@@ -113,17 +109,20 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
         )
     yield from zero(Dev.of(weights), weights.weights, metric, weights.decision.name)
     yield from notes([weights.weights], weights.columns, about.with_all, about.value)
-    named = ", ".join(f"{name} {weight:.4g}" for name, weight in tuned.items())
-    same = (
-        ""
-        if about.low is None
-        else f" (the same from {about.low:.4g} to {about.high:.4g})"
-    )
-    decision = weights.decision
+    line = f"{metric} {about.first_pass:.2f} -> {about.value:.2f}"
+    if tuned:
+        named = ", ".join(f"{name} {weight:.4g}" for name, weight in tuned.items())
+        line += f" at lambda {named}"
+        if about.low is not None:
+            line += f" (the same from {about.low:.4g} to {about.high:.4g})"
+    yield line + _decided_by(weights.decision)
+
+
+def _decided_by(decision: Decision) -> str:
+    """Return the decision with its options and its scale; empty for the best score."""
     how = "" if decision.name == "best" else f", {decision.name}"
     for name, value in decision.signed.items():
         how += f", {name.replace('-', ' ')} {value}"
     if decision.scale is not None:
         how += f" with posteriors exp({decision.scale:.4g} * score)"
-    at = f" at lambda {named}{same}" if named else ""
-    yield f"{metric} {about.first_pass:.2f} -> {about.value:.2f}{at}{how}"
+    return how
