@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from numbers import Real
 from pathlib import Path
 from typing import Any, cast
@@ -40,28 +39,37 @@ better.
 
 
 def names_of(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
-    """The names of models, where all were given by name."""
+    """Return the names of models; nothing if a model was given in another way."""
     names = tuple(lm for lm in lms if isinstance(lm, str))
     return names if len(names) == len(lms) else ()
 
 
 def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageModel]:
-    every = (
-        map(load, each([item])) if isinstance(item, str) else [_as_model(item)]
-        for item in given
-    )
-    return list(chain.from_iterable(every))
+    """Return the models of names, models and functions.
+
+    Raises:
+        UserError: An item is none of these, or a model cannot be loaded.
+    """
+    models: list[LanguageModel] = []
+    for item in given:
+        if isinstance(item, str):
+            models += map(load, each([item]))
+        else:
+            models.append(_as_model(item))
+    return models
 
 
 def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
-    """The name of each model of `as_models`; None where it was given as a model or a
-    function.
+    """Return the name of each model of `as_models`; None for a model that was given as
+    a model or a function.
     """
-    return [
-        spec
-        for item in given
-        for spec in (each([item]) if isinstance(item, str) else [None])
-    ]
+    specs: list[str | None] = []
+    for item in given:
+        if isinstance(item, str):
+            specs += each([item])
+        else:
+            specs.append(None)
+    return specs
 
 
 def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
@@ -76,72 +84,99 @@ def _as_model(given: LanguageModel | Scorer) -> LanguageModel:
 
 
 def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> Dataset:
-    """The lists, if they are N-best lists as files may have them; with `texts` they may
-    be lists of texts.
+    """Return the lists of a caller, if they are N-best lists as files may have them.
+
+    Args:
+        function: The function that the caller called.
+        lists: The lists.
+        texts: Whether lists may be lists of texts, best first.
 
     Raises:
-        UserError: they are something else, a list has no hypotheses, or a score is no
-        number.
+        UserError: They are something else, a list has no hypotheses, or a score is no
+            number.
     """
     wanted = (
         f"rescore.{function}: expected N-best lists (rescore.read makes them from"
         " files)"
     )
-    if (
-        isinstance(lists, (str, Path, NbestList, Mapping))
-        or hasattr(lists, "iloc")
-        or not isinstance(lists, Iterable)
-    ):
+    is_one = isinstance(lists, (str, Path, NbestList, Mapping)) or hasattr(
+        lists, "iloc"
+    )
+    if is_one or not isinstance(lists, Iterable):
         raise UserError(f"{wanted}, found one {type(lists).__name__}")
     every = Dataset()
     for number, item in enumerate(lists, 1):
-        if (
-            texts
-            and isinstance(item, Sequence)
-            and not isinstance(item, str)
-            and all(isinstance(t, str) for t in item)
-        ):
-            ranked = [
-                Hypothesis(text, {FIRST_PASS: -math.log(rank)})
-                for rank, text in enumerate(item, 1)
-            ]
-            item = NbestList(str(number), ranked)
-        if not isinstance(item, NbestList):
+        nbest = item
+        if texts and _are_texts(item):
+            nbest = _as_list(number, item)
+        if not isinstance(nbest, NbestList):
             raise UserError(
-                f"{wanted}, found a {type(item).__name__} in place {number}"
+                f"{wanted}, found a {type(nbest).__name__} in place {number}"
             )
-        if wrong := next(
-            (each for each in item.hypotheses if not isinstance(each, Hypothesis)), None
-        ):
+        every.append(_checked_list(function, nbest))
+    return every
+
+
+def _are_texts(item: Any) -> bool:
+    """Return whether an item is a list of texts."""
+    if isinstance(item, str) or not isinstance(item, Sequence):
+        return False
+    return all(isinstance(text, str) for text in item)
+
+
+def _as_list(number: int, texts: Sequence[str]) -> NbestList:
+    """Return texts as a list; their first-pass score is minus the log of the rank."""
+    hypotheses = [
+        Hypothesis(text, {FIRST_PASS: -math.log(rank)})
+        for rank, text in enumerate(texts, 1)
+    ]
+    return NbestList(str(number), hypotheses)
+
+
+def _checked_list(function: str, nbest: NbestList) -> NbestList:
+    """Return a list whose hypotheses and scores were checked.
+
+    Raises:
+        UserError: It has something that is no hypothesis, or a score that is no number.
+    """
+    for item in nbest.hypotheses:
+        if not isinstance(item, Hypothesis):
             raise UserError(
-                f"rescore.{function}: utterance {item.id} has a {type(wrong).__name__}"
+                f"rescore.{function}: utterance {nbest.id} has a {type(item).__name__}"
                 ' as hypothesis; make a rescore.Hypothesis("text", {"s2s": score})'
                 " of each"
             )
-        check_scores(item, f"rescore.{function}: utterance {item.id}")
-        of_a_file = bool(item.header.name)
-        if not of_a_file and are_means(item) and not item.header.means:
-            item = replace(item, header=replace(item.header, means=True))
-        # which refuses them
-        every.append(replace(item) if isinstance(item.references, str) else item)
-    return every
+    check_scores(nbest, f"rescore.{function}: utterance {nbest.id}")
+    header = nbest.header
+    if not header.name and not header.means and are_means(nbest):
+        header = replace(header, means=True)
+    if header is nbest.header and not isinstance(nbest.references, str):
+        return nbest
+    return replace(nbest, header=header)  # which refuses references that are one text
 
 
 def as_weights(
     given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]
 ) -> Weights:
-    """Weights from what a user may give: also a dictionary, or the weight of the only
-    LM column.
+    """Return weights from what a user may give.
+
+    Args:
+        given: Weights, a dictionary of columns, the weight of the only LM column, or
+            None for the first pass alone.
+        lists: The lists that will be decided.
+
+    Raises:
+        UserError: It is something else, or there is more than one LM column.
     """
     if given is None:
         return FIRST_PASS_ALONE
     if isinstance(given, Weights):
         return given
     if isinstance(given, Mapping):
-        numbers = {
-            name: float(weight) if isinstance(weight, Real) else weight
-            for name, weight in given.items()
-        }
+        numbers = dict(given)
+        for name, weight in given.items():
+            if isinstance(weight, Real):
+                numbers[name] = float(weight)
         return Weights(numbers)
     if not isinstance(given, Real):
         raise UserError(
@@ -182,13 +217,7 @@ def config_of(
         UserError: A name is unknown or has no meaning on this road, or a value is not
             one that the option takes.
     """
-    if isinstance(columns := others.get("columns"), str):
-        raise UserError(
-            f"columns is the text {columns!r}; give a list of names, such as"
-            f" [{columns!r}]"
-        )
-    if not isinstance(metric, str | None):
-        raise UserError(f"metric is {metric!r}; give the name of one metric")
+    _check_kinds(metric, others)
     named = {"metric": metric, "decision": decision, "words": words}
     arguments = {**named, "normaliser": normaliser, **others}
     given = {name: value for name, value in arguments.items() if value is not None}
@@ -206,20 +235,37 @@ def config_of(
             tables[PARTS[entry.title]][name] = _as_read(entry, value)
     chosen = fields_given.pop("normaliser", Normaliser())
     tables["measuring"]["normaliser"] = chosen.merged_with(Normaliser(**switches))
-    fields_given["measuring"] = MetricOptions(**tables["measuring"])
+    measuring = MetricOptions(**tables["measuring"])
+    if "measuring" in others:
+        measuring = others["measuring"].merged_with(measuring)
+    fields_given["measuring"] = measuring
     for field in ("expanding", "deciding"):
         before = fields_given.get(field, OptionValues())
         fields_given[field] = OptionValues(**{**before.entries, **tables[field]})
-    if "measuring" in others:
-        ours = fields_given["measuring"]
-        fields_given["measuring"] = others["measuring"].merged_with(ours)
     # A call may also give a field of the configuration by its own name, such as
     # decide="mbr".
-    if name := fields_given.pop("metric", None):
-        fields_given["metrics"] = (name,)
-    if name := fields_given.pop("decision", None):
-        fields_given["decide"] = name
-    return RunConfig(**{**fields_given, "columns": tuple(columns or ())})
+    if "metric" in fields_given:
+        fields_given["metrics"] = (fields_given.pop("metric"),)
+    if "decision" in fields_given:
+        fields_given["decide"] = fields_given.pop("decision")
+    fields_given["columns"] = tuple(others.get("columns") or ())
+    return RunConfig(**fields_given)
+
+
+def _check_kinds(metric: Any, others: Mapping[str, Any]) -> None:
+    """Refuse values of the wrong kind, which would be read letter by letter.
+
+    Raises:
+        UserError: There is such a value.
+    """
+    columns = others.get("columns")
+    if isinstance(columns, str):
+        raise UserError(
+            f"columns is the text {columns!r}; give a list of names, such as"
+            f" [{columns!r}]"
+        )
+    if not isinstance(metric, str | None):
+        raise UserError(f"metric is {metric!r}; give the name of one metric")
 
 
 PARTS = {EXPANSION: "expanding", DECISION: "deciding", MEASURES: "measuring"}
