@@ -1,0 +1,103 @@
+"""A program `rescore` that starts at once, for tests that run it many times.
+
+A server imports the package once. The program passes its arguments, folder, environment
+and streams to the server, which answers in a fork of itself: a process of its own that
+has nothing to import.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+PROGRAM = """#!{python} -SEI
+import array, json, os, socket, sys
+server = socket.socket(socket.AF_UNIX)
+server.connect({place!r})
+streams = array.array("i", [0, 1, 2])
+asked = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)]
+server.sendmsg([len(asked).to_bytes(8, "big")], rights)
+server.sendall(asked)
+status = server.recv(1)
+os._exit(status[0] if status else 1)
+"""
+
+
+def write_program(folder: Path, place: Path) -> None:
+    """Write the program `rescore` into a folder.
+
+    Args:
+        folder: The folder, for PATH.
+        place: The socket of the server.
+    """
+    program = folder / "rescore"
+    text = PROGRAM.format(python=sys.executable, place=str(place))
+    program.write_text(text, encoding="utf-8")
+    program.chmod(0o755)
+
+
+def serve(place: str) -> None:
+    """Answer programs until the server is terminated."""
+    import torch  # noqa: F401 (imported here once, for all forks)
+
+    import rescore.cli.main
+    import rescore.cli.report
+    import rescore.cli.rerank
+    import rescore.cli.run
+    import rescore.cli.score
+    import rescore.cli.tune
+    import rescore.lms.fast
+    import rescore.lms.own  # noqa: F401
+
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(place)
+    listener.listen()
+    while True:
+        program, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            _answer(program)
+        program.close()
+
+
+def _answer(program: socket.socket) -> None:
+    """Run the command line as a program asked, send its exit status, and end."""
+    from rescore.cli.main import main
+
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    header, streams, _, _ = socket.recv_fds(program, 8, 3)
+    size = int.from_bytes(header, "big")
+    asked = b""
+    while len(asked) < size:
+        asked += program.recv(size - len(asked))
+    arguments, folder, environment = json.loads(asked)
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    # streams know of what they were opened on whether it has places to go to
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["rescore", *arguments]
+    status: object = 1
+    try:
+        main()
+    except SystemExit as end:
+        status = end.code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    program.sendall(bytes([status if isinstance(status, int) else 1]))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
