@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_PLURALS = {"is": "es", "y": "ies"}
+"""Endings of nouns whose plural is not made with an s alone."""
+
 
 class UserError(Exception):
     """Bad usage or bad input, reported in one line: what was found, where, and what to
@@ -21,19 +24,35 @@ class OptionError(UserError):
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun for a message: `1 list`, `2,000 lists`, `3 hypotheses`, `0
-    log-probabilities`.
+    """Return a number and its noun for a message.
+
+    Args:
+        number: The number.
+        noun: The noun in the singular.
+
+    Returns:
+        For example `1 list`, `2,000 lists`, `3 hypotheses`, `0 log-probabilities`.
     """
     if number == 1:
         return f"1 {noun}"
-    ending = next((ending for ending in _PLURALS if noun.endswith(ending)), "")
-    return f"{number:,} {noun.removesuffix(ending)}{_PLURALS.get(ending, 's')}"
+    for ending, plural in _PLURALS.items():
+        if noun.endswith(ending):
+            return f"{number:,} {noun.removesuffix(ending)}{plural}"
+    return f"{number:,} {noun}s"
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Suggestion for a misspelled name, or an empty string."""
+    """Return a suggestion for a misspelled name.
+
+    Args:
+        name: The misspelled name.
+        known: The names that exist.
+
+    Returns:
+        The end of a message, such as `; did you mean score?`; empty if no known name
+        is close.
+    """
     close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
-
-
-_PLURALS = {"is": "es", "y": "ies"}
+    if not close:
+        return ""
+    return f"; did you mean {close[0]}?"

@@ -1,5 +1,7 @@
-"""Files: JSON that is read whole, digests, and outputs that are written beside and
-renamed.
+"""Files: small JSON documents, digests, and outputs that replace a file when complete.
+
+An output is written to a temporary file in the same folder, which is renamed at the
+end: a run that is cut off leaves no half file.
 """
 
 from __future__ import annotations
@@ -14,32 +16,50 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from rescore.errors import UserError, did_you_mean
 
 T = TypeVar("T")
+
 LARGEST_JSON = 1 << 26
-"""Bytes of a JSON document of the project's own: weights, results, a configuration."""
+"""Bytes of a document at most: decision weights, results, configurations."""
 
 
 def absent(path: Path) -> str:
-    """The message about a path that leads nowhere, with the file or folder beside it
-    whose name is most like its.
+    """Return the message about a path that does not exist.
+
+    Args:
+        path: The path.
+
+    Returns:
+        The message, with the name in the same folder that is most like it.
     """
-    beside = (
-        [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-    )
-    meant = did_you_mean(path.name, beside)
-    return f"{path}: no such file or folder{meant}"
+    beside = []
+    if path.parent.is_dir():
+        beside = [other.name for other in path.parent.iterdir()]
+    return f"{path}: no such file or folder{did_you_mean(path.name, beside)}"
 
 
 def sha256(path: Path) -> bytes:
-    """The digest of a file."""
+    """Return the SHA-256 digest of a file, 32 bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
 
 
 def read_json(path: Path) -> Any:
-    """One JSON document."""
+    """Return the value of a file that holds one JSON document.
+
+    Args:
+        path: The file.
+
+    Returns:
+        Dictionaries, lists, texts, numbers, bool or None, as of `json.loads`.
+
+    Raises:
+        UserError: The file cannot be read, has more than `LARGEST_JSON` bytes, or is
+            not valid JSON.
+    """
     try:
         with open(path, "rb") as file:
             data = file.read(LARGEST_JSON + 1)
@@ -53,13 +73,26 @@ def read_json(path: Path) -> Any:
 
 
 def loads(text: str | bytes, place: str, line: bool = False) -> Any:
-    """One JSON document; `place` is named in errors; with `line` it is the place of a
-    single line.
+    """Return the value of one JSON document.
+
+    Args:
+        text: The document; bytes are UTF-8.
+        place: The file, and with `line` also the line, for messages.
+        line: Whether the document is a single line, which `place` already names.
+
+    Returns:
+        Dictionaries, lists, texts, numbers, bool or None, as of `json.loads`.
+
+    Raises:
+        UserError: The text is not UTF-8 or not valid JSON, or an object has a key
+            twice.
     """
     try:
-        text = text.decode() if isinstance(text, bytes) else text
+        if isinstance(text, bytes):
+            text = text.decode()
         value = json.loads(text, object_pairs_hook=_object)
         if "\\ud" in text or "\\uD" in text:
+            # json reads half a surrogate pair, which no file can hold: encoding fails
             json.dumps(value, ensure_ascii=False).encode()
         return value
     except UnicodeDecodeError as error:
@@ -72,74 +105,96 @@ def loads(text: str | bytes, place: str, line: bool = False) -> Any:
             " character"
         ) from None
     except json.JSONDecodeError as error:
-        where = (
-            f"{place}, column {error.colno}"
-            if line
-            else f"{place}: line {error.lineno}, column {error.colno}"
-        )
-        cut = (
-            error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip()) - 1
-        )
-        hint = "; is it truncated?" if cut else ""
-        raise UserError(f"{where}: not valid JSON ({error.msg}){hint}") from None
+        raise UserError(_syntax_message(error, place, line)) from None
     except ValueError as error:
         raise UserError(f"{place}: {error}") from None
     except RecursionError:
         raise UserError(f"{place}: JSON is nested too deeply") from None
 
 
+def _syntax_message(error: json.JSONDecodeError, place: str, line: bool) -> str:
+    """Return the message about invalid JSON, with its line and column."""
+    column = f"column {error.colno}"
+    where = f"{place}, {column}" if line else f"{place}: line {error.lineno}, {column}"
+    at_end = error.pos >= len(error.doc.rstrip()) - 1
+    is_cut = at_end or error.msg.startswith("Unterminated")
+    hint = "; is it truncated?" if is_cut else ""
+    return f"{where}: not valid JSON ({error.msg}){hint}"
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; a key that it has twice is an error."""
     entries = dict(pairs)
-    if len(entries) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for index, key in enumerate(keys) if key in keys[:index])
-        twice = twice.encode(errors="backslashreplace").decode()
-        raise ValueError(
-            f"{twice} is duplicated; give each key, utterance and hypothesis once"
-        )
-    return entries
+    if len(entries) == len(pairs):
+        return entries
+    seen = set()
+    for key, _ in pairs:
+        if key in seen:
+            break
+        seen.add(key)
+    duplicate = key.encode(errors="backslashreplace").decode()
+    raise ValueError(
+        f"{duplicate} is duplicated; give each key, utterance and hypothesis once"
+    )
 
 
 def parsed(value: Any, kind: type[T], place: str) -> T:
-    """A JSON value as a type; `place` is named in errors."""
-    import msgspec
+    """Return a JSON value as an object of a type.
 
+    Args:
+        value: The value, as of `loads`.
+        kind: A type that msgspec knows, such as a `msgspec.Struct`.
+        place: The file and the place in it, for messages.
+
+    Raises:
+        UserError: The value does not have this type.
+    """
     try:
         return msgspec.convert(value, kind, strict=True)
     except UserError as error:
         raise UserError(f"{place}: {error}") from None
     except (msgspec.ValidationError, OverflowError) as error:
+        # msgspec writes: Expected `str`, got `int` - at `$.name`
         what, _, where = str(error).replace("`", "").partition(" - at $")
-        raise UserError(
-            f"{place}:"
-            f" {where.lstrip('.')}{': ' if where else ''}{what[:1].lower()}{what[1:]}"
-        ) from None
+        what = what[:1].lower() + what[1:]
+        field = where.lstrip(".")
+        if field:
+            what = f"{field}: {what}"
+        raise UserError(f"{place}: {what}") from None
 
 
 def shown(name: str) -> str:
-    """The name of a file as it stands in records and tables: bytes that are not UTF-8
-    as `\\xff`.
+    """Return the name of a file as it stands in records and tables.
+
+    Bytes that are not UTF-8 are written as `\\xff`.
     """
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-def temporary_path(path: Path) -> Path:
-    """Where a file or folder is written before it takes the place of `path`:
-    `.NAME.PID-NUMBER.tmp`, beside it.
+_NUMBERS = itertools.count()
+"""Numbers of temporary paths, so that threads can write the same file."""
 
-    Each call gives another path, so that threads can write the same file.
+
+def temporary_path(path: Path) -> Path:
+    """Return a new path beside another, to write to before it takes its place.
+
+    Args:
+        path: The file or folder to be written.
+
+    Returns:
+        The path `.NAME.PID-NUMBER.tmp`, with another number in each call.
     """
     return path.with_name(f".{path.name}.{os.getpid()}-{next(_NUMBERS)}.tmp")
 
 
-_NUMBERS = itertools.count()
-
-
 def resolved(path: Path) -> Path:
-    """Where a path leads.
+    """Return the absolute path without links.
+
+    Args:
+        path: The path.
 
     Raises:
-        OSError: links lead in a circle.
+        OSError: Links lead in a circle.
     """
     try:
         return path.resolve()
@@ -149,24 +204,28 @@ def resolved(path: Path) -> Path:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; when the block ends well it takes the place
-    of `path`, else it is removed.
+    """Yield a temporary path beside `path`, which takes the place of `path` at the end.
 
-    What is no regular file (`/dev/null`, a pipe) is yielded as it is.
+    If the block raises an error, the temporary file is removed. A path that exists and
+    is no regular file (`/dev/null`, a pipe) is yielded as it is.
+
+    Args:
+        path: The file to be written.
 
     Raises:
-        OSError: the path cannot be written, as a loop of links.
+        OSError: The path cannot be written, for example because of a loop of links.
     """
     if path.exists() and not path.is_file():
         yield path
         return
-    path = resolved(path)  # what a link leads to is written, the link stays
+    path = resolved(path)  # the file behind a link is written, and the link stays
     temporary = temporary_path(path)
     try:
-        # A new file shows the user's umask; libraries that write beside and rename
-        # would forget it.
+        # A new file has the permissions of the user's umask; libraries that write
+        # beside and rename would forget it.
         os.close(os.open(temporary, os.O_CREAT | os.O_WRONLY, 0o666))
-        mode = (path if path.exists() else temporary).stat().st_mode & 0o7777
+        model = path if path.exists() else temporary
+        mode = model.stat().st_mode & 0o7777
         yield temporary
         temporary.chmod(mode)
         temporary.replace(path)
@@ -175,8 +234,15 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file beside and rename it. Bytes of file names that are not UTF-8
-    are written as question marks.
+    """Write a small file beside its place, and rename it.
+
+    Args:
+        path: The file.
+        text: The contents. Bytes of file names that are not UTF-8 are written as
+            question marks.
+
+    Raises:
+        UserError: The file cannot be written.
     """
     try:
         with replacing(path) as temporary:

@@ -1,4 +1,4 @@
-"""How far a loop is, for loops that may take long."""
+"""Progress of loops that may take long, as messages of the log."""
 
 from __future__ import annotations
 
@@ -10,17 +10,25 @@ from typing import TypeVar
 log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
-FIRST, EVERY = 2.0, 10.0
-"""Seconds until the first message, and between messages."""
-_around: list[str] = []  # the loops that are running: only the outer one speaks
+
+FIRST = 2.0
+"""Seconds until the first message."""
+EVERY = 10.0
+"""Seconds between messages."""
+
+_running: list[str] = []
+"""Messages of the loops that are running. Only the outermost loop writes its own."""
 
 
 def paced(items: Sequence[Item], what: str) -> Iterator[Item]:
-    """The items; what takes long is logged: how many are done, and the seconds left at
-    the same pace.
+    """Yield the items, and log the progress of a long loop.
+
+    A message says how many items are done, and how many seconds are left at the same
+    pace.
 
     Args:
-        what: the message, such as `tuned %d of %d folds`.
+        items: The items of the loop.
+        what: The message, such as `tuned %d of %d folds`.
     """
     return paced_by(enumerate(items), what, len(items))
 
@@ -28,22 +36,23 @@ def paced(items: Sequence[Item], what: str) -> Iterator[Item]:
 def paced_by(
     items: Iterable[tuple[float, Item]], what: str, total: float
 ) -> Iterator[Item]:
-    """The items of pairs (how much was done before the item, the item), of `total`;
-    otherwise as `paced`.
+    """Yield the items of a loop whose progress is not the number of items.
+
+    Args:
+        items: Pairs of the amount that was done before an item, and the item.
+        what: The message, with the amount done and the total.
+        total: The amount that is done at the end.
     """
-    began, due = time.monotonic(), FIRST
-    _around.append(what)
+    start = time.monotonic()
+    due = FIRST
+    _running.append(what)
     try:
         for done, item in items:
-            passed = time.monotonic() - began if done else 0.0
-            if passed > due and len(_around) == 1:
+            passed = time.monotonic() - start if done else 0.0
+            if passed > due and len(_running) == 1:
                 due = passed + EVERY
-                log.info(
-                    f"{what}, about %.0f s to go",
-                    done,
-                    total,
-                    passed / done * (total - done),
-                )
+                left = passed / done * (total - done)
+                log.info(f"{what}, about %.0f s to go", done, total, left)
             yield item
     finally:
-        _around.pop()
+        _running.pop()

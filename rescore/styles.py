@@ -9,39 +9,48 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 Cells = Sequence[Sequence[str]]
+"""The cells of a table, row by row."""
 
 
 def p_value(value: float | None) -> str:
-    """The p-value as a table shows it; empty for None."""
+    """Return a p-value as a table shows it; empty for None."""
     if value is None:
         return ""
-    return f"{value:.4f}" if value >= 0.00005 else "<0.0001"
+    if value >= 0.00005:
+        return f"{value:.4f}"
+    return "<0.0001"
 
 
 def p_phrase(value: float) -> str:
-    """The p-value in a sentence: `p = 0.0123`, `p < 0.0001`."""
+    """Return a p-value as it stands in a sentence: `p = 0.0123`, `p < 0.0001`."""
     return f"p = {p_value(value)}".replace("= <", "< ")
 
 
 def marked_worse(change: str, is_worse: bool) -> str:
-    """The cell of a change, which says so if it is for the worse."""
+    """Return the cell of a change; the word `worse` is added if `is_worse`."""
     return f"{change} worse" if is_worse else change
 
 
 def text(rows: Cells) -> str:
-    """Columns aligned: the first to the left, the others to the right."""
-    rows = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    """Return a table with aligned columns: the first to the left, others to the right.
+
+    Args:
+        rows: Rows with the same number of cells each.
+
+    Returns:
+        One line for each row, without blanks at the ends of lines.
+    """
+    clean = [list(map(one_line, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*clean, strict=True)]
     lines = []
-    for first, *rest in rows:
-        cells = [
-            first.ljust(widths[0]),
-            *(cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True)),
-        ]
+    for row in clean:
+        cells = [row[0].ljust(widths[0])]
+        for cell, width in zip(row[1:], widths[1:], strict=True):
+            cells.append(cell.rjust(width))
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
 
 
 def one_line(cell: str) -> str:
-    """Without newlines and other control characters, which would end a row."""
+    """Return the text with blanks for newlines and other control characters."""
     return "".join(letter if letter.isprintable() else " " for letter in cell)

@@ -1,38 +1,58 @@
-"""`rescore init`, `recipe` and `models`: what prepares the work."""
+"""`rescore init`, `recipe` and `models`: commands that prepare the work.
+
+`init` searches for the lists of a toolkit, tells dev sets from test sets by their
+names, and writes a Makefile. `recipe` names the rules that this Makefile includes.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from itertools import chain, count, takewhile
 from pathlib import Path
 
 import click
 
 from rescore.cli.bridge import command
 from rescore.errors import UserError
+from rescore.files import write_text
+from rescore.formats.reading import fairseq_logs
 from rescore.formats.source import Source
+from rescore.lms import shipped, shipped_models
+from rescore.lms.cards import describe, model_card
 from rescore.options import Declared, option
 from rescore.parts import FORMATS
+from rescore.styles import text
 
-DEV, TEST = re.compile(r"dev(?!test)|valid|\bdt\d"), re.compile(r"test|eval|tst|\bet\d")
-"""What the names of dev lists and of test lists have in them; a name with both,
-`test_dev93`, is of dev lists.
+# --- names of sets -------------------------------------------------------------------
+
+DEV = re.compile(r"dev(?!test)|valid|\bdt\d")
+"""Parts of the names of dev lists. A name with both patterns, such as `test_dev93`,
+belongs to dev lists.
 """
+TEST = re.compile(r"test|eval|tst|\bet\d")
+"""Parts of the names of test lists."""
 FIRST = re.compile(r"(decode|recogs|generate|gen)[-_.]")
+"""Text before the name of a set, in the names of folders and files."""
 TAGS = (
     "model|decode|epoch|iter|avg|lm_scale|beam_size|greedy|modified|fast|ctc|1best"
     "|nbest|whole"
 )
 LAST = re.compile(rf"[-_]({TAGS})\b.*|(\.(jsonl?|txt|tsv|log|out|gz))+$")
-"""What stands before and behind the name of a set in the names of folders and files."""
+"""Text behind the name of a set, in the names of folders and files."""
 FOLDERS = ("ESPnet2", "ESPnet1", "Kaldi")
 """Toolkits whose lists are folders, each called after its set."""
+MOSES = re.compile(r"n-?best|[.]moses$")
+"""Names of files that may be Moses's n-best lists."""
+
+# --- texts of the Makefile -----------------------------------------------------------
+
+OPEN = "path/to/dev --ref path/to/dev/text"
+"""Value of a variable that the user has to fill in."""
 HINTS = {
     "translation": (
         "translation: prefer a model that reads the source (LM := hf-seq2seq:FOLDER),"
@@ -43,6 +63,9 @@ HINTS = {
         " combine"
     ),
 }
+"""What `init` says about lists of translations and of a toolkit."""
+RECOGNITION = """# LM := tta ngram:lm.arpa
+"""
 TRANSLATION = """MEASURE_OPTIONS := --metric bleu --metric chrf
 # A model that reads the source helps most: LM := hf-seq2seq:FOLDER. Minimum Bayes risk
 # often adds to it:
@@ -69,214 +92,276 @@ def init_command(own: Folder) -> None:
     nbest files of Moses and Marian, icefall's recogs-*.txt, NeMo beams and native
     lists. If it finds none, the Makefile has lines to fill in.
     """
-    from rescore.files import write_text
-
     place = Path(own.folder)
     if not place.is_dir():
         raise UserError(f"{own.folder}: no such folder")
     target = place / "Makefile"
     if target.exists():
         raise UserError(f"{target}: exists already; remove it, or give another folder")
+
     toolkit, names = search(place)
-    has_sources = (
-        toolkit == "native lists" and '"src": ' in Source(place / names[0]).head
-    )
-    translation = has_sources or toolkit in ("fairseq", "Moses")
+    translates = _translates(place, toolkit, names)
     sets = {name: _set_of(name, toolkit) for name in names}
     pairs = paired(sets)
-    devs = list(dict.fromkeys(dev for dev, _ in pairs.values()))
-    known = {name: _lists(place, name, sets[name], toolkit) for name in names}
-    known |= {"": "path/to/dev --ref path/to/dev/text"}
-    several = len(pairs) > 1
-    lines = [f"TESTS := {' '.join(pairs)}"] * several
-    for title, (dev, test) in (pairs or {"": (names[0] if names else "", "")}).items():
-        named = [f"_{title}" * several * many for many in (len(devs) > 1, True)]
-        lines += [f"DEV{named[0]}  := {known[dev]}", f"TEST{named[1]} := {known[test]}"]
-    lines = [
-        line.replace("path/to/dev", "path/to/test") if line[0] == "T" else line
-        for line in lines
-    ]
+    values = {"": OPEN}
+    for name in names:
+        values[name] = _value(place, name, sets[name], toolkit)
+    variables = _variables(pairs, names, values)
     write_text(
         target,
         f"# {toolkit}: dev lists to tune on, test lists to rescore, references with"
         " --ref if need be.\n"
-        + "\n".join(dict.fromkeys(lines))
-        + f"\n{TRANSLATION if translation else '# LM := tta ngram:lm.arpa' + chr(10)}"
+        f"{variables}\n"
+        f"{TRANSLATION if translates else RECOGNITION}"
         "include $(shell rescore recipe)\n",
     )
+
     for dev, test in pairs.values():
-        click.echo(f"{target}: {toolkit}, dev {known[dev]}, test {known[test]}")
-    used = {name for pair in pairs.values() for name in pair}
-    if left_out := [_quoted(name) for name in names if used and name not in used]:
+        click.echo(f"{target}: {toolkit}, dev {values[dev]}, test {values[test]}")
+    left_out = _left_out(pairs, names)
+    if left_out:
         click.echo(f"left out: {', '.join(left_out)}")
-    if (kind := "translation" if translation else toolkit) in HINTS:
+    kind = "translation" if translates else toolkit
+    if kind in HINTS:
         click.echo(HINTS[kind])
-    open_places = "path/to" in " ".join(lines)
-    click.echo(
-        f"next: fill in DEV and TEST in {target} (path/to/...), then make"
-        if open_places
-        else "next: make"
-    )
+    if "path/to" in variables:
+        click.echo(f"next: fill in DEV and TEST in {target} (path/to/...), then make")
+    else:
+        click.echo("next: make")
 
 
-def _below(place: Path) -> Iterator[Path]:
-    """All files and folders below a folder, also behind links; a folder that links
-    reach again, once.
+def _translates(place: Path, toolkit: str, names: Sequence[str]) -> bool:
+    """Return whether the lists are translations."""
+    if toolkit == "native lists":
+        return '"src": ' in Source(place / names[0]).head
+    return toolkit in ("fairseq", "Moses")
+
+
+def _variables(
+    pairs: Mapping[str, tuple[str, str]],
+    names: Sequence[str],
+    values: Mapping[str, str],
+) -> str:
+    """Return the lines of the Makefile that set DEV and TEST.
+
+    Several test sets have a variable each, and so have their dev sets if these differ.
     """
-    seen = set()
-    for folder, folders, others in os.walk(place, followlinks=True):
-        if (real := os.path.realpath(folder)) in seen:
-            folders.clear()
-            continue
-        seen.add(real)
-        yield from (Path(folder, name) for name in (*folders, *others))
+    if not pairs:  # without test lists, the first lists are the dev lists
+        dev = names[0] if names else ""
+        pairs = {"": (dev, "")}
+    lines = []
+    if len(pairs) > 1:
+        lines.append(f"TESTS := {' '.join(pairs)}")
+    several_devs = len({dev for dev, _ in pairs.values()}) > 1
+    for title, (dev, test) in pairs.items():
+        dev_title = f"_{title}" if several_devs else ""
+        test_title = f"_{title}" if len(pairs) > 1 else ""
+        test_value = values[test].replace("path/to/dev", "path/to/test")
+        lines.append(f"DEV{dev_title}  := {values[dev]}")
+        lines.append(f"TEST{test_title} := {test_value}")
+    return "\n".join(dict.fromkeys(lines))
+
+
+def _left_out(pairs: Mapping[str, tuple[str, str]], names: Sequence[str]) -> list[str]:
+    """Return the names of lists that are in no pair; none if there are no pairs."""
+    if not pairs:
+        return []
+    used = set[str]()
+    for pair in pairs.values():
+        used.update(pair)
+    return [_quoted(name) for name in names if name not in used]
+
+
+# --- the search for lists ------------------------------------------------------------
 
 
 def search(place: Path) -> tuple[str, list[str]]:
-    """The first toolkit that has lists in a folder, and the names of these lists. Links
-    in the folder are followed.
+    """Return the first toolkit that has lists in a folder, and the names of the lists.
+
+    Links in the folder are followed.
+
+    Args:
+        place: The folder.
+
+    Returns:
+        The toolkit (`no lists found` if there are no lists), and the paths of its
+        lists, relative to the folder and sorted.
     """
-    paths = list(_below(place))
-    named = [path for path in paths if re.search(r"n-?best|[.]moses$", path.name)]
-    kaldi = {path.parent for path in paths if path.name == "words_text"}
-    for toolkit, places in (
-        ("ESPnet2", {path.parent for path in paths if path.name == "logdir"}),
-        (
-            "ESPnet1",
-            {
-                path.parent
-                for path in paths
-                if path.name == "data.json"
-                and "dump" not in path.relative_to(place).parts
-            },
-        ),
-        (
-            "Kaldi",
-            {
-                path.parent if path.name.startswith("archives.") else path
-                for path in kaldi
-            },
-        ),
-        ("fairseq", _fairseq(place)),
-        (
-            "Moses",
-            {
-                path
-                for path in named
-                if path.is_file() and FORMATS["moses"].sniff(Source(path))
-            },
-        ),
-        ("icefall", {path for path in paths if path.match("recogs-*.txt")}),
-        ("NeMo", {path for path in paths if path.match("preds_out_width*.tsv")}),
-        ("native lists", {path for path in paths if path.suffix == ".jsonl"}),
-    ):
-        if names := sorted(
-            str(path.relative_to(place))
-            for path in places
-            if ".shards" not in str(path)
-        ):
-            return toolkit, names
+    for toolkit, paths in _candidates(place):
+        names = set()
+        for path in paths:
+            if ".shards" not in str(path):
+                names.add(str(path.relative_to(place)))
+        if names:
+            return toolkit, sorted(names)
     return "no lists found", []
 
 
-def _set_of(name: str, toolkit: str) -> str:
-    """The set that lists are of: what the last folder is called after, or the file, or
-    the folder that it is in.
+def _candidates(place: Path) -> Iterator[tuple[str, Iterable[Path]]]:
+    """Yield each toolkit with the paths in a folder that look like its lists."""
+    paths = list(_below(place))
+    yield "ESPnet2", [path.parent for path in _matching(paths, "logdir")]
+    outputs = _matching(paths, "data.json")
+    yield "ESPnet1", [path.parent for path in outputs if not _is_input(path, place)]
+    yield "Kaldi", map(_kaldi_folder, _matching(paths, "words_text"))
+    yield "fairseq", _fairseq(place)
+    yield "Moses", filter(_is_moses, paths)
+    yield "icefall", _matching(paths, "recogs-*.txt")
+    yield "NeMo", _matching(paths, "preds_out_width*.tsv")
+    yield "native lists", _matching(paths, "?*.jsonl")
+
+
+def _below(place: Path) -> Iterator[Path]:
+    """Yield all files and folders below a folder, also behind links.
+
+    A folder that several links reach is yielded once.
     """
-    parts = [
-        LAST.sub("", FIRST.sub("", part, count=1))
-        for part in reversed(Path(name).parts)
-    ]
-    named = (part for part in parts if DEV.search(part) or TEST.search(part))
-    return parts[0] if toolkit in FOLDERS else next(named, parts[0])
+    seen = set()
+    for folder, folders, others in os.walk(place, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen:
+            folders.clear()
+            continue
+        seen.add(real)
+        for name in (*folders, *others):
+            yield Path(folder, name)
+
+
+def _matching(paths: Iterable[Path], pattern: str) -> list[Path]:
+    """Return the paths whose names match a pattern."""
+    return [path for path in paths if path.match(pattern)]
+
+
+def _is_input(path: Path, place: Path) -> bool:
+    """Return whether a data.json is ESPnet1's input, which is below a folder `dump`."""
+    return "dump" in path.relative_to(place).parts
+
+
+def _kaldi_folder(words: Path) -> Path:
+    """Return the decode folder of a words_text, also of one in `archives.N`."""
+    folder = words.parent
+    return folder.parent if folder.name.startswith("archives.") else folder
+
+
+def _is_moses(path: Path) -> bool:
+    """Return whether a path is an n-best list of Moses or Marian."""
+    if MOSES.search(path.name) is None or not path.is_file():
+        return False
+    return FORMATS["moses"].sniff(Source(path))
+
+
+def _fairseq(place: Path) -> Iterator[Path]:
+    """Yield the fairseq logs in a folder and in folders up to two levels below.
+
+    A folder with several parts of one set is yielded itself.
+    """
+    folders = [place]
+    folders += [path for path in place.iterdir() if path.is_dir()]
+    folders += place.glob("*/*/")
+    for folder in folders:
+        logs = fairseq_logs(folder)
+        of_sets = any(DEV.search(log.name) or TEST.search(log.name) for log in logs)
+        if folder != place and len(logs) > 1 and not of_sets:
+            yield folder
+        else:
+            yield from logs
+
+
+# --- dev lists and test lists --------------------------------------------------------
+
+
+def _set_of(name: str, toolkit: str) -> str:
+    """Return the set that lists belong to, as their file or a folder around it says."""
+    parts = []
+    for part in reversed(Path(name).parts):
+        part = FIRST.sub("", part, count=1)
+        parts.append(LAST.sub("", part))
+    if toolkit not in FOLDERS:
+        for part in parts:
+            if DEV.search(part) or TEST.search(part):
+                return part
+    return parts[0]
 
 
 def paired(sets: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Dev lists (empty if there are none) and test lists, by a title of the test set
-    for the names of variables.
+    """Return pairs of dev lists and test lists.
 
-    Names that are equal but for `dev` and `test` are a pair; other test lists get the
-    dev lists that are nearest.
+    Names that differ in `dev` and `test` alone are a pair. Other test lists get the dev
+    lists that share most folders with them.
+
+    Args:
+        sets: The set that each name belongs to.
+
+    Returns:
+        For each test set, by a title that can be part of a variable's name: the name
+        of the dev lists (empty if there are none), and the name of the test lists.
     """
-    dev = [name for name in sets if DEV.search(sets[name])]
-    others = [name for name in sets if name not in dev]
-    tests = [name for name in others if TEST.search(sets[name])] or [
-        name for name in others if "train" not in name
-    ]
+    devs = [name for name in sets if DEV.search(sets[name])]
+    others = [name for name in sets if name not in devs]
+    tests = [name for name in others if TEST.search(sets[name])]
+    if not tests:
+        tests = [name for name in others if "train" not in name]
     pairs: dict[str, tuple[str, str]] = {}
     for test in tests:
         plain = re.sub(r"\W+", "_", sets[test], flags=re.ASCII).strip("_") or "test"
-        titles = chain([plain], (f"{plain}_{number}" for number in count(2)))
-        pairs[next(title for title in titles if title not in pairs)] = (
-            max(dev, key=partial(_nearness, test), default=""),
-            test,
-        )
+        dev = max(devs, key=partial(_nearness, test), default="")
+        pairs[_free_title(plain, pairs)] = (dev, test)
     return pairs
 
 
+def _free_title(title: str, taken: Iterable[str]) -> str:
+    """Return the title, or the first of `title_2`, `title_3`, ... that is free."""
+    candidate, number = title, 1
+    while candidate in taken:
+        number += 1
+        candidate = f"{title}_{number}"
+    return candidate
+
+
 def _nearness(test: str, dev: str) -> tuple[bool, int]:
-    """Whether names differ in `dev` and `test` alone, and the number of folders that
-    they share.
+    """Return whether names differ in `dev` and `test` alone, and how many folders they
+    share.
     """
-    alike = [TEST.sub("*", DEV.sub("*", name)) for name in (test, dev)]
-    shared = takewhile(
-        lambda pair: pair[0] == pair[1],
-        zip(Path(test).parts, Path(dev).parts, strict=False),
-    )
-    return alike[0] == alike[1], len(list(shared))
+    plain_test, plain_dev = [TEST.sub("*", DEV.sub("*", name)) for name in (test, dev)]
+    shared = 0
+    for test_part, dev_part in zip(Path(test).parts, Path(dev).parts, strict=False):
+        if test_part != dev_part:
+            break
+        shared += 1
+    return plain_test == plain_dev, shared
 
 
-def _fairseq(place: Path) -> set[Path]:
-    """Logs in the folder and in those inside; of a folder with the parts of one set,
-    the folder.
-    """
-    from rescore import formats
+def _value(place: Path, name: str, title: str, toolkit: str) -> str:
+    """Return the value of DEV or TEST: the lists, and the options that they need.
 
-    known: set[Path] = set()
-    for folder in (
-        place,
-        *(path for path in place.iterdir() if path.is_dir()),
-        *place.glob("*/*/"),
-    ):
-        logs = formats.fairseq_logs(folder)
-        one_set = not any(DEV.search(log.name) or TEST.search(log.name) for log in logs)
-        known |= (
-            {folder} if folder != place and len(logs) > 1 and one_set else set(logs)
-        )
-    return known
-
-
-def _lists(place: Path, name: str, title: str, toolkit: str) -> str:
-    """The lists' name, with --ref and the text of the data folder that a decode folder
-    is named after, if any.
+    The references of a decode folder are the text of the data folder that it is named
+    after.
     """
     if toolkit == "Moses":
         return f"{_quoted(name)} --ref path/to/dev/ref --src path/to/dev/src"
     if toolkit not in ("ESPnet2", "Kaldi"):
         return _quoted(name)
-    places = ("data/*/text", "dump/*/*/text", "dump/*/org/*/text")
-    texts = [
-        path
-        for pattern in places
-        for path in sorted(place.glob(pattern))
-        if path.parent.name in Path(name).name
-    ]
-    best = max(texts, key=lambda path: len(path.parent.name), default=None)
-    reference = best.relative_to(place) if best else Path("path/to", title, "text")
+    texts = []
+    for pattern in ("data/*/text", "dump/*/*/text", "dump/*/org/*/text"):
+        for path in sorted(place.glob(pattern)):
+            if path.parent.name in Path(name).name:
+                texts.append(path)
+    reference = Path("path/to", title, "text")
+    if texts:
+        longest = max(texts, key=lambda path: len(path.parent.name))
+        reference = longest.relative_to(place)
     return f"{_quoted(name)} --ref {_quoted(str(reference))}"
 
 
 def _quoted(name: str) -> str:
-    """A name as it stands behind `:=`, so that neither make nor the shell takes a part
-    of it for its own.
-    """
+    """Return a name as it stands behind `:=`, quoted for make and for the shell."""
     if not name.isprintable() or "\\" in name:
         raise UserError(
             f"{name!a}: a Makefile cannot contain this name (control characters,"
             " backslashes); rename it"
         )
-    named = f"./{name}" if name.startswith("-") else name
-    return shlex.quote(named).replace("$", "$$").replace("#", "\\#")
+    path = f"./{name}" if name.startswith("-") else name  # a path is no option
+    return shlex.quote(path).replace("$", "$$").replace("#", "\\#")
 
 
 @command("recipe")
@@ -309,19 +394,15 @@ def models_command(own: Models) -> None:
     rescore models tta
     rescore models tta:DIR
     """
-    from rescore.lms import shipped, shipped_models
-    from rescore.lms.cards import describe, model_card
-    from rescore.styles import text
-
+    if own.name:
+        card = model_card(own.name)
+        if not card:
+            raise UserError(f"{own.name}: has no card (README.md) on this machine")
+        click.echo(card)
+        return
     rows = [
         ["", "parameters", "layers", "d", "language", "trained on", "weight", "folder"]
     ]
-    rows += [
-        [model, *describe(model), str(shipped_models() / model)] for model in shipped()
-    ]
-    if not own.name:
-        click.echo(text(rows))
-    elif card := model_card(own.name):
-        click.echo(card)
-    else:
-        raise UserError(f"{own.name}: has no card (README.md) on this machine")
+    for model in shipped():
+        rows.append([model, *describe(model), str(shipped_models() / model)])
+    click.echo(text(rows))

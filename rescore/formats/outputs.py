@@ -7,9 +7,13 @@ from typing import Any
 
 from rescore.errors import UserError
 from rescore.formats.reading import named_table, read
-from rescore.formats.references import References, open_references, read_best
+from rescore.formats.references import (
+    References,
+    open_references,
+    read_best,
+    with_sources,
+)
 from rescore.formats.source import InputWarnings, ReadOptions, Source, sniff
-from rescore.formats.sources import with_sources
 from rescore.formats.unknown import is_lattice, unknown
 from rescore.nbest import NbestList
 
@@ -17,24 +21,37 @@ from rescore.nbest import NbestList
 def is_text(
     source: Source, format_name: str | None = None, options: ReadOptions | None = None
 ) -> bool:
-    """Whether a path holds 1-best texts: no format of N-best lists fits."""
-    return not source.is_folder and (
-        format_name or named_table(source, options) or sniff(source)
-    ) in (None, "text")
+    """Return whether a path holds 1-best texts: no format of N-best lists fits.
+
+    Args:
+        source: The path.
+        format_name: The format that the user named; None detects the format.
+        options: The options of formats.
+    """
+    if source.is_folder:
+        return False
+    name = format_name or named_table(source, options) or sniff(source)
+    return name in (None, "text")
 
 
 def read_output(
     path: str, references: str | References | None = None, **options: Any
 ) -> list[NbestList]:
-    """N-best lists, or, with `references` given, a 1-best text as lists of one
-    hypothesis; `options` as in `read`.
+    """Return N-best lists, or 1-best texts as lists of one hypothesis.
+
+    Args:
+        path: A file, a folder or `-`.
+        references: Files of references. Without them, the path must hold lists.
+        **options: Further arguments of `rescore.formats.read`.
+
+    Raises:
+        UserError: The path can be read as neither, or references are missing.
     """
-    strict, allow_missing = (
-        bool(options.get("strict")),
-        bool(options.get("allow_missing")),
-    )
+    strict = bool(options.get("strict"))
+    allow_missing = bool(options.get("allow_missing"))
     warnings = InputWarnings(strict)
-    source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
+    # one source for texts and for lists: a pipe cannot be opened again
+    source = Source(path, warnings)
     files = None if references is None else open_references(references, warnings)
     if files is not None and is_text(
         source, options.get("format_name"), options.get("options")
@@ -42,7 +59,8 @@ def read_output(
         if is_lattice(source):
             raise UserError(f"{path}: {unknown(source)}")
         lists = read_best(source, files, allow_missing)
-        if sources := options.get("sources"):
+        sources = options.get("sources")
+        if sources:
             lists = with_sources(lists, Path(sources), strict, allow_missing)
     else:
         lists = read(

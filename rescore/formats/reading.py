@@ -1,5 +1,7 @@
-"""Reading N-best lists: which format a path holds is found out by looking inside; what
-single lists must have.
+"""Reading N-best lists: from paths, or JSON in memory, to checked lists.
+
+The format of a path is detected by looking inside. Every list that leaves this module
+has hypotheses, a first-pass score for each, and a header with the name of its file.
 """
 
 from __future__ import annotations
@@ -9,11 +11,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.files import shown
+from rescore.formats.references import (
+    References,
+    TextFile,
+    with_references,
+    with_sources,
+)
 from rescore.formats.source import (
     NO_SCORES,
     TWICE,
@@ -22,6 +30,7 @@ from rescore.formats.source import (
     Source,
     sniff,
 )
+from rescore.formats.unknown import unknown
 from rescore.nbest import (
     FIRST_PASS,
     FORMER_FIRST_PASS,
@@ -38,9 +47,6 @@ from rescore.nbest import (
 )
 from rescore.parts import FORMATS
 
-if TYPE_CHECKING:
-    from rescore.formats.references import References, TextFile
-
 log = logging.getLogger(__name__)
 
 
@@ -51,12 +57,24 @@ class Format(Protocol):
     """
 
     def sniff(self, source: Source) -> bool:
-        """Whether the source has this format, judged by its head or its files."""
+        """Return whether the source has this format, judged by its head or its files.
+
+        Args:
+            source: A file, a folder or a stream.
+        """
         ...
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """The lists, one after another."""
+        """Yield the lists, one after another.
+
+        Args:
+            source: A file, a folder or a stream of this format.
+            options: The options of all formats that are set.
+        """
         ...
+
+
+# --- reading -------------------------------------------------------------------------
 
 
 def iterate(
@@ -67,67 +85,49 @@ def iterate(
     options: ReadOptions | None = None,
     told: bool = False,
 ) -> Iterator[NbestList]:
-    """N-best lists of one or several paths, as a stream: the border of files. Code
-    behind it checks no list again.
+    """Yield the N-best lists of one or several paths, checked: code behind it checks no
+    list again.
 
     Args:
-        paths: files, folders (also of JSON Lines), or `-`; several are read one after
+        paths: Files, folders (also of JSON Lines), or `-`, which are read one after
             another.
-        format_name: a key of `FORMATS`; None detects the format.
-        s2s: the column to use as first-pass score, which becomes `s2s`; `rank` for the
+        format_name: A key of `FORMATS`; None detects the format.
+        s2s: The column to use as first-pass score, which becomes `s2s`; `rank` for the
             order of the file.
-        strict: oddities that can be repaired (`rescore.formats.source.InputProblem`)
-            are errors instead of warnings.
-        options: settings of single formats. told: a long reading is logged.
+        strict: Whether oddities that can be repaired
+            (`rescore.formats.source.InputProblem`) are errors instead of warnings.
+        options: Settings of single formats.
+        told: Whether the progress of a long reading is logged.
+
+    Raises:
+        UserError: A path has no known format or is damaged, a list lacks scores or has
+            the id of another, or there is no list.
     """
     seen = set[str]()
     warnings = InputWarnings(strict)
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
         reader = _format(source, format_name or named_table(source, options))
-        every = reader.read(source, options or ReadOptions())
-        own, header = Header(), Header()
-        for nbest in source.timed(every) if told else every:
+        lists = reader.read(source, options or ReadOptions())
+        if told:
+            lists = source.timed(lists)
+        headers = _Headers(source, reader)
+        for nbest in lists:
             place = f"{source.name}: utterance {nbest.id}"
             if nbest.id in seen:
                 raise UserError(f"{place}: is duplicated; give each utterance once")
             seen.add(nbest.id)
             check_scores(nbest, place)
-            without_scores = not any(
-                hypothesis.scores for hypothesis in nbest.hypotheses
-            )
-            alone = (
-                len(nbest.hypotheses) == 1
-                and FIRST_PASS not in nbest.hypotheses[0].scores
-            )
-            if without_scores and not alone and s2s != RANK:
-                warnings.add("list", NO_SCORES, place)
-            if without_scores or s2s == RANK or (alone and s2s == FIRST_PASS):
-                _rank(nbest)
-            elif s2s != FIRST_PASS:
-                _with_first_pass(nbest, s2s, place)
+            _choose_first_pass(nbest, s2s, place, warnings)
             _check_columns(nbest, place)
-            if not header.name or (nbest.header is not own and nbest.header != own):
-                own = nbest.header
-                header = replace(
-                    own,
-                    name=shown(source.name),
-                    translates=own.translates or getattr(reader, "translates", False),
-                    means=are_means(nbest),
-                )
-            nbest.header = header
-            scored = any(
-                not column.is_component for column in nbest.header.columns.values()
-            )
-            reported = scored and not strict  # by the command that added the columns
-            if not reported and len(
-                {hypothesis.text for hypothesis in nbest.hypotheses}
-            ) < len(nbest.hypotheses):
+            nbest.header = headers.of(nbest)
+            # the command that added columns of scores has reported copies already
+            if (strict or not _is_scored(nbest)) and _has_copies(nbest):
                 warnings.add("list", TWICE, place)
             yield nbest
     warnings.report()
     if not seen:
-        raise UserError(f"{', '.join(_names(paths))}: no N-best list in it")
+        raise UserError(f"{_names(paths)}: no N-best list in it")
 
 
 def read(
@@ -143,109 +143,215 @@ def read(
     allow_missing: bool = False,
     sources: str | Path | None = None,
 ) -> Dataset:
-    """All lists of `iterate`; with `references` (Kaldi text, trn or plain) these
-    replace any in the files, and so do `sources`, a file of source texts (Kaldi text,
-    plain, or a table with a column src).
+    """Return all lists of `iterate`, with references and source texts from other files.
 
-    Messages about missing references name `ref_option`. With `allow_missing`,
-    references of utterances without a list are only reported, and not an error.
+    Args:
+        paths: As of `iterate`.
+        references: Files of references (Kaldi text, trn or plain lines, lists), which
+            replace the references in the lists.
+        format_name: As of `iterate`.
+        s2s: As of `iterate`.
+        need_references: Whether lists without references are an error.
+        ref_option: The option that messages about missing references name.
+        strict: As of `iterate`.
+        options: As of `iterate`.
+        allow_missing: Whether references of utterances without a list are only
+            reported; otherwise they are an error.
+        sources: A file of source texts (Kaldi text, plain lines, a table with a column
+            src, or lists), which replace the source texts in the lists.
+
+    Raises:
+        UserError: As of `iterate`; or references are missing.
     """
     lists = list(iterate(paths, format_name, s2s, strict, options, told=True))
     if references is not None:
-        from rescore.formats.references import with_references
-
         warnings = InputWarnings(strict)
         lists = with_references(lists, references, warnings, allow_missing)
         warnings.report()
     if sources is not None:
-        from rescore.formats.sources import with_sources
-
         lists = with_sources(lists, Path(sources), strict, allow_missing)
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
-        name = ", ".join(_names(paths))
         raise UserError(
-            f"{name}: utterance {missing[0]}: no reference ({len(missing)} of"
+            f"{_names(paths)}: utterance {missing[0]}: no reference ({len(missing)} of"
             f" {len(lists)} missing); give {ref_option} FILE"
         )
     return Dataset.of(lists)
 
 
 def from_json(value: Any, place: str) -> NbestList:
-    """A list from JSON that is in memory, as a line of native JSON Lines has it: the
-    border of requests and of Python, with the checks of files.
+    """Return a list from JSON that is in memory, with the checks of files: the border
+    of requests and of Python.
+
+    Args:
+        value: The list, as a line of native JSON Lines has it.
+        place: Where the value comes from, for messages.
+
+    Raises:
+        UserError: The value is no list, or a score is no number.
     """
     nbest = FORMATS["native"].from_json(value, place)
     check_scores(nbest, place)
-    if not any(hypothesis.scores for hypothesis in nbest.hypotheses):
+    if not _has_scores(nbest):
         _rank(nbest)
     _check_columns(nbest, place)
     return nbest
 
 
+# --- paths and their formats ---------------------------------------------------------
+
+
 def expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
-    """Folders of JSON Lines or of fairseq's logs as these files, by name; other paths
-    as they are.
+    """Yield the paths; instead of a folder of JSON Lines or of fairseq's logs, its
+    files by name.
+
+    Args:
+        paths: Files, folders and streams.
     """
     for path in paths:
         if (
-            not isinstance(path, Source)
-            and Path(path).is_dir()
-            and sniff(Source(path)) is None
+            isinstance(path, Source)
+            or not Path(path).is_dir()
+            or sniff(Source(path)) is not None
         ):
-            folder = Path(path)
-            yield from (
-                sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
-                or fairseq_logs(folder)
-                or [folder]
-            )
-        else:
             yield path
+            continue
+        folder = Path(path)
+        files = sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
+        yield from files or fairseq_logs(folder) or [folder]
 
 
 def fairseq_logs(folder: Path) -> list[Path]:
-    """fairseq's logs among other files: a single log, or the parts of a set."""
-    files = sorted(
-        path
-        for ending in ("txt", "log", "out")
-        for path in folder.glob(f"*.{ending}*")
-        if path.is_file()
-    )
-    return [path for path in files if FORMATS["fairseq"].sniff(Source(path))]
+    """Return the fairseq logs among the files of a folder, by name.
 
-
-def _names(paths: Sequence[str | Path | Source]) -> list[str]:
-    return [path.name if isinstance(path, Source) else str(path) for path in paths]
+    Args:
+        folder: A folder with a single log, or with the parts of a set.
+    """
+    logs = []
+    for ending in ("txt", "log", "out"):
+        for path in folder.glob(f"*.{ending}*"):
+            if path.is_file() and FORMATS["fairseq"].sniff(Source(path)):
+                logs.append(path)
+    return sorted(logs)
 
 
 def named_table(source: Source, options: ReadOptions | None) -> str | None:
-    """The kind of table whose first line has the name that --field text= gives."""
+    """Return the kind of table whose first line has the name that --field text= gives.
+
+    Args:
+        source: Any file.
+        options: The options of formats.
+
+    Returns:
+        `tsv`, `csv`, or None if the first line does not have this name.
+    """
     text = options.values.get("fields", {}).get("text") if options else None
-    first = source.head.partition("\n")[0].rstrip("\r") if text else ""
-    return next(
-        (
-            name
-            for name, mark in (("tsv", "\t"), ("csv", ","))
-            if text in first.split(mark)
-        ),
-        None,
-    )
+    if not text:
+        return None
+    first_line = source.head.partition("\n")[0].rstrip("\r")
+    if text in first_line.split("\t"):
+        return "tsv"
+    if text in first_line.split(","):
+        return "csv"
+    return None
 
 
 def _format(source: Source, name: str | None) -> Format:
+    """Return the format with this name; without a name, detect it."""
     name = name or sniff(source)
     if name is None:
-        # here: most paths have a known format
-        from rescore.formats.unknown import unknown
-
         raise UserError(f"{source.name}: {unknown(source)}")
     return FORMATS[name]
 
 
+def _names(paths: Sequence[str | Path | Source]) -> str:
+    """Return the names of the paths for a message."""
+    return ", ".join(
+        path.name if isinstance(path, Source) else str(path) for path in paths
+    )
+
+
+class _Headers:
+    """The headers of the lists of one file: one object for lists with equal headers."""
+
+    def __init__(self, source: Source, reader: Format) -> None:
+        self._name = shown(source.name)
+        self._translates = getattr(reader, "translates", False)
+        self._read: Header | None = None
+        """The header of the list before, as the reader made it."""
+        self._complete = Header()
+
+    def of(self, nbest: NbestList) -> Header:
+        """Return the reader's header of a list, with what is known of the file."""
+        header = nbest.header
+        # identity is the common case, and quick
+        if header is not self._read and header != self._read:
+            self._read = header
+            self._complete = replace(
+                header,
+                name=self._name,
+                translates=header.translates or self._translates,
+                means=are_means(nbest),
+            )
+        return self._complete
+
+
+def _is_scored(nbest: NbestList) -> bool:
+    """Return whether a command of this package has added columns of scores."""
+    columns = nbest.header.columns.values()
+    return any(not column.is_component for column in columns)
+
+
+def _has_copies(nbest: NbestList) -> bool:
+    """Return whether two hypotheses have the same text."""
+    texts = {hypothesis.text for hypothesis in nbest.hypotheses}
+    return len(texts) < len(nbest.hypotheses)
+
+
+# --- the first pass ------------------------------------------------------------------
+
+
+def _choose_first_pass(
+    nbest: NbestList, s2s: str, place: str, warnings: InputWarnings
+) -> None:
+    """Make a column of the file, or its order, the first pass.
+
+    A list without scores is ranked by its order, with a warning if it has several
+    hypotheses. A single hypothesis needs no first-pass score.
+    """
+    has_scores = _has_scores(nbest)
+    is_single = (
+        len(nbest.hypotheses) == 1 and FIRST_PASS not in nbest.hypotheses[0].scores
+    )
+    if not has_scores and not is_single and s2s != RANK:
+        warnings.add("list", NO_SCORES, place)
+    if not has_scores or s2s == RANK or (is_single and s2s == FIRST_PASS):
+        _rank(nbest)
+    elif s2s != FIRST_PASS:
+        _with_first_pass(nbest, s2s, place)
+
+
+def _has_scores(nbest: NbestList) -> bool:
+    """Return whether a hypothesis has a score of any name."""
+    return any(hypothesis.scores for hypothesis in nbest.hypotheses)
+
+
 def _rank(nbest: NbestList) -> None:
     """Make the order of the file the first pass."""
-    for place, hypothesis in enumerate(nbest.hypotheses, 1):
-        _set_first_pass(hypothesis, -math.log(place))
+    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+        _set_first_pass(hypothesis, -math.log(rank))
+
+
+def _with_first_pass(nbest: NbestList, column: str, place: str) -> None:
+    """Make another column the first pass."""
+    if any(column not in hypothesis.scores for hypothesis in nbest.hypotheses):
+        if column == WORDS:  # a column of every list, but here a file's own is meant
+            which = "in the file"
+        else:
+            which = f"(found: {', '.join(sorted(_column_names(nbest))) or 'none'})"
+        raise UserError(f"{place}: no score {column!r} {which}; choose another --s2s")
+    for hypothesis in nbest.hypotheses:
+        _set_first_pass(hypothesis, hypothesis.scores.pop(column))
 
 
 def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
@@ -253,8 +359,15 @@ def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
     nothing is lost and the sum no longer marks a mean.
     """
     former = hypothesis.scores.pop(FIRST_PASS, None)
-    kept = {} if former is None else {FORMER_FIRST_PASS: former}
-    hypothesis.scores = {FIRST_PASS: score, **hypothesis.scores, **kept}
+    scores = {FIRST_PASS: score, **hypothesis.scores}
+    if former is not None:
+        scores[FORMER_FIRST_PASS] = former
+    hypothesis.scores = scores
+
+
+def _column_names(nbest: NbestList) -> set[str]:
+    """Return the names of the columns that any hypothesis has."""
+    return set[str]().union(*(hypothesis.scores for hypothesis in nbest.hypotheses))
 
 
 READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
@@ -265,49 +378,27 @@ themselves.
 
 def _check_columns(nbest: NbestList, place: str) -> None:
     """Check that each hypothesis has a first pass, and that no column has a reserved
-    name, unless the record of the list says that it is ours.
+    name, unless the record of the list says that a command of this package added it.
     """
-    ours = {FIRST_PASS, *READERS_OWN.difference(nbest.header.columns)}
-    ours |= {
-        name for name, column in nbest.header.columns.items() if not column.is_component
-    }
+    allowed = {FIRST_PASS, *READERS_OWN.difference(nbest.header.columns)}
+    for name, column in nbest.header.columns.items():
+        if not column.is_component:
+            allowed.add(name)
     reserved = reserved_names()
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
         for name in hypothesis.scores:
-            if name in reserved and name not in ours:
+            if name in reserved and name not in allowed:
                 raise UserError(
                     f"{place}: the name of the column {name} is reserved; give the"
                     " column another name"
                 )
-        if FIRST_PASS not in hypothesis.scores:
-            what, how = (
-                f"{place}, hypothesis {rank}: no first-pass score",
-                "add the score, or name its column with --s2s",
-            )
-            if columns := list(hypothesis.scores):
-                what += f" among its columns ({', '.join(columns)})"
-                how = (
-                    f"choose a column with --s2s, or --field score=-{columns[0]} where"
-                    " lower is better"
-                )
-            raise UserError(f"{what}; {how}")
-
-
-def _with_first_pass(nbest: NbestList, column: str, place: str) -> None:
-    """Make another column the first pass."""
-    if column == WORDS and not all(
-        WORDS in hypothesis.scores for hypothesis in nbest.hypotheses
-    ):
+        if FIRST_PASS in hypothesis.scores:
+            continue
+        what = f"{place}, hypothesis {rank}: no first-pass score"
+        columns = list(hypothesis.scores)
+        if not columns:
+            raise UserError(f"{what}; add the score, or name its column with --s2s")
         raise UserError(
-            f"{place}: no score {column!r} in the file; choose another --s2s"
+            f"{what} among its columns ({', '.join(columns)}); choose a column with"
+            f" --s2s, or --field score=-{columns[0]} where lower is better"
         )
-    try:
-        values = nbest.column(column)
-    except UserError as error:
-        raise UserError(
-            f"{place}: {str(error).partition(': ')[2].partition(';')[0]}; choose"
-            " another --s2s"
-        ) from None
-    for hypothesis, value in zip(nbest.hypotheses, values, strict=True):
-        del hypothesis.scores[column]
-        _set_first_pass(hypothesis, value)

@@ -7,6 +7,8 @@ by order.
 
 from __future__ import annotations
 
+import csv
+import io
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -99,6 +101,53 @@ def with_references(
     texts = read_references(files, ids, escaped)
     _check_left_out(files, ids, "list", "lists", allow_missing)
     return [replace(nbest, references=texts[nbest.id]) for nbest in lists]
+
+
+def with_sources(
+    lists: list[NbestList], path: Path, strict: bool, allow_missing: bool
+) -> list[NbestList]:
+    """Return the lists with the source texts of a file.
+
+    Args:
+        lists: The lists.
+        path: Plain lines in the order of the lists, Kaldi text, CSV or TSV with the
+            columns id and src, or lists in JSON.
+        strict: Whether oddities of the file are errors.
+        allow_missing: Whether source texts of utterances without a list are only
+            reported; otherwise they are an error.
+
+    Raises:
+        UserError: A list has no source text, or the file has source texts of other
+            lists.
+    """
+    warnings = InputWarnings(strict)
+    try:
+        kind = "plain" if path.suffix in (".csv", ".tsv") else None
+        file = TextFile(Source(path, warnings), kind, sources=True)
+        if file.format:
+            file.format = None
+            file.by_id = _sources_of_table(file.lines, path)
+        texts = with_references(lists, [file], warnings, allow_missing)
+    except UserError as error:
+        raise UserError(str(error).replace("no reference", "no source text")) from None
+    warnings.report()
+    return [
+        replace(nbest, source=text.references[0])
+        for nbest, text in zip(lists, texts, strict=True)
+    ]
+
+
+def _sources_of_table(lines: list[str], path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the source texts of a CSV or TSV with the columns id and src."""
+    delimiter = "," if path.suffix == ".csv" else "\t"
+    # one text, since a quoted cell may have several lines
+    text = io.StringIO("\n".join(lines))
+    rows = list(csv.DictReader(text, delimiter=delimiter))
+    if not rows or not {"id", "src"} <= rows[0].keys():
+        raise UserError(
+            f"{path}: the first line names no columns id and src; name them so"
+        )
+    return {row["id"]: (row["src"],) for row in rows}
 
 
 def _check_left_out(

@@ -1,8 +1,8 @@
-"""One reader of bytes: a file, a folder, a pipe or standard input, unpacked, with a
-first look inside.
+"""The text of one path: a file, a folder, a pipe or standard input, also packed.
 
-Oddities of a file that can be read are reported once for each kind, with their number
-and first place; with --strict they are errors.
+A `Source` shows the beginning of its text, by which `sniff` detects the format, and
+yields its lines. Oddities of a file that can be read are reported once for each kind,
+with their number and first place; with --strict they are errors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
@@ -26,11 +26,14 @@ from typing import IO, Any, NamedTuple, TypeVar, cast
 from rescore.errors import UserError, counted
 from rescore.files import absent, shown
 from rescore.options import OptionValues
+from rescore.pace import paced_by
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
+
+# --- problems of inputs --------------------------------------------------------------
 
 
 class InputProblem(NamedTuple):
@@ -39,12 +42,13 @@ class InputProblem(NamedTuple):
     """
 
     single: str
-    """The verb and its object, if one line, file or list has the problem; `several` if
-    more have it.
-    """
+    """The verb and its object, if a single line, file or list has the problem."""
     several: str
+    """The verb and its object in the plural."""
     consequence: str
+    """The end of the message: what the reader did about the problem."""
     level: int = logging.WARNING
+    """The level of the log message."""
 
 
 UTF8 = InputProblem(
@@ -77,33 +81,42 @@ follows.
 
 
 class InputWarnings:
-    """The warnings about one command's inputs."""
+    """The warnings about the inputs of one command.
+
+    Args:
+        strict: Every problem is an error.
+        refused: This problem is an error in any case.
+    """
 
     def __init__(
         self, strict: bool = False, refused: InputProblem | None = None
     ) -> None:
-        """`strict`: every problem is an error. `refused`: this problem is an error in
-        any case.
-        """
-        self._strict, self._refused = strict, refused
-        self._found: dict[tuple[str, InputProblem], tuple[int, str]] = {}
-        """The number and the first place of each problem."""
+        self._strict = strict
+        self._refused = refused
+        self._places: dict[tuple[str, InputProblem], tuple[int, str]] = {}
+        """The number of places with each problem, and the first place."""
 
     def add(self, unit: str, problem: InputProblem, place: str) -> None:
-        """Count a problem at a place (file and line); `unit` is line, file or list."""
-        if self._strict or problem == self._refused:
-            hint = (
-                "; convert the file with iconv"
-                if problem == self._refused
-                else " (--strict)"
-            )
-            raise UserError(f"{place}: {problem.single}{hint}")
-        number, first = self._found.get((unit, problem), (0, place))
-        self._found[unit, problem] = number + 1, first
+        """Count a problem.
+
+        Args:
+            unit: The noun that has the problem: line, file or list.
+            problem: The problem.
+            place: The file and line, for the message.
+
+        Raises:
+            UserError: The problem is an error.
+        """
+        if problem == self._refused:
+            raise UserError(f"{place}: {problem.single}; convert the file with iconv")
+        if self._strict:
+            raise UserError(f"{place}: {problem.single} (--strict)")
+        number, first = self._places.get((unit, problem), (0, place))
+        self._places[unit, problem] = (number + 1, first)
 
     def report(self) -> None:
         """Log the collected problems, one line per kind, and clear them."""
-        for (unit, problem), (number, first) in self._found.items():
+        for (unit, problem), (number, first) in self._places.items():
             verb = problem.single if number == 1 else problem.several
             log.log(
                 problem.level,
@@ -113,17 +126,29 @@ class InputWarnings:
                 problem.consequence,
                 first,
             )
-        self._found.clear()
+        self._places.clear()
 
+
+# --- bytes ---------------------------------------------------------------------------
 
 HEAD = 1 << 16
 """Number of bytes read to detect the format."""
-GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
+GZIP = b"\x1f\x8b"
+"""The first bytes of a gzip file."""
+XZ = b"\xfd7zXZ\x00"
+"""The first bytes of an xz file."""
 
 
 @contextmanager
 def as_user_errors(name: str) -> Iterator[None]:
-    """Turn errors of the file system and of packed data into user errors."""
+    """Turn errors of the file system and of packed data into user errors.
+
+    Args:
+        name: The file, for the message.
+
+    Raises:
+        UserError: The block raised such an error.
+    """
     try:
         yield
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
@@ -136,12 +161,15 @@ class _Rejoined(io.RawIOBase):
     """The bytes that were read ahead of a stream, then the stream."""
 
     def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head, self._rest = head, rest
+        self._head = head
+        self._rest = rest
 
     def readable(self) -> bool:
+        """Return True: the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, and return the number of bytes; 0 at the end."""
         part = self._head[: len(buffer)] or self._rest.read(len(buffer))
         self._head = self._head[len(part) :]
         buffer[: len(part)] = part
@@ -149,22 +177,15 @@ class _Rejoined(io.RawIOBase):
 
 
 def _unpacked(start: bytes, stream: IO[bytes]) -> IO[bytes]:
-    """A stream that begins with `start`, unpacked if these bytes are of gzip or xz."""
+    """Return a stream that begins with `start`, unpacked if it is gzip or xz."""
     if start.startswith(GZIP):
         return cast(IO[bytes], gzip.GzipFile(fileobj=stream))
-    return lzma.LZMAFile(stream) if start.startswith(XZ) else stream
+    if start.startswith(XZ):
+        return lzma.LZMAFile(stream)
+    return stream
 
 
-_ESCAPED = re.compile("[\udc80-\udcff]+")
-LONGEST_LINE = 1 << 26
-LONGEST_FIRST_LINE = 1 << 22
-LARGEST_DOCUMENT = 1 << 28
-"""Limits in characters, of packed files, too. Only damaged files, or files made to fill
-the memory, exceed them.
-"""
-SLOW = 4.0
-"""Megabytes of a file from which on its reading may take seconds."""
-
+# --- a first look at JSON ------------------------------------------------------------
 
 _JSON = re.compile(r"""\{\s*(?:["}]|$)|\[\s*(?:["\[{\]\d-]|$)""")
 """The beginning of JSON, unlike texts of sclite with alternatives such as `{uh / @}` or
@@ -186,78 +207,122 @@ class JsonPeek(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, ...]:
+        """Return the keys of the first object."""
         return tuple(self.first)
 
     @property
     def inner(self) -> tuple[str, ...]:
-        """The keys of the first object within the first object."""
-        return tuple(
-            next(
-                (value for value in self.first.values() if isinstance(value, dict)), {}
-            )
-        )
+        """Return the keys of the first object within the first object."""
+        for value in self.first.values():
+            if isinstance(value, dict):
+                return tuple(value)
+        return ()
 
     @classmethod
     def of(cls, head: str) -> JsonPeek:
-        """The peek of the beginning of a text. A document that is cut there is closed
-        behind its last whole value.
+        """Return what the beginning of a text shows.
 
-        A parser of streams such as ijson gives events up to the cut, from which the
-        value would have to be built.
+        A document that is cut at the end of `head` is closed behind its last whole
+        value. A parser of streams such as ijson gives events up to the cut, from which
+        the value would have to be built.
+
+        Args:
+            head: The beginning of a text, JSON or not.
         """
         text = head.lstrip()
         if not _JSON.match(text):
             return cls()
-        open_brackets: list[str] = []
-        end = 0
-        for token in _TOKEN.finditer(text):
-            # a string that is cut: an empty one, where it is a value
-            if token[0] == '"':
-                if text[: token.start()].rstrip().endswith(":"):
-                    text = text[: token.start()] + '""'
-                    end = len(text)
-                break
-            if token[0] in ("{", "["):
-                open_brackets.append("}" if token[0] == "{" else "]")
-            elif token[0] in ("}", "]"):
-                open_brackets.pop()
-            if len(token[0]) == 1:
-                end = token.start() if token[0] == "," else token.end()
-            if not open_brackets:
-                break
+        text, end, closing = _first_document(text)
         try:
-            value = json.loads(text[:end] + "".join(reversed(open_brackets)))
+            value = json.loads(text[:end] + closing)
         except (ValueError, RecursionError):
             value = {}
-        first = next(iter(value), {}) if isinstance(value, list) else value
+        if isinstance(value, list):
+            value = next(iter(value), {})
+        first = value if isinstance(value, dict) else {}
         first_line, newline, _ = text.partition("\n")
-        on_one_line = not newline if open_brackets else end == len(first_line.rstrip())
-        return cls(
-            text[0],
-            first if isinstance(first, dict) else {},
-            on_one_line and text[0] == "{",
-        )
+        is_cut = bool(closing)
+        on_one_line = not newline if is_cut else end == len(first_line.rstrip())
+        return cls(text[0], first, on_one_line and text[0] == "{")
+
+
+def _first_document(text: str) -> tuple[str, int, str]:
+    """Return where the first document of a JSON text ends, or where it can be closed.
+
+    Returns:
+        The text, in which a string that is cut is replaced by an empty string; the
+        position behind the last whole value; and the brackets that close it there,
+        empty for a document that is whole.
+    """
+    open_brackets: list[str] = []
+    end = 0
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if token == '"':
+            # the string is cut: as a value it becomes empty, as a key it is left out
+            before = text[: match.start()]
+            if before.rstrip().endswith(":"):
+                text = before + '""'
+                end = len(text)
+            break
+        if token == "{":
+            open_brackets.append("}")
+        elif token == "[":
+            open_brackets.append("]")
+        elif token in ("}", "]"):
+            open_brackets.pop()
+        if token == ",":
+            end = match.start()
+        elif len(token) == 1:
+            end = match.end()
+        if not open_brackets:
+            break
+    return text, end, "".join(reversed(open_brackets))
+
+
+# --- sources -------------------------------------------------------------------------
+
+LONGEST_LINE = 1 << 26
+"""Characters of a line, at most. Only damaged files, or files made to fill the memory,
+exceed this limit and the next ones, which hold for packed files, too.
+"""
+LONGEST_FIRST_LINE = 1 << 22
+"""Characters of the first line that are read to detect the format, at most."""
+LARGEST_DOCUMENT = 1 << 28
+"""Characters of a text that has to be in memory as a whole, at most."""
+SLOW = 4.0
+"""Megabytes of a file from which on its reading may take seconds."""
+_ESCAPED = re.compile("[\udc80-\udcff]+")
+"""Bytes that are not UTF-8, as the decoder's `surrogateescape` writes them."""
 
 
 class ReadOptions(OptionValues):
     """The options of formats that are set, such as `ReadOptions(size=10,
-    fields={"text": "hyp"})`. Each reader takes those of its class `Options`.
+    fields={"text": "hyp"})`. Each reader takes the options of its class `Options`.
     """
 
 
 class Source:
     """One path of the command line: the border of files. `-` is standard input.
 
-    What comes from it is text, with oddities repaired and told; every failure to read
-    is a `UserError`. Inputs that cannot be read twice (a pipe, standard input) are read
-    once: the beginning is kept for detection.
+    It gives text, with oddities repaired and reported; every failure to read is a
+    `UserError`. Inputs that cannot be read twice (a pipe, standard input) are read
+    once: their beginning is kept for detection.
+
+    Args:
+        path: The path.
+        warnings: Collects repairs; with None, the source reports them itself.
+
+    Raises:
+        UserError: The path does not exist.
     """
 
     def __init__(self, path: str | Path, warnings: InputWarnings | None = None) -> None:
-        """`warnings` collects repairs; with None, they are reported at once."""
-        self.warnings, self._alone = warnings or InputWarnings(), warnings is None
+        self.warnings = warnings or InputWarnings()
+        self._reports = warnings is None
         self.path = Path(path)
         self._file: IO[bytes] = io.BytesIO()
+        """The file that is being read, for its position."""
         self.is_stdin = str(path) == "-"
         self.name = "<stdin>" if self.is_stdin else str(path)
         with as_user_errors(self.name):
@@ -266,24 +331,27 @@ class Source:
 
     @property
     def is_folder(self) -> bool:
+        """Return whether the path is a folder."""
         return not self.is_stdin and self.path.is_dir()
 
     def files(self, wanted: Callable[[Path], bool] = lambda path: True) -> list[Source]:
-        """The source itself; of a folder its files in the order of their names, without
-        hidden files.
+        """Return the files of a folder in the order of their names; of a file, itself.
+
+        Args:
+            wanted: Whether a file of a folder is returned. Hidden files never are.
         """
         if not self.is_folder:
             return [self]
-        visible = (
-            path
-            for path in self.path.iterdir()
-            if path.is_file() and not path.name.startswith(".")
-        )
-        return [Source(path, self.warnings) for path in sorted(visible) if wanted(path)]
+        sources = []
+        for path in sorted(self.path.iterdir()):
+            is_visible = path.is_file() and not path.name.startswith(".")
+            if is_visible and wanted(path):
+                sources.append(Source(path, self.warnings))
+        return sources
 
     @property
     def is_regular(self) -> bool:
-        """Whether it can be read twice."""
+        """Return whether the input can be read twice."""
         return not self.is_stdin and self.path.is_file()
 
     @cached_property
@@ -315,68 +383,79 @@ class Source:
 
     @cached_property
     def peek(self) -> JsonPeek:
-        """The beginning of a JSON text; of a file, the first line is read if 64 KiB are
-        not enough.
+        """The beginning of a JSON text.
+
+        If 64 KiB are not enough, the first line of a file is read.
         """
         peek = JsonPeek.of(self.head)
-        if (
-            peek.lines
-            and not peek.inner
-            and len(self.head) >= HEAD // 4
-            and self.is_regular
-        ):
-            with self._open() as file:
-                peek = JsonPeek.of(
-                    file.readline(LONGEST_FIRST_LINE).removeprefix("\ufeff")
-                )
+        shows_enough = peek.inner or len(self.head) < HEAD // 4
+        if shows_enough or not peek.lines or not self.is_regular:
+            return peek
+        with self._open() as file:
+            first_line = file.readline(LONGEST_FIRST_LINE)
+            peek = JsonPeek.of(first_line.removeprefix("\ufeff"))
         return peek
 
     @contextmanager
     def _open(self) -> Iterator[IO[str]]:
-        """The text, decompressed and decoded; lines end where a newline is, nowhere
-        else.
-        """
+        """Yield the text as a file; its lines end at newlines only."""
+        # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and `read_all`
+        # see and replace them.
         with (
             as_user_errors(self.name),
-            open(self.path, "rb") if self.is_regular else nullcontext() as file,
-        ):
-            if file is None:
-                start, rest = self._once
-                stream = _unpacked(
-                    start,
-                    cast(IO[bytes], io.BufferedReader(_Rejoined(start, rest), HEAD)),
-                )
-            else:
-                start = file.read(len(XZ))
-                file.seek(0)
-                self._file = file
-                stream = _unpacked(start, file)
-            # Bytes that are no UTF-8 come as half surrogate pairs: `lines` and
-            # `read_all` see and replace them.
-            with io.TextIOWrapper(
+            self._unpacked() as stream,
+            io.TextIOWrapper(
                 stream, "utf-8", errors="surrogateescape", newline="\n"
-            ) as text:
-                yield text
-        if self._alone:
+            ) as text,
+        ):
+            yield text
+        if self._reports:
             self.warnings.report()
 
-    def timed(self, items: Iterable[Item]) -> Iterator[Item]:
-        """What is read from it, one after another; a long reading of one file is
-        logged.
-        """
-        if not self.is_regular or (size := self.path.stat().st_size / 1e6) < SLOW:
-            return iter(items)
-        from rescore.pace import paced_by  # here: most files are read in a moment
+    @contextmanager
+    def _unpacked(self) -> Iterator[IO[bytes]]:
+        """Yield the unpacked bytes."""
+        if not self.is_regular:
+            start, rest = self._once
+            whole = io.BufferedReader(_Rejoined(start, rest), HEAD)
+            yield _unpacked(start, cast(IO[bytes], whole))
+            return
+        with open(self.path, "rb") as file:
+            start = file.read(len(XZ))
+            file.seek(0)
+            self._file = file
+            yield _unpacked(start, file)
 
-        done = (
-            (0.0 if self._file.closed else self._file.tell() / 1e6, item)
-            for item in items
-        )
-        return paced_by(done, f"read %.0f of %.0f MB of {shown(self.name)}", size)
+    def timed(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield items that are read from the source, and log the progress of a long
+        reading of one file.
+
+        Args:
+            items: The items, such as the lists of a file.
+        """
+        if not self.is_regular:
+            return iter(items)
+        size = self.path.stat().st_size / 1e6
+        if size < SLOW:
+            return iter(items)
+        message = f"read %.0f of %.0f MB of {shown(self.name)}"
+        return paced_by(self._with_position(items), message, size)
+
+    def _with_position(self, items: Iterable[Item]) -> Iterator[tuple[float, Item]]:
+        """Yield each item with the number of megabytes read before it."""
+        for item in items:
+            position = 0.0 if self._file.closed else self._file.tell() / 1e6
+            yield position, item
 
     def lines(self, crlf: bool = False) -> Iterator[str]:
-        """The lines without their ends; with `crlf`, a carriage return before the end
-        is part of the format.
+        """Yield the lines without their ends.
+
+        Args:
+            crlf: Whether a carriage return before the newline is part of the format;
+                otherwise it is removed and reported.
+
+        Raises:
+            UserError: A line has more than `LONGEST_LINE` characters.
         """
         with self._open() as file:
             number = 0
@@ -388,18 +467,24 @@ class Source:
                         " characters"
                     )
                 line = line.removesuffix("\n")
-                yield self._repaired(line.removesuffix("\r") if crlf else line, number)
+                if crlf:
+                    line = line.removesuffix("\r")
+                yield self._repaired(line, number)
 
     def filled(self) -> Iterator[tuple[str, str]]:
-        """The lines that are not empty, each with its place for errors: file and
-        number.
+        """Yield the lines that are not empty, as pairs of the place (file and number of
+        the line, for messages) and the line.
         """
         for number, line in enumerate(self.lines(), 1):
             if line.strip():
                 yield f"{self.name}: line {number}", line
 
     def read_all(self) -> str:
-        """The whole text, of at most `LARGEST_DOCUMENT` characters."""
+        """Return the whole text.
+
+        Raises:
+            UserError: The text has more than `LARGEST_DOCUMENT` characters.
+        """
         with self._open() as file:
             text = file.read(LARGEST_DOCUMENT + 1)
         if len(text) > LARGEST_DOCUMENT:
@@ -410,7 +495,7 @@ class Source:
         return self._repaired(text, 0)
 
     def _repaired(self, text: str, number: int) -> str:
-        """The line with this number (0 for the whole text), with oddities repaired."""
+        """Return the line with this number (0 for the whole text) without oddities."""
         if number <= 1 and text.startswith("\ufeff"):
             text = text[1:]
             self.warnings.add("file", BOM, self.name)
@@ -418,14 +503,15 @@ class Source:
             text = text.rstrip("\r")
             self.warnings.add("line", CRLF, f"{self.name}: line {number}")
         if not text.isascii() and _ESCAPED.search(text):
-            unit, place = (
-                ("line", f"{self.name}: line {number}")
-                if number
-                else ("file", self.name)
-            )
-            self.warnings.add(unit, UTF8, place)
+            if number:
+                self.warnings.add("line", UTF8, f"{self.name}: line {number}")
+            else:
+                self.warnings.add("file", UTF8, self.name)
             text = _ESCAPED.sub("\ufffd", text)
         return text
+
+
+# --- formats -------------------------------------------------------------------------
 
 
 class Place(IntEnum):
@@ -445,6 +531,9 @@ def sniff(source: Source) -> str | None:
     Shipped formats with a mark of their own come first, in the order of the table.
     Formats of other packages are looked up only if none of these fits; in each place
     they come before the shipped formats.
+
+    Args:
+        source: The path.
     """
     later = []
     for name in FORMATS.shipped:
@@ -454,11 +543,13 @@ def sniff(source: Source) -> str | None:
         elif reader.sniff(source):
             return name
     outside = [pair for pair in FORMATS.loaded() if pair[0] not in FORMATS.shipped]
-    for name, reader in sorted([*outside, *later], key=lambda pair: _place(pair[1])):
+    in_order = sorted([*outside, *later], key=lambda pair: _place(pair[1]))
+    for name, reader in in_order:
         if reader.sniff(source):
             return name
     return None
 
 
 def _place(reader: Any) -> Place:
+    """Return where a format stands in the order of detection."""
     return getattr(reader, "place", Place.OWN_MARK)

@@ -1,4 +1,4 @@
-"""What a path of no known format may be, and what to do with it."""
+"""Messages about paths of no known format: what the path may hold, and what to do."""
 
 from __future__ import annotations
 
@@ -12,71 +12,59 @@ LISTS = (
     "write N-best lists (Kaldi: lattice-to-nbest and nbest-to-linear), or lattices of"
     " HTK or SRILM"
 )
+_BINARY_LATTICE = re.compile(r"~.\0\0\0\w+.\0\0\0\w", re.DOTALL)
+"""The head of an OpenFst file: a magic number, then the type with its length."""
+_TRN = re.compile(r"\([^() \t]+\)\s*$")
+"""An id in brackets at the end of a text."""
 
 
 def is_lattice(source: Source) -> bool:
-    """Whether a file is a lattice of OpenFst or Kaldi, as text (arcs between states) or
-    binary, also in an archive.
+    """Return whether a file is a lattice of OpenFst or Kaldi.
+
+    Args:
+        source: A lattice as text (arcs between states) or binary, also in an archive;
+            or any other file.
     """
+    if _BINARY_LATTICE.search(source.head):
+        return True
     lines = source.head.partition("\n\n")[0].strip().split("\n")
-    # an archive begins with an id
-    rows = [line.split() for line in lines[len(lines[0].split()) == 1 :]]
-    states, targets = (
-        {row[0] for row in rows if row},
-        {row[1] for row in rows if len(row) > 2},
-    )
+    if len(lines[0].split()) == 1:  # the id of an archive
+        lines = lines[1:]
+    states = set()
+    targets = set()
+    for line in lines:
+        cells = line.split()
+        if cells:
+            states.add(cells[0])
+        if len(cells) > 2:
+            targets.add(cells[1])
     linked = len(targets) > 1 and 2 * len(targets & states) > len(targets | states)
-    return (linked and all(map(str.isdecimal, states))) or bool(
-        re.search(r"~.\0\0\0\w+.\0\0\0\w", source.head, re.S)
-    )
+    return linked and all(map(str.isdecimal, states))
 
 
 def unknown(source: Source) -> str:
-    """The message about a path of no known format: the nearest format, and the missing
-    parts.
+    """Return the message about a path of no known format.
+
+    Args:
+        source: The path.
+
+    Returns:
+        The nearest format and what the path lacks, without the name of the path.
     """
     if source.is_folder:
-        folders = [
-            Source(path) for path in sorted(source.path.iterdir()) if path.is_dir()
-        ]
-        if sets := [one.path.name for one in folders if sniff(one)]:
-            return (
-                f"a folder of several sets; it holds {', '.join(sets)[:200]}: give"
-                f" {source.path / sets[0]}"
-            )
-        for file in source.files()[:1]:
-            place, files = file.path.name, source.path / f"*{file.path.suffix}"
-            if name := sniff(file):
-                return (
-                    f"a folder of files with N-best lists ({name}); give the files:"
-                    f" {files}"
-                )
-            if file.path.suffix == ".fst" or is_lattice(file):
-                return (
-                    f"a folder of OpenFst lattices ({place}), which are not read;"
-                    f" {LISTS}"
-                )
-            return (
-                f"a folder without N-best lists; its first file is {place}. If each"
-                f" file is the text of a whole recording: rescore eval {source.name}"
-                " --whole --ref REF; for 1-best texts of utterances give the file"
-            )
-        return (
-            "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2),"
-            " no data.json (ESPnet1), no words_text (Kaldi), no files of SRILM, no"
-            " fairseq log"
-        )
+        return _unknown_folder(source)
     if not source.head.strip():
         return "is empty"
     if is_lattice(source):
         return f"a lattice of OpenFst or Kaldi, which is not read; {LISTS}"
-    first, *more = source.head.split("\n")
     if re.search(r"\|\s*fairseq", source.head):
         return (
             "a fairseq log that ends before its first S- or H- line; let"
             " fairseq-generate run to its end"
         )
-    if begin_with_ids([first, *more[:-1]]) or re.search(r"\([^() \t]+\)\s*$", first):
+    first, *others = source.head.split("\n")
+    whole_lines = [first, *others[:-1]]  # the head may end within the last line
+    if begin_with_ids(whole_lines) or _TRN.search(first):
         return (
             "a 1-best text, with one text for each utterance; to measure it: rescore"
             f" eval {source.name} --ref FILE"
@@ -92,4 +80,41 @@ def unknown(source: Source) -> str:
         "not an N-best list of a known format; lines of plain text are OpenNMT's where"
         " each sentence has N of them (--format opennmt --nbest-size N); formats are"
         f" {', '.join(FORMATS.names)}"
+    )
+
+
+def _unknown_folder(source: Source) -> str:
+    """Return the message about a folder of no known format."""
+    sets = []
+    for path in sorted(source.path.iterdir()):
+        if path.is_dir() and sniff(Source(path)):
+            sets.append(path.name)
+    if sets:
+        return (
+            f"a folder of several sets; it holds {', '.join(sets)[:200]}: give"
+            f" {source.path / sets[0]}"
+        )
+    files = source.files()
+    if not files:
+        return (
+            "a folder without N-best lists: no logdir/output.*/1best_recog (ESPnet2),"
+            " no data.json (ESPnet1), no words_text (Kaldi), no files of SRILM, no"
+            " fairseq log"
+        )
+    file = files[0]
+    format_name = sniff(file)
+    if format_name is not None:
+        return (
+            f"a folder of files with N-best lists ({format_name}); give the files:"
+            f" {source.path / f'*{file.path.suffix}'}"
+        )
+    if file.path.suffix == ".fst" or is_lattice(file):
+        return (
+            f"a folder of OpenFst lattices ({file.path.name}), which are not read;"
+            f" {LISTS}"
+        )
+    return (
+        f"a folder without N-best lists; its first file is {file.path.name}. If each"
+        f" file is the text of a whole recording: rescore eval {source.name}"
+        " --whole --ref REF; for 1-best texts of utterances give the file"
     )
