@@ -39,7 +39,7 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
 if TYPE_CHECKING:
     from rescore.border import Scorer
     from rescore.lms import LanguageModel
-    from rescore.lms.wrapped import Wrapped
+    from rescore.lms.base import Wrapped
     from rescore.metrics import Normaliser
     from rescore.reports.comparison import Comparison
     from rescore.reports.results import Results
@@ -151,8 +151,8 @@ def load(
         (['the', 'clock', 'tick', '##ed'], (4,))
     """
     from rescore.lms import ComputeOptions, load
+    from rescore.lms.base import Wrapped
     from rescore.lms.cache import Cached
-    from rescore.lms.wrapped import Wrapped
 
     model = load(lm, ComputeOptions(device, precision, batch_tokens, prompt))
     return Wrapped(model) if cache is None else Cached(model, Path(cache))

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
 from rescore.large.hub import find
-from rescore.lms.base import Capabilities, ComputeOptions, Kind, LanguageModel, Spec
-from rescore.lms.wrapped import Wrapped
+from rescore.lms.base import (
+    Capabilities,
+    ComputeOptions,
+    Kind,
+    LanguageModel,
+    Spec,
+    Wrapped,
+)
 
 if TYPE_CHECKING:
     from rescore.large.seq2seq import Seq2SeqLM

@@ -1,12 +1,13 @@
-"""Language models by name: what --lm says, the shipped checkpoints, and loading."""
+"""Language models by name: the values of --lm, the shipped checkpoints, and loading."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import logging
 import re
-from collections.abc import Iterable, Sequence
-from itertools import chain, count
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from dataclasses import replace
 from pathlib import Path
 
 from rescore.dataset import Dataset
@@ -15,56 +16,84 @@ from rescore.lms.base import (
     DEFAULT,
     ComputeOptions,
     LanguageModel,
+    Question,
     Spec,
+    TokenScores,
+    Wrapped,
     kind_of,
     origin,
 )
-from rescore.lms.folders import card_value
-from rescore.nbest import reserved_names
+from rescore.lms.cache import Cached
+from rescore.lms.folders import card_value, fitting
+from rescore.nbest import Column, reserved_names
 from rescore.parts import KINDS
 
 log = logging.getLogger(__name__)
 
-CASES = ("lower", "upper", "sentence")
-"""The cases in which a model of any kind can get its texts (`rescore.lms.wrapped`)."""
+
+def sentence_case(text: str) -> str:
+    """Return a text in lower case, with its first letter in upper case.
+
+    Args:
+        text: The text.
+    """
+    lower = text.lower()
+    for place, letter in enumerate(lower):
+        if letter.isalpha():
+            return lower[:place] + letter.upper() + lower[place + 1 :]
+    return lower
+
+
+CASES: dict[str, Callable[[str], str]] = {
+    "lower": str.lower,
+    "upper": str.upper,
+    "sentence": sentence_case,
+}
+"""The options of the cases in which a model of any kind can get its texts."""
 ALL = "all"
 """The option that stands for all readings of a kind that has several."""
 
 
 def shipped_models() -> Path:
-    """The folder of shipped checkpoints: inside an installed package, or beside the
-    package in a checkout.
+    """Return the folder of shipped checkpoints.
+
+    It is inside an installed package, and beside the package in a checkout.
     """
     package = Path(__file__).parents[1]
-    return (
-        package / "models"
-        if (package / "models").is_dir()
-        else package.parent / "models"
-    )
+    inside = package / "models"
+    if inside.is_dir():
+        return inside
+    return package.parent / "models"
 
 
 def parse(spec: str) -> Spec:
-    """Take apart what --lm was given: a kind or the name of a shipped model, options of
-    the kind, and a path.
+    """Return the parts of a value of --lm.
+
+    Args:
+        spec: A kind or the name of a shipped model, options of the kind, and a path,
+            joined by colons.
+
+    Raises:
+        UserError: There is no such kind, option or shipped model.
     """
     first, *rest = spec.split(":")
-    kind = (
-        card_value(shipped_models() / first, "kind") if first in shipped() else None
-    ) or KINDS.known(first)
+    kind = None
+    if first in shipped():
+        kind = card_value(shipped_models() / first, "kind")
+    kind = kind or KINDS.known(first)
     if not kind:
-        from rescore.lms.misnamed import advice  # here, and below: most names are right
-
-        raise UserError(f"--lm {spec}: {first!r} {advice(spec, shipped())}")
+        raise UserError(f"--lm {spec}: {first!r} {_advice_on_name(spec)}")
     folder = shipped_models() / (first if first in shipped() else kind)
+    known = _options(kind)
     options = []
-    while rest and rest[0].partition("=")[0] in _options(kind):
+    while rest and rest[0].partition("=")[0] in known:
         options.append(rest.pop(0))
     place = ":".join(rest)
-    if len(rest) > 1 and not Path(place).exists() and Path(":".join(rest[1:])).exists():
-        known = ", ".join(_options(kind))
+    behind_first = Path(":".join(rest[1:]))
+    if len(rest) > 1 and not Path(place).exists() and behind_first.exists():
         raise UserError(
             f"--lm {spec}: {rest[0]} is not an option of {kind}; its options are"
-            f" {known}"
+            f" {', '.join(known)}"
         )
     if not place and not folder.is_dir():
         named = ":".join([kind, *options, kind_of(kind).place])
@@ -72,39 +101,123 @@ def parse(spec: str) -> Spec:
     return Spec(kind, tuple(options), Path(place) if place else folder, place)
 
 
+def _advice_on_name(spec: str) -> str:
+    """Return what to give instead of a spec whose first part names no kind and no
+    shipped model.
+    """
+    first, _, place = spec.partition(":")
+    for path in (place, spec):
+        kind = fitting(Path(path)) if path else ""
+        if kind:
+            return (
+                f"is no kind of model; {path} holds a model of another kind: give --lm"
+                f" {kind}:{path}"
+            )
+    known = shipped()
+    known += [name for name in KINDS.names if name not in known]
+    similar = [name for name in known if name.startswith(f"{first}-")]
+    if similar:
+        meant = f"; did you mean {' or '.join(similar)}?"
+    else:
+        meant = did_you_mean(first, known) or "; give KIND or KIND:PATH"
+    return f"is not one of {', '.join(known)}{meant}"
+
+
 def _options(kind: str) -> list[str]:
-    """The names of the options of a kind's models, without values."""
-    own = [option.rstrip("=") for option in kind_of(kind).options]
-    return [*own, *CASES, *([ALL] if kind_of(kind).readings else [])]
+    """Return the names of the options of a kind's models, without values."""
+    names = [option.rstrip("=") for option in kind_of(kind).options]
+    names += CASES
+    if kind_of(kind).readings:
+        names.append(ALL)
+    return names
 
 
 def each(specs: Sequence[str]) -> list[str]:
-    """The specs with a spec for each model: `lexical:all:DIR` becomes the five readings
-    of `lexical`.
+    """Return a spec for each model.
+
+    `lexical:all:DIR`, which names several models, becomes the five readings of
+    `lexical`.
+
+    Args:
+        specs: Values of --lm.
+
+    Raises:
+        UserError: A value is not valid, or has `all` beside another option.
     """
     single = []
     for spec in specs:
         parsed = parse(spec)
-        if ALL not in parsed.options:
+        if ALL in parsed.options:
+            single += _readings(spec, parsed)
+        else:
             single.append(spec)
-            continue
-        others = [option for option in parsed.options if option != ALL]
-        if any(option not in CASES for option in others):
-            raise UserError(
-                f"--lm {spec}: {ALL} stands for all readings; leave out {others[0]}, or"
-                f" {ALL}"
-            )
-        for reading in kind_of(parsed.kind).readings:
-            single.append(
-                ":".join(
-                    filter(None, [parsed.kind, reading, *others, str(parsed.path)])
-                )
-            )
     return single
 
 
+def _readings(text: str, spec: Spec) -> list[str]:
+    """Return the spec of each reading that `all` in a spec stands for."""
+    others = [option for option in spec.options if option != ALL]
+    if not CASES.keys() >= set(others):
+        raise UserError(
+            f"--lm {text}: {ALL} stands for all readings; leave out {others[0]}, or"
+            f" {ALL}"
+        )
+    readings = []
+    for reading in kind_of(spec.kind).readings:
+        parts = [spec.kind, reading, *others, str(spec.path)]
+        readings.append(":".join(filter(None, parts)))
+    return readings
+
+
+class Recased(Wrapped):
+    """A language model that gets its texts, their sources and neighbours in another
+    case.
+    """
+
+    def __init__(self, lm: LanguageModel, case: str) -> None:
+        """Wrap a model.
+
+        Args:
+            lm: The model.
+            case: A key of `CASES`.
+        """
+        super().__init__(lm)
+        self._case = case
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the model in this case."""
+        content = f"{self._case} {self._lm.fingerprint}"
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def as_scored(
+        self, questions: Sequence[Question]
+    ) -> Iterator[tuple[int, TokenScores]]:
+        """Return places and scores in the order of the model."""
+        return super().as_scored([self._recased(question) for question in questions])
+
+    def _recased(self, question: Question) -> Question:
+        """Return a question in the case."""
+        case = CASES[self._case]
+        return replace(
+            question,
+            text=case(question.text),
+            source=None if question.source is None else case(question.source),
+            before=tuple(map(case, question.before)),
+            after=tuple(map(case, question.after)),
+        )
+
+
 def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
-    """The language model that --lm names."""
+    """Return the language model that --lm names.
+
+    Args:
+        spec: The value of --lm, for a single model.
+        computing: Where and how the model computes.
+
+    Raises:
+        UserError: The value is not valid, or the model cannot be loaded.
+    """
     parsed = parse(spec)
     if ALL in parsed.options:
         single = each([spec])
@@ -118,26 +231,26 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     try:
         lm = kind_of(parsed.kind).load(parsed, computing)
     except UserError as error:
-        meant = did_you_mean(
-            parsed.place.partition(":")[0].partition("=")[0], _options(parsed.kind)
-        )
-        if parsed.path.exists():
-            from rescore.lms.misnamed import fitting
-
-            if (fit := fitting(parsed.path)) and fit != parsed.kind:
-                raise UserError(
-                    f"--lm {spec}: {error}; name it {fit}:{parsed.path}"
-                ) from None
-        if parsed.path.exists() or not meant:
+        advice = _advice_on_place(parsed)
+        if not advice:
             raise
-        raise UserError(f"--lm {spec}: {error}{meant}") from None
+        raise UserError(f"--lm {spec}: {error}{advice}") from None
     if not parsed.place:  # a column is named as its model: tta-small, not tta
         lm.name = lm.name.replace(parsed.kind, parsed.path.name, 1)
-    if not cases:
-        return lm
-    from rescore.lms.wrapped import Recased
+    if cases:
+        return Recased(lm, cases[0])
+    return lm
 
-    return Recased(lm, cases[0])
+
+def _advice_on_place(spec: Spec) -> str:
+    """Return what to give instead of a spec whose model cannot be loaded; empty where
+    nothing is known.
+    """
+    if spec.path.exists():
+        kind = fitting(spec.path)
+        return f"; name it {kind}:{spec.path}" if kind not in ("", spec.kind) else ""
+    option = spec.place.partition(":")[0].partition("=")[0]
+    return did_you_mean(option, _options(spec.kind))
 
 
 def load_all(
@@ -145,12 +258,15 @@ def load_all(
     computing: ComputeOptions = DEFAULT,
     cache: str | Path | None = None,
 ) -> list[LanguageModel]:
-    """Several language models, each with a column of its own: of equal names the later
-    are called after their folders.
+    """Return several language models, each with a column of its own.
 
     Args:
-        specs: as `each` takes them.
-        cache: a folder in which their scores are kept.
+        specs: Values of --lm, as `each` takes them.
+        computing: Where and how the models compute.
+        cache: The folder in which scores are kept; None to keep no scores.
+
+    Raises:
+        UserError: A value is not valid, or a model cannot be loaded.
     """
     specs = each(specs)
     for spec in dict.fromkeys(specs):
@@ -160,14 +276,12 @@ def load_all(
             )
     models = [load(spec, computing) for spec in specs]
     if cache is not None:
-        from rescore.lms.cache import Cached
-
         models = [Cached(model, Path(cache)) for model in models]
     return with_own_columns(models, specs=specs)
 
 
 FOLDER_NAME = re.compile(r"(?!mean$)[\w-]{1,40}")
-"""Names of folders that become a part of a column's name."""
+"""Names of folders that may become a part of a column's name."""
 
 
 def with_own_columns(
@@ -176,37 +290,32 @@ def with_own_columns(
     sets: Iterable[Dataset] = (),
     specs: Sequence[str] = (),
 ) -> list[LanguageModel]:
-    """The models, each with a name of its own, and so a column.
+    """Return the models, each with a name of its own, and so a column.
 
     Where `tta` is taken, a copy is called after the model's folder, such as
     `tta.small`, or else `tta.2`. A name is taken if a model before has it, if a list
     has such a column that is not this model's, or if the name is reserved.
 
     Args:
-        sets: the sets of lists that will be scored.
-        specs: how the models were named, where they were.
+        models: The models; a model that gets another name is copied.
+        norm: The normalisation by length of their scores.
+        sets: The sets of lists that will be scored.
+        specs: The values of --lm that name the models; empty where nothing names them.
+
+    Raises:
+        UserError: A value of --lm is not valid.
     """
-    specs = each(specs)
-    folders = [parse(spec).path.name.partition(".")[0] for spec in specs]
+    folders = [parse(spec).path.name.partition(".")[0] for spec in each(specs)]
+    if len(folders) != len(models):
+        folders = [""] * len(models)
     named: list[LanguageModel] = []
     reserved = reserved_names()
-    for rank, model in enumerate(models):
+    for model, folder in zip(models, folders, strict=True):
         taken = {*reserved, *(other.name for other in named)}
         for lists in sets:
-            known = lists.header.columns
-            taken |= {
-                name for name in lists.scores if known.get(name) != origin(model, norm)
-            }
-        folder = folders[rank] if len(folders) == len(models) else ""
-        labels = (
-            [folder]
-            if folders.count(folder) == 1 and FOLDER_NAME.fullmatch(folder)
-            else []
-        )
-        candidates = (f"{model.name}.{label}" for label in chain(labels, count(2)))
-        name = next(
-            name for name in chain([model.name], candidates) if name not in taken
-        )
+            taken |= _columns_of_others(lists, origin(model, norm))
+        label = folder if folders.count(folder) == 1 else ""
+        name = _free_name(model.name, label, taken)
         if model.name in reserved:
             log.warning(
                 "the scores of %s are called %s, because the name %s is reserved",
@@ -221,16 +330,39 @@ def with_own_columns(
     return named
 
 
+def _columns_of_others(lists: Dataset, own: Column) -> set[str]:
+    """Return the names of the columns of lists that do not have the origin `own`."""
+    columns = lists.header.columns
+    return {name for name in lists.scores if columns.get(name) != own}
+
+
+def _free_name(name: str, label: str, taken: Set[str]) -> str:
+    """Return a name that is not taken: the name itself, the name with the label, or the
+    name with a number.
+    """
+    if name not in taken:
+        return name
+    if FOLDER_NAME.fullmatch(label) and f"{name}.{label}" not in taken:
+        return f"{name}.{label}"
+    number = 2
+    while f"{name}.{number}" in taken:
+        number += 1
+    return f"{name}.{number}"
+
+
 def is_pseudo(spec: str) -> bool:
-    """Whether a model's scores are pseudo-log-likelihoods; `spec` is what --lm names,
-    or a column's model.
+    """Return whether a model's scores are pseudo-log-likelihoods.
+
+    Args:
+        spec: The value of --lm, or the model of a column.
     """
     kind, *options = spec.split(":")
     return kind in KINDS and kind_of(kind).is_pseudo(options)
 
 
 def shipped() -> list[str]:
-    """The names of the shipped models: of their folders, which `--lm` takes like
-    kinds.
+    """Return the names of the shipped models, which --lm takes like kinds.
+
+    A model is called like its folder.
     """
     return sorted(path.parent.name for path in shipped_models().glob("*/config.json"))

@@ -1,5 +1,8 @@
-"""Language models as the rest of the package sees them: questions, scores,
-capabilities, and their kinds.
+"""Language models as the rest of the package sees them.
+
+A model gets questions (`Question`) and returns the scores of their tokens
+(`TokenScores`). `Capabilities` say what a model reads, and a `Kind` says how the models
+of a kind are named, loaded and trained. Scores are natural logs.
 """
 
 from __future__ import annotations
@@ -7,9 +10,9 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,58 +26,70 @@ if TYPE_CHECKING:
     from rescore.lms.options import TrainingOptions
 
 Values = npt.NDArray[np.float64]
-Asked = TypeVar("Asked", bound=Hashable)
+Item = TypeVar("Item", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked: a text, with what else the model reads
-    (`Capabilities`).
-    """
+    """A text to score, with what else a model may read (`Capabilities`)."""
 
     text: str
-    """What is scored."""
+    """The text that is scored."""
     source: str | None = None
-    """What the text is a translation of."""
+    """The text that `text` is a translation of."""
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    """What was said in the utterances before and after this one, in the order of
+    """The texts of the utterances before and after this utterance, in the order of
     speech.
     """
     audio: Audio | None = None
     """The recording that the text may be a transcript of."""
 
     def pair(self, channel: bool) -> tuple[str, str]:
-        """What is given and what is predicted: source and text; for a `channel` model,
-        text and source.
+        """Return the text that is given and the text that is predicted.
+
+        Args:
+            channel: Whether the model is a channel model, which predicts the source.
+
+        Returns:
+            Source and text; for a channel model, text and source.
+
+        Raises:
+            UserError: The question has no source.
         """
         if self.source is None:
             raise UserError(
                 "this model reads the source beside the hypothesis; give lists with"
                 " sources"
             )
-        return (self.text, self.source) if channel else (self.source, self.text)
+        if channel:
+            return self.text, self.source
+        return self.source, self.text
 
 
 @dataclass(frozen=True, slots=True)
 class WithNeighbours:
-    """A list in its recording."""
+    """A list and the texts around it in its recording."""
 
     nbest: NbestList
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
-    """The 1-best of the lists before and after it, as many as the model reads that
-    reads most of them.
+    """The 1-best texts of the lists before and after it. Their number is the largest
+    that any of the models reads.
     """
 
 
 def without_context(texts: Iterable[str]) -> list[Question]:
-    """Questions about sentences without source or neighbours."""
+    """Return questions about sentences without source or neighbours.
+
+    Args:
+        texts: The sentences.
+    """
     return [Question(text) for text in texts]
 
 
 class TokenScores:
-    """A sentence's tokens and their log-probabilities, natural log."""
+    """The tokens of a sentence and their log-probabilities, natural log."""
 
     __slots__ = ("log_probs", "sum", "tokens", "unknown")
 
@@ -85,48 +100,68 @@ class TokenScores:
         unknown: tuple[int, ...] = (),
         total: float | None = None,
     ) -> None:
-        """
+        """Make the scores of a sentence.
+
         Args:
-            log_probs: (tokens,).
-            unknown: which tokens the model does not know (out of vocabulary).
-            total: the sum, where it is not the sum of `log_probs`.
+            tokens: The tokens.
+            log_probs: Log-probabilities of shape (tokens,).
+            unknown: The places of the tokens that the model does not know (out of
+                vocabulary).
+            total: The score of the sentence; None for the sum of `log_probs`.
         """
-        self.tokens, self.log_probs, self.unknown = (
-            tokens,
-            np.asarray(log_probs),
-            unknown,
-        )
+        self.tokens = tokens
+        self.log_probs = np.asarray(log_probs)
+        self.unknown = unknown
         self.sum = float(self.log_probs.sum()) if total is None else total
 
     def __repr__(self) -> str:
-        """One line; the rest is in `tokens` and `log_probs`."""
+        """Return the sum and the beginning of the sentence, on one line."""
         return f"<TokenScores {self.sum:.4f}: {' '.join(self.tokens)[:60]!r}>"
 
     @property
     def mean(self) -> float:
-        """Per token; 0 for a sentence without tokens."""
+        """The score per token; 0 for a sentence without tokens."""
         return self.normalised("mean")
 
     def normalised(self, norm: str) -> float:
-        """The sum, the mean, or for `length^A` the sum divided by the number of tokens
-        to the power A.
+        """Return the score, normalised by the number of tokens.
+
+        Args:
+            norm: `sum`; `mean`; or `length^A`, the sum divided by the number of tokens
+                to the power A.
+
+        Raises:
+            UserError: `norm` is something else.
         """
         return self.sum / max(len(self.tokens), 1) ** length_power(norm)
 
 
+LONGEST_POWER = 10.0
+"""The largest power of `length^A`, of either sign."""
+
+
 def length_power(norm: str) -> float:
-    """0 for `sum`, 1 for `mean`, A for `length^A`."""
-    if norm in ("sum", "mean"):
-        return float(norm == "mean")
+    """Return the power of the length by which a normalisation divides a score.
+
+    Args:
+        norm: `sum`, `mean` or `length^A`.
+
+    Returns:
+        0 for `sum`, 1 for `mean`, A for `length^A`.
+
+    Raises:
+        UserError: `norm` is something else, or A is out of range.
+    """
+    if norm == "sum":
+        return 0.0
+    if norm == "mean":
+        return 1.0
+    prefix, _, number = norm.partition("length^")
     try:
-        power = (
-            float(norm.removeprefix("length^"))
-            if norm.startswith("length^")
-            else math.nan
-        )
+        power = math.nan if prefix else float(number)
     except ValueError:
         power = math.nan
-    if not abs(power) <= 10:
+    if not abs(power) <= LONGEST_POWER:  # true of NaN, too
         raise UserError(
             f"--lm-norm {norm}: expected sum, mean or length^NUMBER, the number between"
             " -10 and 10"
@@ -136,7 +171,9 @@ def length_power(norm: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ComputeOptions(Declared):
-    """Where and how a network computes, and in what frame; None for what suits."""
+    """Where and how a network computes. None stands for a default that depends on the
+    machine and the model.
+    """
 
     device: str | None = option(
         None, "cpu, cuda or cuda:N.  [default: cuda if available]", metavar="NAME"
@@ -161,40 +198,46 @@ class ComputeOptions(Declared):
 
 
 DEFAULT = ComputeOptions()
-BEFORE, BOTH_SIDES = (99, 0), (99, 99)
-"""The most neighbours that a kind of model can read: before the text, or on both
-sides.
-"""
+BEFORE = (99, 0)
+"""The most neighbours, before and after a text, that a causal model can read."""
+BOTH_SIDES = (99, 99)
+"""The most neighbours, before and after a text, that a bidirectional model can read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a language model does; of a kind, what a model of that kind can do."""
+    """What a language model does; for a kind, what its models can do."""
 
     pseudo: bool = False
-    """Scores are pseudo-log-likelihoods."""
+    """Whether scores are pseudo-log-likelihoods."""
     source: bool = False
-    """It reads the source of a translation beside the text."""
+    """Whether the model reads the source of a translation beside the text."""
     audio: float = 0.0
-    """Seconds of the longest recording that it hears; 0 if it does not listen."""
+    """Seconds of the longest recording that the model hears; 0 if it does not
+    listen.
+    """
     context: tuple[int, int] = (0, 0)
-    """The number of neighbours that it reads before and after the text
-    (`rescore.lms.context` gives it these).
+    """The number of neighbours that the model reads before and after the text
+    (`rescore.lms.context` puts them into questions).
     """
     vectors: bool = False
-    """It is a `NetworkScorer` of single sentences, whose hidden vectors can be read."""
+    """Whether the model is a `NetworkScorer` of single sentences, whose hidden vectors
+    can be read.
+    """
     predicts: bool = True
-    """Scores are log-probabilities of tokens, so that they have a perplexity."""
+    """Whether scores are log-probabilities of tokens, so that they have a
+    perplexity.
+    """
     intact: bool = False
-    """It reads each token while it predicts it: its scores are for comparison, not for
-    a combination of models.
+    """Whether the model reads each token while it predicts it. Its scores are for
+    comparison, not for a combination of models.
     """
     cached: bool = False
-    """It looks up earlier scores, so its speed says nothing."""
+    """Whether the model looks up earlier scores, so that its speed says nothing."""
     tokens_per_word: float = 0.0
-    """Of its training text; 0 if its card does not say it."""
+    """Tokens per word of the training text; 0 if the model's card does not say it."""
     streams: bool = False
-    """It is a `Streaming` model, which scores batches ahead of their use
+    """Whether the model is a `Streaming` model, which scores batches ahead of their use
     (`rescore.scoring.local`).
     """
 
@@ -208,7 +251,7 @@ class LanguageModel(Protocol):
     """
 
     name: str
-    """The column its scores go into."""
+    """The name of its column of scores."""
 
     @property
     def model(self) -> str:
@@ -228,23 +271,35 @@ class LanguageModel(Protocol):
         ...
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order."""
+        """Return the scores of each question, in their order.
+
+        Args:
+            questions: The questions.
+        """
         ...
 
 
 class Streamed(ABC):
-    """A language model that gives its scores as they are computed."""
+    """A language model that yields scores as they are computed."""
 
     @abstractmethod
     def as_scored(
         self, questions: Sequence[Question]
     ) -> Iterator[tuple[int, TokenScores]]:
-        """The places of questions and their scores, in any order; an error comes after
-        the scores before it.
+        """Yield the place of each question and its scores, in any order.
+
+        An error is raised after the scores before it are yielded.
+
+        Args:
+            questions: The questions.
         """
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order."""
+        """Return the scores of each question, in their order.
+
+        Args:
+            questions: The questions.
+        """
         scores = dict(self.as_scored(questions))
         return [scores[place] for place in range(len(questions))]
 
@@ -252,30 +307,97 @@ class Streamed(ABC):
 def as_scored(
     lm: LanguageModel, questions: Sequence[Question]
 ) -> Iterator[tuple[int, TokenScores]]:
-    """The places of questions and their scores: as they come from a `Streamed` model,
-    all at once from another.
+    """Return an iterator over the places of questions and their scores.
+
+    Args:
+        lm: The model. A `Streamed` model gives each score when it is computed, another
+            model all scores at once.
+        questions: The questions.
     """
-    return (
-        lm.as_scored(questions)
-        if isinstance(lm, Streamed)
-        else enumerate(lm.score(questions))
-    )
+    if isinstance(lm, Streamed):
+        return lm.as_scored(questions)
+    return enumerate(lm.score(questions))
 
 
-def places_of(questions: Iterable[Asked]) -> dict[Asked, list[int]]:
-    """Each different question with all its places, for models that score equal
-    questions once.
+class Wrapped(Streamed):
+    """A language model around another model: it is like the other in all that arguments
+    or a subclass do not change.
+
+    It also takes plain sentences.
     """
-    places: dict[Asked, list[int]] = {}
+
+    def __init__(
+        self, lm: LanguageModel, model: str | None = None, **changed: Any
+    ) -> None:
+        """Wrap a model.
+
+        Args:
+            lm: The other model.
+            model: The back-end and its options; None for those of the other model.
+            changed: Capabilities that are not those of the other model, by name.
+        """
+        self.name = lm.name
+        self.model = model or lm.model
+        self.capabilities = replace(capabilities_of(lm), vectors=False, **changed)
+        self._lm = lm
+
+    def __repr__(self) -> str:
+        """Return the name, the fingerprint and the precision, as signatures show
+        them.
+        """
+        return f"<LanguageModel {self.name}: {self.fingerprint[:12]}, {self.precision}>"
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the other model."""
+        return self._lm.fingerprint
+
+    @property
+    def precision(self) -> str:
+        """The precision of the other model."""
+        return self._lm.precision
+
+    def score(self, questions: Sequence[str | Question]) -> list[TokenScores]:
+        """Return the scores of each sentence or question, in their order.
+
+        Args:
+            questions: Sentences, or questions.
+        """
+        asked = []
+        for question in questions:
+            asked.append(Question(question) if isinstance(question, str) else question)
+        return super().score(asked)
+
+    def as_scored(
+        self, questions: Sequence[Question]
+    ) -> Iterator[tuple[int, TokenScores]]:
+        """Return places and scores in the order of the other model."""
+        return as_scored(self._lm, questions)
+
+
+def places_of(questions: Iterable[Item]) -> dict[Item, list[int]]:
+    """Return each different question with all its places.
+
+    Models use it to score equal questions once.
+
+    Args:
+        questions: Questions, or what else is scored.
+    """
+    places: dict[Item, list[int]] = {}
     for place, question in enumerate(questions):
         places.setdefault(question, []).append(place)
     return places
 
 
 def capabilities_of(lm: LanguageModel) -> Capabilities:
-    """What a model does. The only place that knows models without `capabilities`:
-    users' own, which may say `reads_source = True`, and `context = (N, M)` for N
+    """Return what a model does.
+
+    This is the only function that knows models without `capabilities`. They are users'
+    own models, which may have `reads_source = True`, and `context = (N, M)` for N
     neighbours before and M after the text.
+
+    Args:
+        lm: The model.
     """
     declared: Capabilities | None = getattr(lm, "capabilities", None)
     if declared is not None:
@@ -287,51 +409,64 @@ def capabilities_of(lm: LanguageModel) -> Capabilities:
 
 
 def origin(lm: LanguageModel, norm: str) -> Column:
-    """What is recorded about a column of a model's scores."""
+    """Return what is recorded about a column of a model's scores.
+
+    Args:
+        lm: The model.
+        norm: The normalisation by length, as in `TokenScores.normalised`.
+    """
     return Column(lm.model, lm.fingerprint, norm, lm.precision, Role.LM)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What --lm names: `KIND[:OPTION...][:PATH]`."""
+    """The value of --lm in its parts: `KIND[:OPTION...][:PATH]`."""
 
     kind: str
     options: tuple[str, ...]
     path: Path
     place: str = ""
-    """What stands behind the options, such as the path or the address of the model;
-    empty for a shipped model.
+    """The text behind the options, such as the path or the address of the model; empty
+    for a shipped model.
     """
 
     @property
     def name(self) -> str:
-        """The name of its column of scores."""
+        """The name of the model's column of scores."""
         return ":".join([self.kind, *self.options])
 
     @property
     def context(self) -> int:
-        """How many neighbours on a side the option `context=N` asks for."""
+        """The number of neighbours on a side, from the option `context=N`."""
         return self.number("context", 0)
 
     def number(self, option: str, usual: int, least: int = 1, most: int = 99) -> int:
-        """The number that `option=N` asks for, or the usual one."""
-        values = [
-            text.partition("=")[2]
-            for text in self.options
-            if text.startswith(f"{option}=")
-        ]
-        if not values:
+        """Return the number of the option `option=N`.
+
+        Args:
+            option: The name of the option. If it is given twice, the last number holds.
+            usual: The number where the option is not given.
+            least: The least number that is allowed.
+            most: The greatest number that is allowed.
+
+        Raises:
+            UserError: The option has no such number.
+        """
+        value = None
+        for text in self.options:
+            name, equals, number = text.partition("=")
+            if name == option and equals:
+                value = number
+        if value is None:
             return usual
-        if not (
-            len(values[-1]) <= len(str(most))
-            and values[-1].isdecimal()
-            and least <= int(values[-1]) <= most
-        ):
+        # the length is looked at first: int() refuses thousands of digits
+        is_number = value.isdecimal() and len(value) <= len(str(most))
+        if not is_number or not least <= int(value) <= most:
             raise UserError(
-                f"--lm {self.name}: {option}={values[-1]}; expected a number from"
+                f"--lm {self.name}: {option}={value}; expected a number from"
                 f" {least} to {most}"
             )
-        return int(values[-1])
+        return int(value)
 
 
 Report = Callable[[str], None]
@@ -347,9 +482,10 @@ class Kind:
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
+    """What models of the kind can do."""
     options: ClassVar[tuple[str, ...]] = ()
-    """How else than usually it can score; a case (`rescore.lms.context`) can be named
-    with every kind.
+    """The options of --lm that change how a model scores. The options of cases
+    (`rescore.lms.backends`) are allowed with every kind.
     """
     readings: ClassVar[tuple[str, ...]] = ()
     """The options of each model that KIND:all stands for, joined by colons; empty where
@@ -371,22 +507,35 @@ class Kind:
     """
 
     def __init__(self, name: str) -> None:
-        """name: the name of the kind in `KINDS`."""
+        """Make the kind.
+
+        Args:
+            name: The name of the kind in `KINDS`.
+        """
         self.name = name
 
     def is_pseudo(self, options: Sequence[str]) -> bool:
-        """Whether scores with these options are pseudo-log-likelihoods."""
+        """Return whether scores are pseudo-log-likelihoods.
+
+        Args:
+            options: The options of --lm.
+        """
         return self.capabilities.pseudo
 
     @classmethod
     def training_options(cls) -> type[TrainingOptions] | None:
-        """The class of all options of a training; None for a kind that is not trained
-        here.
+        """Return the class of all options of a training; None for a kind that is not
+        trained here.
         """
         return cls.Options
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
-        """The model that --lm names."""
+        """Return the model that --lm names.
+
+        Args:
+            spec: The value of --lm.
+            computing: Where and how the model computes.
+        """
         raise NotImplementedError
 
     def train(
@@ -395,12 +544,20 @@ class Kind:
         """Train a model and write its folder.
 
         Args:
-            options: of the class `Options`.
+            options: Options of the class `Options`.
+            report: Called with each line about the progress.
         """
         raise NotImplementedError
 
 
 def kind_of(name: str) -> Kind:
-    """The kind of this name."""
+    """Return the kind of a name.
+
+    Args:
+        name: A name in `KINDS`.
+
+    Raises:
+        UserError: No kind has this name.
+    """
     kind: Kind = KINDS[name](KINDS.check(name))
     return kind

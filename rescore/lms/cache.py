@@ -1,4 +1,4 @@
-"""Scores that were computed once are kept: in SQLite, one file per model."""
+"""Scores that were computed once are kept in SQLite, one file per model."""
 
 from __future__ import annotations
 
@@ -14,15 +14,28 @@ from pathlib import Path
 import numpy as np
 
 from rescore.errors import UserError
-from rescore.lms.base import LanguageModel, Question, TokenScores, as_scored, places_of
-from rescore.lms.wrapped import Wrapped
+from rescore.formats.audio import digest
+from rescore.lms.base import (
+    LanguageModel,
+    Question,
+    TokenScores,
+    Wrapped,
+    as_scored,
+    places_of,
+)
 
 log = logging.getLogger(__name__)
 
-VERSION = 3  # raised when the tables change, or the scores of the same model files
-BUSY_TIMEOUT = 60.0  # seconds to wait for another process that writes
-COMMIT_SECONDS = 5.0  # a killed run loses the scores of about so long
-KEYS_A_QUERY = 500  # keys in one query
+VERSION = 3
+"""Part of a file's name. It is raised when the tables change, or the scores of the same
+model files.
+"""
+BUSY_TIMEOUT = 60.0
+"""Seconds to wait for another process that writes."""
+COMMIT_SECONDS = 5.0
+"""Seconds between two commits: a killed run loses the scores of about this time."""
+KEYS_A_QUERY = 500
+"""Keys in one query."""
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS scores (
@@ -40,18 +53,29 @@ class Cached(Wrapped):
     """
 
     def __init__(self, lm: LanguageModel, folder: Path) -> None:
+        """Wrap a model.
+
+        Args:
+            lm: The model.
+            folder: The folder of the files with scores.
+        """
         super().__init__(lm, cached=True)
         self._folder = folder
-        self._looked_up = self._computed = 0
+        self._looked_up = 0
+        self._computed = 0
 
     def report(self) -> None:
         """Log how many scores were in the cache; the next report counts from here."""
-        if self._looked_up:
-            counts = f"{self._looked_up:,}", f"{self._computed:,}"
-            log.info(
-                "%s: %s scores were in the cache, %s were computed", self.name, *counts
-            )
-            self._looked_up = self._computed = 0
+        if not self._looked_up:
+            return
+        log.info(
+            "%s: %s scores were in the cache, %s were computed",
+            self.name,
+            f"{self._looked_up:,}",
+            f"{self._computed:,}",
+        )
+        self._looked_up = 0
+        self._computed = 0
 
     @property
     def path(self) -> Path:
@@ -66,8 +90,8 @@ class Cached(Wrapped):
     def as_scored(
         self, questions: Sequence[Question]
     ) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with their results: first those that are known, then
-        those that the model computes.
+        """Yield places and scores: first the known scores, then those that the model
+        computes.
         """
         places = places_of(questions)
         keys = {question: _key(question) for question in places}
@@ -77,42 +101,44 @@ class Cached(Wrapped):
         self._computed += len(missing)
         for question, key in keys.items():
             if key in known:
-                yield from ((place, known[key]) for place in places[question])
+                for place in places[question]:
+                    yield place, known[key]
         new: dict[bytes, TokenScores] = {}
         due = time.monotonic() + COMMIT_SECONDS
         try:
             for rank, scores in as_scored(self._lm, missing):
-                new[keys[missing[rank]]] = scores
-                yield from ((place, scores) for place in places[missing[rank]])
+                question = missing[rank]
+                new[keys[question]] = scores
+                for place in places[question]:
+                    yield place, scores
                 if time.monotonic() >= due:
                     self._keep(new)
-                    new, due = {}, time.monotonic() + COMMIT_SECONDS
+                    new = {}
+                    due = time.monotonic() + COMMIT_SECONDS
         finally:  # keeps the scores from before a failure, too
             self._keep(new)
 
     def _known(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
-        """The scores that are in the file."""
+        """Return the scores that are in the file, by the keys of questions."""
         known = {}
         with self._opened() as database:
             for start in range(0, len(keys), KEYS_A_QUERY):
                 batch = keys[start : start + KEYS_A_QUERY]
-                query = (
-                    "SELECT * FROM scores WHERE question IN"
-                    f" ({','.join('?' * len(batch))})"
-                )
+                marks = ",".join("?" * len(batch))
+                query = f"SELECT * FROM scores WHERE question IN ({marks})"
                 for key, tokens, log_probs, unknown, total in database.execute(
                     query, batch
                 ):
-                    values, places = (
+                    known[key] = TokenScores(
+                        list(json.loads(tokens)),
                         np.frombuffer(log_probs),
                         tuple(json.loads(unknown)),
-                    )
-                    known[key] = TokenScores(
-                        list(json.loads(tokens)), values, places, float(total)
+                        float(total),
                     )
         return known
 
     def _keep(self, scores: dict[bytes, TokenScores]) -> None:
+        """Write new scores to the file, by the keys of questions."""
         if not scores:
             return
         with self._opened() as database, database:
@@ -123,18 +149,14 @@ class Cached(Wrapped):
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """The database, open for one step: nothing is held while a network computes."""
+        """Open the database for one step: nothing is held while a network computes."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=BUSY_TIMEOUT)) as database:
                 database.execute(TABLE)
                 yield database
-        except (
-            sqlite3.Error,
-            OSError,
-            TypeError,
-            ValueError,
-        ) as error:  # values of a damaged file have other types
+        # values of a damaged file have other types
+        except (sqlite3.Error, OSError, TypeError, ValueError) as error:
             raise UserError(
                 f"{self.path}: cannot be used ({error}); delete it, or give another"
                 " --cache"
@@ -142,21 +164,22 @@ class Cached(Wrapped):
 
 
 def _key(question: Question) -> bytes:
-    """The hash of the text; for a question with more parts, of an unambiguous form of
-    all parts.
+    """Return the hash of a question.
+
+    A question that is a text alone has the hash of the text; another question has the
+    hash of an unambiguous form of all its parts.
     """
     if question == Question(question.text):
         return hashlib.blake2b(question.text.encode(), digest_size=16).digest()
     parts = [question.text, question.source, question.before, question.after]
     if question.audio is not None:
-        from rescore.formats.audio import digest
-
         parts.append(digest(question.audio))
     whole = json.dumps(parts)
     return hashlib.blake2b(whole.encode(), digest_size=16, person=b"question").digest()
 
 
 def _row(key: bytes, scores: TokenScores) -> tuple[object, ...]:
+    """Return the row of the table with the scores of a question."""
     return (
         key,
         json.dumps(scores.tokens),

@@ -14,13 +14,26 @@ from rescore.lms.folders import card, card_value
 
 
 def model_card(spec: str) -> str:
-    """The text of a model's README.md; empty where it has none."""
+    """Return the text of a model's README.md; empty if it has none.
+
+    Args:
+        spec: The value of --lm.
+
+    Raises:
+        UserError: The value is not valid, or the file cannot be read.
+    """
     return card(parse(spec).path)
 
 
 def recommended_weight(spec: str) -> float:
-    """The weight that the model's card recommends where there are no dev lists to
+    """Return the weight that a model's card recommends where there are no dev lists to
     tune on.
+
+    Args:
+        spec: The value of --lm.
+
+    Raises:
+        UserError: The value is not valid, or the card has no weight between 0 and 1.
     """
     path = parse(spec).path
     if not path.exists():
@@ -42,24 +55,32 @@ def recommended_weight(spec: str) -> float:
 
 
 def describe(name: str) -> list[str]:
-    """A shipped model's parameters, layers, width, language, training text and
-    recommended weight.
+    """Return facts about a shipped model, as `rescore models` prints them.
+
+    Args:
+        name: The name of the model.
+
+    Returns:
+        Parameters, layers, width, language, training text and recommended weight.
+
+    Raises:
+        UserError: A file of the model is absent or damaged.
     """
     folder = shipped_models() / name
     config = read_json(folder / "config.json")
-    # the header has all shapes; tensors are not read
+    # the head of the file has all shapes; tensors are not read
     with open(folder / "model.safetensors", "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    parameters = sum(
-        math.prod(about["shape"])
-        for name, about in header.items()
-        if name != "__metadata__"
-    )
-    about = [card_value(folder, key) or "" for key in ("language", "trained_on")]
+        size = int.from_bytes(file.read(8), "little")
+        head = json.loads(file.read(size))
+    parameters = 0
+    for tensor, about in head.items():
+        if tensor != "__metadata__":
+            parameters += math.prod(about["shape"])
     return [
         f"{parameters:,}",
         str(config["layers"]),
         str(config["d_model"]),
-        *about,
+        card_value(folder, "language") or "",
+        card_value(folder, "trained_on") or "",
         f"{recommended_weight(name):g}",
     ]

@@ -19,13 +19,26 @@ from rescore.lms.tokenizer import MASK_ID, Tokenizer
 
 
 def build(config: NetworkConfig) -> Network:
-    """A network with fresh random weights."""
+    """Return a network with fresh random weights.
+
+    Args:
+        config: The configuration of the network.
+    """
     network: Network = network_kind(config.kind).network(config)
     return network
 
 
 def save(folder: Path, network: Network, tokenizer: Tokenizer) -> None:
-    """Write a model folder; the weights in float16."""
+    """Write a model folder; the weights in float16.
+
+    Args:
+        folder: The folder, which is made if it is absent.
+        network: The network.
+        tokenizer: Its tokenizer.
+
+    Raises:
+        UserError: A file cannot be written.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     network.config.save(folder / "config.json")
     tokenizer.save(folder / "tokenizer.json")
@@ -39,7 +52,16 @@ def save(folder: Path, network: Network, tokenizer: Tokenizer) -> None:
 def write_tensors(
     path: Path, tensors: dict[str, Tensor], about: dict[str, str] | None = None
 ) -> None:
-    """Write a safetensors file beside and rename it."""
+    """Write a safetensors file beside its place, and rename it.
+
+    Args:
+        path: The place of the file.
+        tensors: The tensors by name.
+        about: Metadata of the file; None for none.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
     try:
         with replacing(path) as temporary:
             save_file(tensors, temporary, metadata=about)
@@ -48,10 +70,17 @@ def write_tensors(
 
 
 def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
-    """Read a model folder; the network comes in float32, ready to score.
+    """Return the network and the tokenizer of a model folder.
 
     Args:
-        kind: what the network must be; None for any.
+        folder: The folder.
+        kind: The kind that the network must have; None for any kind.
+
+    Returns:
+        The network in float32, ready to score, and its tokenizer.
+
+    Raises:
+        UserError: A file is absent or damaged, or the files do not belong together.
     """
     if not folder.is_dir():
         raise UserError(
@@ -63,7 +92,19 @@ def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
         raise UserError(
             f"{folder / 'config.json'}: the model is of kind {config.kind}, not {kind}"
         )
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    tokenizer = _load_tokenizer(folder, config)
+    weights = _load_weights(folder / "model.safetensors", config)
+    network = build(config)
+    network.load_state_dict(weights)
+    return network.eval(), tokenizer
+
+
+def _load_tokenizer(folder: Path, config: NetworkConfig) -> Tokenizer:
+    """Return the tokenizer of a folder, which must belong to a network of this
+    configuration.
+    """
+    path = folder / "tokenizer.json"
+    tokenizer = Tokenizer.load(path)
     if tokenizer.vocab_size != config.vocab_size:
         raise UserError(
             f"{folder}: tokenizer.json has {tokenizer.vocab_size} tokens, config.json"
@@ -71,10 +112,15 @@ def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
         )
     if config.first_query == "mask" and tokenizer.mask != MASK_ID:
         raise UserError(
-            f"{folder / 'tokenizer.json'}: [MASK] is {tokenizer.mask}; first_query mask"
-            f" needs {MASK_ID}"
+            f"{path}: [MASK] is {tokenizer.mask}; first_query mask needs {MASK_ID}"
         )
-    path = folder / "model.safetensors"
+    return tokenizer
+
+
+def _load_weights(path: Path, config: NetworkConfig) -> dict[str, Tensor]:
+    """Return the weights of a file, which must be those of a network of this
+    configuration.
+    """
     if not path.is_file():
         raise UserError(
             f"{path}: no such file (weights are read from safetensors only)"
@@ -84,26 +130,22 @@ def load(folder: Path, kind: str | None = None) -> tuple[Network, Tokenizer]:
         weights = load_file(path)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: not a whole safetensors file ({error})") from None
-    network = build(config)
     for name in sorted(weights):
         if not weights[name].isfinite().all():
             raise UserError(
                 f"{path}: {name} has values that are not numbers; the training went"
                 " wrong"
             )
-    network.load_state_dict(weights)
-    return network.eval(), tokenizer
+    return weights
 
 
 def _check_shapes(path: Path, config: NetworkConfig) -> None:
-    """See that a file has the weights of such a network, each in its shape, and no
-    others.
+    """Check that a file has the weights of a network of this configuration, each in its
+    shape, and no others.
     """
-    with torch.device("meta"):
-        wanted = {
-            name: tuple(value.shape)
-            for name, value in build(config).state_dict().items()
-        }
+    with torch.device("meta"):  # shapes without memory
+        network = build(config)
+    wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}
     with safe_open(path, "pt") as file:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (no mapping)
     for name in sorted(wanted.keys() | shapes.keys()):

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from rescore.errors import UserError, did_you_mean
 from rescore.files import parsed, read_json, write_text
+from rescore.lms.folders import fitting
 from rescore.parts import KINDS
 
 LIMITS = {
@@ -22,16 +23,26 @@ LIMITS = {
     "max_positions": 1_000_000,
     "sentences": 1_000,
 }
-"""Beyond these a file is damaged, or made to fill the memory."""
+"""Largest numbers of a configuration. A file with a larger number is damaged, or made
+to fill the memory.
+"""
 REMOVED = ("bi_source", "cloze", "phrases")
 """Fields of earlier versions; files still have them, switched off. A kind may have a
 field of that name again.
 """
 FIRST_QUERIES = ("position", "mask")
+"""The values of `first_query`."""
 
 
 def network_kind(name: str) -> Any:
-    """The kind of network of this name, a `rescore.lms.kinds.NeuralKind`."""
+    """Return the kind of network of a name, a `rescore.lms.kinds.NeuralKind`.
+
+    Args:
+        name: A name in `KINDS`.
+
+    Raises:
+        UserError: No kind of network has this name.
+    """
     if name not in KINDS or not KINDS[name].is_network:
         known = [other for other, kind in KINDS.loaded() if kind.is_network]
         raise UserError(
@@ -56,19 +67,23 @@ class NetworkConfig:
     heads: int = 8
     d_ff: int = 2048
     max_positions: int = 128
-    """Of the tokens of one sentence, its frame with them."""
+    """Tokens of one sentence, at most, with its frame."""
     sentences: int = 1
-    """How many consecutive sentences it reads at most; each has a position, too
-    (Segatron, Bai et al. 2021).
+    """Consecutive sentences that the network reads, at most. Each sentence has a
+    position, too (Segatron, Bai et al. 2021).
     """
     embedding_norm: bool = False
-    """A LayerNorm on the sum of token and position embeddings, as in the T-TA authors'
-    code and in BERT.
+    """Whether a LayerNorm follows the sum of token and position embeddings, as in the
+    T-TA authors' code and in BERT.
     """
     output_transform: bool = False
-    """A dense layer, gelu and LayerNorm before the softmax, as there."""
+    """Whether a dense layer, gelu and LayerNorm stand before the softmax, as in the
+    T-TA authors' code and in BERT.
+    """
     output_bias: bool = False
-    """A bias for each word of the vocabulary, as there."""
+    """Whether the softmax has a bias for each token, as in the T-TA authors' code and
+    in BERT.
+    """
     first_query: str = "position"
     """The query of a T-TA before the first layer: `position`, P; or `mask`, the
     embedding of [MASK] at that position, through the same LayerNorm, as in the authors'
@@ -79,9 +94,9 @@ class NetworkConfig:
     the first.
     """
     scaled_embeddings: bool = False
-    """Embeddings times sqrt(d_model) before the first layer of an encoder (Vaswani et
-    al. 2017, section 3.4). Papers' networks have none of this; an encoder's file
-    without this field means it.
+    """Whether embeddings are multiplied by sqrt(d_model) before the first layer of an
+    encoder (Vaswani et al. 2017, section 3.4). The networks of the papers do not do
+    this. For an encoder's file without this field it is true.
     """
 
     def __post_init__(self) -> None:
@@ -110,27 +125,36 @@ class NetworkConfig:
 
     @property
     def neighbours(self) -> tuple[int, int]:
-        """How many sentences before and after one it can read with it."""
-        most = 0 if self.source else self.sentences - 1
-        return (most // 2, most // 2) if self._reads_after else (most, 0)
+        """The number of sentences, before and after a sentence, that the network can
+        read with it.
+        """
+        if self.source:
+            return (0, 0)
+        most = self.sentences - 1
+        if self._reads_after:
+            return (most // 2, most // 2)
+        return (most, 0)
 
     def with_neighbours(self, number: int) -> NetworkConfig:
-        """The configuration for networks that read neighbours before and after a
-        sentence, or only before it if causal.
+        """Return the configuration of networks that read neighbours.
+
+        Args:
+            number: The number of neighbours before a sentence and after it; a causal
+                network reads them before it only.
         """
-        return replace(
-            self, sentences=2 * number + 1 if self._reads_after else number + 1
-        )
+        sides = 2 if self._reads_after else 1
+        return replace(self, sentences=sides * number + 1)
 
     @property
     def _reads_after(self) -> bool:
+        """Whether networks of this kind can read neighbours after a sentence."""
         return cast(bool, network_kind(self.kind).capabilities.context[1] > 0)
 
     def of_kind(self, kind: str, **changes: Any) -> NetworkConfig:
         """Return this configuration for networks of a kind, in the kind's own class.
 
-        A class of its own means something else by `sentences`, so that this number is
-        not kept between classes.
+        The number of sentences is not kept between classes, because each class gives it
+        a meaning of its own.
 
         Args:
             kind: The name of the kind.
@@ -144,11 +168,27 @@ class NetworkConfig:
         return own(**{**values, **changes, "kind": kind})
 
     def save(self, path: Path) -> None:
+        """Write a config.json.
+
+        Args:
+            path: The file.
+        """
         write_text(path, json.dumps(asdict(self), indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> NetworkConfig:
-        """Read a config.json."""
+        """Read a config.json.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The configuration, in the class of the kind that the file names.
+
+        Raises:
+            UserError: The file is absent or damaged, or is of another version or
+                program.
+        """
         if not path.exists():
             raise UserError(f"{path}: no such file")
         values = read_json(path)
@@ -158,9 +198,6 @@ class NetworkConfig:
                 " configuration"
             )
         if "model_type" in values or "architectures" in values:
-            # here: most files are of our networks
-            from rescore.lms.misnamed import fitting
-
             kind = fitting(path.parent) or "hf-masked or hf-causal"
             raise UserError(
                 f"{path}: is a model of Hugging Face's transformers, not of rescore;"
@@ -172,22 +209,26 @@ class NetworkConfig:
             values.setdefault("scaled_embeddings", KINDS[named].scaled_embeddings)
             own = KINDS[named].Config
         known = {field.name for field in fields(own)}
-        for name in set(REMOVED) - known:
-            if values.pop(name, False):
-                raise UserError(
-                    f"{path}: {name} belongs to an earlier version; train the network"
-                    " again"
-                )
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise UserError(
-                f"{path}: unknown field {unknown[0]!r}; remove it or correct its name"
-            )
+        _check_fields(path, values, known)
         return parsed(values, own, str(path))
 
 
-# `base` is from section 5.1 of the paper; two CPU cores train `small` in hours.
-# `released` is the T-TA of this size in the authors' code.
+def _check_fields(path: Path, values: dict[str, Any], known: set[str]) -> None:
+    """Refuse unknown fields of a config.json, and take out fields of earlier versions
+    that are switched off.
+    """
+    for name in set(REMOVED) - known:
+        if values.pop(name, False):
+            raise UserError(
+                f"{path}: {name} belongs to an earlier version; train the network again"
+            )
+    unknown = sorted(set(values) - known)
+    if unknown:
+        raise UserError(
+            f"{path}: unknown field {unknown[0]!r}; remove it or correct its name"
+        )
+
+
 NAMED: dict[str, Callable[[], NetworkConfig]] = {
     "base": NetworkConfig,
     "small": partial(
@@ -201,3 +242,6 @@ NAMED: dict[str, Callable[[], NetworkConfig]] = {
         first_query="mask",
     ),
 }
+"""Configurations by name. `base` is from section 5.1 of the paper; two CPU cores train
+`small` in hours; `released` is the T-TA of the size of `base` in the authors' code.
+"""

@@ -1,5 +1,5 @@
 """What a model is asked about a list: its texts, with the source, the recording and the
-neighbours that it reads.
+neighbours that the model reads.
 """
 
 from __future__ import annotations
@@ -7,46 +7,68 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rescore.errors import UserError
+from rescore.formats.audio import heard
 from rescore.lms.base import LanguageModel, Question, WithNeighbours, capabilities_of
+from rescore.lms.neighbours import with_neighbours
 from rescore.nbest import NbestList
 
 
 def ask(
     lm: LanguageModel, placed: WithNeighbours, texts: Iterable[str]
 ) -> list[Question]:
-    """The questions about texts of a list, with the context that the model reads."""
-    nbest, capabilities = placed.nbest, capabilities_of(lm)
-    before, after = capabilities.context
-    source = nbest.source if capabilities.source else None
-    if source is None and capabilities.source:
+    """Return the questions about texts of a list, with the context that a model reads.
+
+    Args:
+        lm: The model.
+        placed: The list, with at least as many neighbours as the model reads.
+        texts: The texts.
+
+    Raises:
+        UserError: The model reads the source, and the list has none.
+    """
+    nbest = placed.nbest
+    capabilities = capabilities_of(lm)
+    if capabilities.source and nbest.source is None:
         raise UserError(
             f"utterance {nbest.id}: no source text, which {lm.name} reads; give a file"
             " of them as --src"
         )
+    source = nbest.source if capabilities.source else None
     audio = nbest.audio if capabilities.audio else None
-    before_text, after_text = (
-        placed.before[len(placed.before) - before :] if before else (),
-        placed.after[:after],
-    )
-    return [Question(text, source, before_text, after_text, audio) for text in texts]
+    most_before, most_after = capabilities.context
+    first = len(placed.before) - most_before
+    before = placed.before[first:] if most_before else ()
+    after = placed.after[:most_after]
+    return [Question(text, source, before, after, audio) for text in texts]
 
 
 def in_place(
     lms: Sequence[LanguageModel], lists: Iterable[NbestList]
 ) -> Iterator[WithNeighbours]:
-    """The lists with as many neighbours as one of the models reads, as a stream; models
-    that listen can hear all.
-    """
-    if longest := [
-        (capabilities_of(lm).audio, lm.name) for lm in lms if capabilities_of(lm).audio
-    ]:
-        from rescore.formats.audio import heard
+    """Return a stream of lists with as many neighbours as any of the models reads.
 
-        lists = heard(lists, *min(longest))
-    sizes = [capabilities_of(lm).context for lm in lms]
-    before, after = (max(numbers) for numbers in zip((0, 0), *sizes, strict=True))
+    If a model listens, all recordings are checked before the first list.
+
+    Args:
+        lms: The models.
+        lists: The lists, in the order of speech where a model reads neighbours.
+
+    Raises:
+        UserError: The lists are not in the order of speech, or a recording is missing,
+            damaged or too long.
+    """
+    before = 0
+    after = 0
+    listeners = []
+    for lm in lms:
+        capabilities = capabilities_of(lm)
+        before = max(before, capabilities.context[0])
+        after = max(after, capabilities.context[1])
+        if capabilities.audio:
+            listeners.append((capabilities.audio, lm.name))
+    if listeners:
+        longest, name = min(listeners)
+        lists = heard(lists, longest, name)
     if not before and not after:
         return map(WithNeighbours, lists)
-    from rescore.lms.neighbours import with_neighbours
-
     return with_neighbours(lists, before, after)

@@ -12,7 +12,14 @@ from rescore.errors import UserError
 
 
 def choose_device(name: str | None) -> torch.device:
-    """The device called `name`; without a name, CUDA if available."""
+    """Return a device; on a CPU, limit PyTorch to the cores that the process may use.
+
+    Args:
+        name: The name of the device; None for CUDA if it is available, else the CPU.
+
+    Raises:
+        UserError: There is no such device.
+    """
     if name is None:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -21,17 +28,22 @@ def choose_device(name: str | None) -> torch.device:
         raise UserError(
             f"--device {name}: no such device here; expected cpu, cuda or cuda:N"
         ) from None
+    device = torch.device(name)
     # PyTorch knows the process's cores, but not a container's quota
-    if torch.device(name).type == "cpu":
+    if device.type == "cpu":
         torch.set_num_threads(min(torch.get_num_threads(), usable_cores()))
-    return torch.device(name)
+    return device
 
 
 def token_budget(device: torch.device, bytes_a_token: int) -> int:
-    """Number of tokens to compute together.
+    """Return the number of tokens to compute together.
 
     On a CPU, their data fit into the cache; on a GPU, they keep it busy within a
     quarter of the free memory.
+
+    Args:
+        device: The device.
+        bytes_a_token: The memory that the network needs for a token.
     """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
@@ -40,27 +52,36 @@ def token_budget(device: torch.device, bytes_a_token: int) -> int:
 
 
 def cache_size(place: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> int:
-    """Bytes of the largest cache; 16 MiB where the system does not say."""
+    """Return the bytes of the CPU's largest cache.
+
+    Args:
+        place: The folder in which Linux describes the caches of a CPU.
+
+    Returns:
+        The size; 16 MiB where the system does not say it.
+    """
     units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    sizes = []
     try:
-        sizes = [
-            file.read_text(encoding="ascii").strip()
-            for file in place.glob("index*/size")
-        ]
-        return max(int(size[:-1]) * units[size[-1]] for size in sizes)
+        for file in place.glob("index*/size"):
+            text = file.read_text(encoding="ascii").strip()
+            sizes.append(int(text[:-1]) * units[text[-1]])
+        return max(sizes)
     except (OSError, ValueError, KeyError, IndexError):
         return 16 << 20
 
 
 def usable_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
-    """The number of cores that this process may use, within its affinity and a
+    """Return the number of cores that this process may use, within its affinity and a
     container's quota.
+
+    Args:
+        quota: The file in which Linux tells the quota of a container.
     """
-    cores = (
-        len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
     try:
         allowed, period = quota.read_text(encoding="ascii").split()
         return max(1, min(cores, math.ceil(int(allowed) / int(period))))
@@ -78,18 +99,21 @@ DTYPES = {
 
 
 def choose_precision(name: str | None, device: torch.device) -> str:
-    """`name`, or the usual one: float32 on a CPU; bf16 on a GPU, or fp16 where it has
-    no bf16.
+    """Return the precision of a network that scores.
+
+    Args:
+        name: The precision; None for float32 on a CPU, and on a GPU for bf16, or for
+            fp16 where the GPU has no bf16.
+        device: The device of the network.
+
+    Raises:
+        UserError: The precision is unknown, or the device does not have it.
     """
     on_cpu = device.type == "cpu"
     if name is None:
-        return (
-            "float32"
-            if on_cpu
-            else "bf16"
-            if torch.cuda.is_bf16_supported()
-            else "fp16"
-        )
+        if on_cpu:
+            return "float32"
+        return "bf16" if torch.cuda.is_bf16_supported() else "fp16"
     if name not in DTYPES:
         raise UserError(f"--precision {name}: expected {', '.join(DTYPES)}")
     if name == ("fp16" if on_cpu else "int8"):
@@ -108,7 +132,8 @@ is as fast.
 
 
 def bound_kernels() -> None:
-    """Keep few compiled kernels. Only processes that have not yet computed with a
-    network obey.
+    """Limit the number of compiled kernels that oneDNN keeps to `KERNELS`.
+
+    It has an effect only before the process has computed with a network.
     """
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))

@@ -13,8 +13,8 @@ from rescore.lms.base import Question, TokenScores
 
 
 class FunctionModel:
-    """Scores of whole sentences, natural log, by a function; its words count as the
-    tokens.
+    """A function as a language model: it returns scores of whole sentences, natural
+    log. Words count as the tokens.
     """
 
     precision = "float64"
@@ -24,18 +24,29 @@ class FunctionModel:
         function: Callable[[Sequence[str]], Sequence[float]],
         fingerprint: str = "",
     ) -> None:
-        """
+        """Make the model of a function.
+
         Args:
-            fingerprint: of what the function computes, such as a version. Without a
+            function: Returns a score for each sentence.
+            fingerprint: Names what the function computes, such as a version. Without a
                 fingerprint the signature names no model for the column, and the scores
                 cannot be kept in a cache.
         """
-        self.name = self.model = _name_of(function)
+        self.name = _name_of(function)
+        self.model = self.name
         self.fingerprint = fingerprint
         self._function = function
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, of its text alone."""
+        """Return the scores of each question's text, in their order.
+
+        Args:
+            questions: The questions.
+
+        Raises:
+            UserError: The function returned another number of scores, or scores that
+                are not numbers.
+        """
         sentences = [question.text for question in questions]
         values = list(self._function(sentences))
         if len(values) != len(sentences):
@@ -49,16 +60,18 @@ class FunctionModel:
             raise UserError(
                 f"{self.name}: returned scores that are no numbers ({error})"
             ) from None
-        return [
-            TokenScores(text.split(), np.zeros(len(text.split())), total=value)
-            for text, value in zip(sentences, totals, strict=True)
-        ]
+        results = []
+        for text, total in zip(sentences, totals, strict=True):
+            words = text.split()
+            results.append(TokenScores(words, np.zeros(len(words)), total=total))
+        return results
 
 
 def _name_of(function: Any) -> str:
-    """The function's name; for a partial, that of its function; for a callable object,
-    that of its class.
+    """Return the name of a function, of the function in a partial, or of the class of a
+    callable object.
     """
     while isinstance(function, partial):
         function = function.func
-    return str(getattr(function, "__name__", type(function).__name__)).strip("<>")
+    name = getattr(function, "__name__", type(function).__name__)
+    return str(name).strip("<>")

@@ -1,5 +1,5 @@
-"""The kinds of our networks: what a kind declares (`NeuralKind`), and T-TA, biLM and
-uniLM.
+"""The kinds of networks: the members that a kind declares (`NeuralKind`), and T-TA,
+biLM and uniLM.
 
 This module needs no PyTorch; the networks and objectives are in the modules beside it.
 """
@@ -59,7 +59,14 @@ class NeuralKind(Kind):
     """
 
     def check(self, config: NetworkConfig) -> None:
-        """See that a network of this kind can be made so."""
+        """Check that a configuration is possible for this kind.
+
+        Args:
+            config: The configuration of a network.
+
+        Raises:
+            UserError: The configuration is not possible.
+        """
         if config.d_model % config.heads:
             raise UserError(
                 f"d_model {config.d_model} cannot be divided among {config.heads} heads"
@@ -71,24 +78,28 @@ class NeuralKind(Kind):
                 " at a time"
             )
         if config.source and not self.reads_source:
-            able = [
-                name
-                for name, kind in KINDS.loaded()
-                if kind.is_network and kind.reads_source
-            ]
+            able = []
+            for name, kind in KINDS.loaded():
+                if kind.is_network and kind.reads_source:
+                    able.append(name)
             raise UserError(
                 f"source is true; a {self.name} has none, {' or '.join(able)} may"
             )
 
     def network(self, config: NetworkConfig) -> Network:
-        """A network with fresh random weights."""
+        """Return a network with fresh random weights.
+
+        Args:
+            config: The configuration of the network.
+        """
         return cast("Network", resolve(self.architecture)(config))
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
-        """The training objective on sentences.
+        """Return the training objective on sentences.
 
         Args:
-            options: of the class `Options`.
+            tokenizer: The tokenizer of the network.
+            options: Options of the class `training_options()`.
         """
         raise NotImplementedError
 
@@ -97,14 +108,23 @@ class NeuralKind(Kind):
         return cls.Options or cast("type[TrainingOptions]", resolve(cls.trained_with))
 
     def tasks(self, data: TrainingData) -> list[Task]:
-        """The tasks of the batches in turn, repeated."""
+        """Return the tasks of the batches in turn, which are repeated.
+
+        Args:
+            data: The texts, the tokenizer and the options of the training.
+        """
         from rescore.lms.training.objectives import Task
 
         usual = Task(self.name, data.text, self.objective(data.tokenizer, data.options))
         return data.options.tasks(usual, data)
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
-        """The scorer of single sentences with a network and the options of --lm."""
+        """Return the scorer of single sentences.
+
+        Args:
+            spec: The value of --lm, with the options that change the scorer.
+            network: The network that scores.
+        """
         raise NotImplementedError
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
@@ -119,8 +139,8 @@ class NeuralKind(Kind):
 
 
 class TtaKind(NeuralKind):
-    """The Transformer-based Text Autoencoder (Shin et al. 2020): predicts every token
-    from all others, in one pass.
+    """The Transformer-based Text Autoencoder (Shin et al. 2020), which predicts every
+    token from all others in one pass.
     """
 
     architecture = "rescore.lms.networks:TTA"
@@ -131,6 +151,7 @@ class TtaKind(NeuralKind):
     trained_with = "rescore.lms.training.options:TtaOptions"
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
+        """Return LAE, with the frame predicted if `options.predict_frame`."""
         from rescore.lms.training.objectives import (
             FramedAutoencoding,
             LanguageAutoencoding,
@@ -141,6 +162,7 @@ class TtaKind(NeuralKind):
         return LanguageAutoencoding()
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
+        """Return the scorer of one pass."""
         from rescore.lms.scorers import NetworkScorer
 
         return NetworkScorer(spec.name, network)
@@ -158,19 +180,24 @@ class BilmKind(NeuralKind):
     trained_with = "rescore.lms.training.options:BilmOptions"
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
+        """Return MLM with the rate and the cap of the options."""
         from rescore.lms.training.objectives import MaskedLanguageModelling
 
         return MaskedLanguageModelling(tokenizer, options.mask_rate, options.mask_cap)
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
+        """Return the scorer of masked tokens; with `intact`, the scorer of one
+        pass.
+        """
         from rescore.lms.masked import masked_scorer
 
         return masked_scorer(spec, network)
 
 
 class UnilmKind(NeuralKind):
-    """Learns and scores from left to right: the hidden vector at position i predicts
-    token i + 1. A `backwards` kind is the same network on reversed sentences.
+    """The causal language model: the hidden vector at position i predicts token i + 1.
+
+    A `backwards` kind is the same network on reversed sentences.
     """
 
     architecture = "rescore.lms.networks:UniLM"
@@ -178,25 +205,30 @@ class UnilmKind(NeuralKind):
     options: ClassVar[tuple[str, ...]] = ("context=",)
     trained_with = "rescore.lms.training.options:ContextOptions"
     backwards: ClassVar[bool] = False
+    """Whether networks read sentences from their ends."""
 
     def objective(self, tokenizer: Tokenizer, options: Any) -> Objective:
+        """Return CLM in the direction of the kind."""
         from rescore.lms.training.objectives import (
             BackwardLanguageModelling,
             CausalLanguageModelling,
         )
 
-        return (
-            BackwardLanguageModelling() if self.backwards else CausalLanguageModelling()
-        )
+        if self.backwards:
+            return BackwardLanguageModelling()
+        return CausalLanguageModelling()
 
     def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
+        """Return the scorer in the direction of the kind."""
         from rescore.lms.causal import BackwardScorer, CausalScorer
 
-        return (BackwardScorer if self.backwards else CausalScorer)(spec.name, network)
+        if self.backwards:
+            return BackwardScorer(spec.name, network)
+        return CausalScorer(spec.name, network)
 
 
 class BackwardUnilmKind(UnilmKind):
-    """It reads no neighbours."""
+    """The uniLM on reversed sentences, which reads no neighbours."""
 
     capabilities = Capabilities(vectors=True)
     options: ClassVar[tuple[str, ...]] = ()

@@ -18,31 +18,50 @@ log = logging.getLogger(__name__)
 
 
 def recording(nbest_id: str) -> str:
-    """The recording that an id names: the id up to its last `-`, `_`, `.`, `/` or `:`,
-    such as the chapter 84-121123 of 84-121123-0005. Ids without a separator, such as
-    line numbers, belong to one recording.
+    """Return the recording that an id names.
+
+    It is the id up to its last `-`, `_`, `.`, `/` or `:`, such as the chapter 84-121123
+    of 84-121123-0005. Ids without a separator, such as line numbers, belong to one
+    recording, whose name is empty.
+
+    Args:
+        nbest_id: The id of an utterance.
     """
     return re.sub(r"(^|[-_./:])[^-_./:]*$", "", nbest_id)
 
 
 def recording_of(nbest: NbestList) -> str:
-    """The recording of a list: the given one, else the one that the id names."""
+    """Return the recording of a list: its own field, or else the recording that the id
+    names.
+
+    Args:
+        nbest: The list.
+    """
     return recording(nbest.id) if nbest.recording is None else nbest.recording
 
 
 def with_neighbours(
     lists: Iterable[NbestList], before: int, after: int
 ) -> Iterator[WithNeighbours]:
-    """Each list with the 1-best texts of at most `before` and `after` neighbouring
-    lists of its recording, as a stream.
+    """Yield each list with the 1-best texts of its neighbours in its recording.
+
+    Args:
+        lists: The lists, in the order of speech.
+        before: Neighbours before a list, at most.
+        after: Neighbours after a list, at most.
+
+    Raises:
+        UserError: The lists are not in the order of speech.
     """
-    number, alone = 0, True
+    number = 0
+    all_alone = True
     for _, recording_lists in groupby(_in_order(lists), key=recording_of):
         for placed in _within_a_recording(recording_lists, before, after):
             yield placed
             number += 1
-            alone &= not (placed.before or placed.after)
-    if number > 1 and alone:
+            if placed.before or placed.after:
+                all_alone = False
+    if number > 1 and all_alone:
         log.warning(
             "no utterance has a neighbour in its recording; give --recordings FILE with"
             " the recording of each utterance"
@@ -52,14 +71,15 @@ def with_neighbours(
 def _within_a_recording(
     lists: Iterable[NbestList], before: int, after: int
 ) -> Iterator[WithNeighbours]:
+    """Yield each list of a recording with its neighbours."""
     previous: deque[str] = deque(maxlen=before)
     waiting: deque[NbestList] = deque()
 
     def first() -> WithNeighbours:
+        """Take the first waiting list; the lists behind it are its neighbours."""
         nbest = waiting.popleft()
-        placed = WithNeighbours(
-            nbest, tuple(previous), tuple(map(best_text, islice(waiting, after)))
-        )
+        following = tuple(map(best_text, islice(waiting, after)))
+        placed = WithNeighbours(nbest, tuple(previous), following)
         previous.append(best_text(nbest))
         return placed
 
@@ -72,8 +92,8 @@ def _within_a_recording(
 
 
 def _in_order(lists: Iterable[NbestList]) -> Iterator[NbestList]:
-    """The lists, as long as recordings follow each other and their utterances' numbers
-    rise.
+    """Yield the lists, and raise an error where a recording goes on after another one,
+    or the numbers of its utterances do not rise.
     """
     # hashes: names of millions of recordings would fill the memory
     ended: set[int] = set()
@@ -93,26 +113,34 @@ def _in_order(lists: Iterable[NbestList]) -> Iterator[NbestList]:
 
 
 def best_text(nbest: NbestList) -> str:
-    """The best hypothesis by first-pass score (`ranking`); without scores, the first
-    hypothesis.
+    """Return the best text of a list by first-pass score (`ranking`); without scores,
+    the first text.
+
+    Args:
+        nbest: The list.
     """
-    return nbest.hypotheses[
-        ranking(
-            nbest,
-            [hypothesis.scores.get(FIRST_PASS, 0.0) for hypothesis in nbest.hypotheses],
-        )[0]
-    ].text
+    scores = []
+    for hypothesis in nbest.hypotheses:
+        scores.append(hypothesis.scores.get(FIRST_PASS, 0.0))
+    best = ranking(nbest, scores)[0]
+    return nbest.hypotheses[best].text
 
 
 def _comes_before(nbest: NbestList, previous: NbestList) -> bool:
-    """Whether the number at the end of an id is smaller than the number of the previous
-    id, within a recording that both ids name.
+    """Return whether an id ends with a smaller number than the previous id, within a
+    recording that both ids name.
     """
-    if recording(nbest.id) != recording(previous.id) or nbest.recording is not None:
+    name = recording(nbest.id)
+    if nbest.recording is not None or name != recording(previous.id):
         return False
-    ends = [
-        re.fullmatch(r"[-_./:]*([0-9]{1,18})", each.id[len(recording(each.id)) :])
-        for each in (nbest, previous)
-    ]
-    numbers = [int(end[1]) for end in ends if end]
-    return len(numbers) == 2 and numbers[0] < numbers[1]
+    number = _number(nbest.id[len(name) :])
+    number_before = _number(previous.id[len(name) :])
+    if number is None or number_before is None:
+        return False
+    return number < number_before
+
+
+def _number(end: str) -> int | None:
+    """Return the number at the end of an id, behind its recording."""
+    match = re.fullmatch(r"[-_./:]*([0-9]{1,18})", end)
+    return int(match[1]) if match else None

@@ -19,8 +19,9 @@ from rescore.lms import (
     is_pseudo,
     load,
 )
+from rescore.lms.backends import Recased
+from rescore.lms.base import Wrapped
 from rescore.lms.cache import Cached
-from rescore.lms.wrapped import Recased, Wrapped
 from rescore.parts import KINDS
 
 NETWORKS = [name for name in KINDS.names if KINDS[name].is_network]
