@@ -24,25 +24,30 @@ from rescore.formats.text import (
 from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList, free_name
 from rescore.options import Declared, option
 
-ACOUSTIC, LANGUAGE = "am", "lm"
-"""Columns of the acoustic score, and of the score of the language model (Kaldi's
-graph).
-"""
-_WORDS = [
-    name + packed
-    for name in ("words_text", "words", "text", "nbest")
-    for packed in ("", ".gz")
-]
-_ACOUSTIC_COSTS, _GRAPH_COSTS = (
-    ("acwt", "ac_cost"),
-    ("lmwt.withlm", "lmwt", "lm_cost", "lmwt.nolm"),
+ACOUSTIC = "am"
+"""The column of the acoustic score."""
+LANGUAGE = "lm"
+"""The column of the score of the language model (Kaldi's graph)."""
+_WORDS = (
+    "words_text",
+    "words_text.gz",
+    "words",
+    "words.gz",
+    "text",
+    "text.gz",
+    "nbest",
+    "nbest.gz",
 )
+_ACOUSTIC_COSTS = ("acwt", "ac_cost")
+_GRAPH_COSTS = ("lmwt.withlm", "lmwt", "lm_cost", "lmwt.nolm")
 _NUMBERED = re.compile(r"(.+)-(\d{1,9})")
 _ARCHIVES = re.compile(r"archives\.(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AcousticScale(Declared):
+    """The option of formats with an acoustic and an LM score."""
+
     acoustic_scale: float | None = option(
         None,
         "First-pass score of Kaldi lists, SRILM lists and lattices: A times the"
@@ -72,117 +77,119 @@ class _Kaldi:
     def sniff(self, source: Source) -> bool:
         if source.is_folder:
             return bool(self._parts(source.path))
-        first = split_id(source.head.partition("\n")[0])[0]
-        return (
-            source.is_regular
-            and _NUMBERED.fullmatch(first) is not None
-            and bool(self._costs(source.path.parent))
-        )
+        name, _ = split_id(source.head.partition("\n")[0])
+        if not source.is_regular or not _NUMBERED.fullmatch(name):
+            return False
+        return bool(self._costs(source.path.parent))
 
     def _parts(self, path: Path) -> list[Path]:
-        """The files of words in the folder itself, or in its archives.1, archives.2,
-        ...
+        """Return the files of words in the folder itself, or in its archives.1,
+        archives.2, ...
         """
         archives = numbered(path, _ARCHIVES)
-        folders = archives or [path]
-        texts = [
-            next((part / name for name in _WORDS if (part / name).is_file()), None)
-            for part in folders
-        ]
-        return [
-            text
-            for text in texts
-            if text is not None and (archives or self._costs(text.parent))
-        ]
+        parts = []
+        for folder in archives or [path]:
+            if not archives and not self._costs(folder):
+                continue
+            texts = [folder / name for name in _WORDS if (folder / name).is_file()]
+            parts += texts[:1]
+        return parts
 
     def _costs(self, folder: Path) -> dict[str, Path]:
-        """Files of costs by their names without .gz."""
-        files = {
-            path.name.removesuffix(".gz"): path
-            for path in sorted(folder.iterdir())
-            if path.is_file()
-        }
-        known = (*_ACOUSTIC_COSTS, *_GRAPH_COSTS)
-        return {
-            name: path
-            for name, path in files.items()
-            if name in known or name.startswith("lmwt.")
-        }
+        """Return the files of costs by their names without .gz."""
+        files = {}
+        for path in sorted(folder.iterdir()):
+            name = path.name.removesuffix(".gz")
+            is_known = name in _ACOUSTIC_COSTS or name in _GRAPH_COSTS
+            if (is_known or name.startswith("lmwt.")) and path.is_file():
+                files[name] = path
+        return files
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """`s2s` is the graph score and the acoustic score times --acoustic-scale
-        (1/12); both have columns, too.
+        """Yield a list for each utterance.
+
+        `s2s` is the graph score and the acoustic score times --acoustic-scale (1/12);
+        both have columns, too.
         """
         scale = options.of(AcousticScale).acoustic_scale
-        for path in self._parts(source.path) if source.is_folder else [source.path]:
-            words = Source(path, source.warnings) if source.is_folder else source
-            costs = {
-                name: table(file, source.warnings)
-                for name, file in self._costs(path.parent).items()
-            }
-            yield from self._lists(words, costs, self.SCALE if scale is None else scale)
+        if scale is None:
+            scale = self.SCALE
+        texts = [source]
+        if source.is_folder:
+            texts = [Source(path, source.warnings) for path in self._parts(source.path)]
+        for words in texts:
+            costs = {}
+            for name, file in self._costs(words.path.parent).items():
+                costs[name] = table(file, source.warnings)
+            yield from grouped(self._entries(words, costs, scale), words.name)
 
-    def _lists(
+    def _entries(
         self, words: Source, costs: dict[str, dict[str, str]], scale: float
-    ) -> Iterator[NbestList]:
-        graph = next((name for name in _GRAPH_COSTS if name in costs), None)
+    ) -> Iterator[tuple[str, NbestList]]:
+        """Yield each line as a list of one hypothesis, with its id.
+
+        Args:
+            words: The texts.
+            costs: The costs of each file, by the first words of the lines.
+            scale: The factor of the acoustic score.
+        """
         columns: dict[str, Column] = {}
         header = Header(columns=columns)
-
-        def entry(text: str, place: str) -> tuple[str, NbestList]:
-            key, said = split_id(text)
+        for place, line in words.filled():
+            key, text = split_id(line)
             match = _NUMBERED.fullmatch(key)
             if not match:
                 raise UserError(f"{place}: expected `utterance-1 words`, found {key!r}")
-            scores: dict[str, float] = {}
-            for name, values in costs.items():
-                file = words.path.parent / name
-                if key not in values:
-                    raise UserError(
-                        f"{file}: no cost for {key}, but {words.name} contains it"
-                    )
-                column = name.removeprefix("lmwt.")
-                # A name like `lmwt.s2s` does not make a column the first pass.
-                column = free_name(column) if column == FIRST_PASS else column
-                column = (
-                    ACOUSTIC
-                    if name in _ACOUSTIC_COSTS
-                    else FIRST_PASS
-                    if name == graph
-                    else column
-                )
-                scores[column] = -as_number(
-                    values[key].split(",")[0], f"{file}: {key}", "cost"
-                )
-            if scores:
-                language = scores.pop(FIRST_PASS, 0.0)
-                total = language + scale * scores.get(ACOUSTIC, 0.0)
-                both = (
-                    {ACOUSTIC: scores.pop(ACOUSTIC), LANGUAGE: language}
-                    if ACOUSTIC in scores
-                    else {}
-                )
-                scores = {FIRST_PASS: total, **both, **scores}
-            columns.update(
-                (name, self._column)
-                for name in scores
-                if name != FIRST_PASS and name not in columns
-            )
-            return match[1], NbestList(
-                match[1], [Hypothesis(strip_markup(said), scores)], header=header
-            )
+            components = _components(key, words, costs)
+            scores = _with_total(components, scale) if components else {}
+            for name in scores:
+                if name != FIRST_PASS:
+                    columns.setdefault(name, self._column)
+            hypothesis = Hypothesis(strip_markup(text), scores)
+            yield match[1], NbestList(match[1], [hypothesis], header=header)
 
-        yield from grouped(
-            (entry(text, place) for place, text in words.filled()), words.name
-        )
+
+def _components(
+    key: str, words: Source, costs: dict[str, dict[str, str]]
+) -> dict[str, float]:
+    """Return the score of a line in each file of costs, by its column; `FIRST_PASS` is
+    the graph score.
+    """
+    graph = next((name for name in _GRAPH_COSTS if name in costs), None)
+    components = {}
+    for name, values in costs.items():
+        file = words.path.parent / name
+        if key not in values:
+            raise UserError(f"{file}: no cost for {key}, but {words.name} contains it")
+        column = name.removeprefix("lmwt.")
+        if name in _ACOUSTIC_COSTS:
+            column = ACOUSTIC
+        elif name == graph:
+            column = FIRST_PASS
+        elif column == FIRST_PASS:  # a name like `lmwt.s2s` is not the first pass
+            column = free_name(column)
+        cost = as_number(values[key].split(",")[0], f"{file}: {key}", "cost")
+        components[column] = -cost
+    return components
+
+
+def _with_total(components: dict[str, float], scale: float) -> dict[str, float]:
+    """Return scores with the first pass: the graph score and the scaled acoustic
+    score.
+    """
+    others = dict(components)
+    language = others.pop(FIRST_PASS, 0.0)
+    acoustic = others.pop(ACOUSTIC, None)
+    if acoustic is None:
+        return {FIRST_PASS: language + 0.0, **others}  # never minus nothing
+    total = language + scale * acoustic
+    return {FIRST_PASS: total, ACOUSTIC: acoustic, LANGUAGE: language, **others}
 
 
 LN10 = math.log(10)
 _LOG = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+"
 _OWN = re.compile(rf"(?!\d+\s+\d+\s){_LOG}{_LOG}\d+(?:\s|$)", re.IGNORECASE)
-_SRILM = Header(
-    columns={name: Column.component("srilm") for name in (ACOUSTIC, LANGUAGE)}
-)
+_SRILM = Header(columns=dict.fromkeys((ACOUSTIC, LANGUAGE), Column.component("srilm")))
 _DECIPHER = ("NBestList1.0", "NBestList2.0")
 _SILENT = {"<s>", "</s>", "-pau-", "<pau>"}
 
@@ -199,16 +206,21 @@ class _Srilm:
     """SRILM's own default, a language model weight of 8."""
 
     def sniff(self, source: Source) -> bool:
-        files = source.files()[:1]
-        return bool(files) and (
-            files[0].head.startswith(_DECIPHER) or _OWN.match(files[0].head) is not None
-        )
+        files = source.files()
+        if not files:
+            return False
+        head = files[0].head
+        return head.startswith(_DECIPHER) or _OWN.match(head) is not None
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """`s2s` is the LM score and the acoustic score times --acoustic-scale (1/8),
-        which have columns.
+        """Yield a list for each file.
+
+        `s2s` is the LM score and the acoustic score times --acoustic-scale (1/8), which
+        have columns.
         """
         scale = options.of(AcousticScale).acoustic_scale
+        if scale is None:
+            scale = self.SCALE
         for file in source.files():
             nbest = NbestList(utterance_of(file.path.name), [], header=_SRILM)
             for place, line in file.filled():
@@ -217,25 +229,21 @@ class _Srilm:
                         f"{place}: Decipher's format is not read; convert it with"
                         " SRILM's rescore-decipher"
                     )
-                nbest.hypotheses.append(
-                    _hypothesis(
-                        line.split(), self.SCALE if scale is None else scale, place
-                    )
-                )
+                nbest.hypotheses.append(_hypothesis(line.split(), scale, place))
             yield nbest
 
 
 def _hypothesis(cells: list[str], scale: float, place: str) -> Hypothesis:
+    """Return the hypothesis of a line of SRILM; its columns are natural logs."""
     if len(cells) < 3:
         raise UserError(f"{place}: expected `acoustic language words w1 w2 ...`")
-    acoustic, language = (as_number(cell, place) * LN10 for cell in cells[:2])
+    acoustic = as_number(cells[0], place) * LN10
+    language = as_number(cells[1], place) * LN10
     text = strip_markup(" ".join(word for word in cells[3:] if word not in _SILENT))
-    scores = {
-        FIRST_PASS: language + scale * acoustic,
-        ACOUSTIC: acoustic,
-        LANGUAGE: language,
-    }
-    return Hypothesis(text, scores if acoustic else {FIRST_PASS: language})
+    if not acoustic:
+        return Hypothesis(text, {FIRST_PASS: language})
+    total = language + scale * acoustic
+    return Hypothesis(text, {FIRST_PASS: total, ACOUSTIC: acoustic, LANGUAGE: language})
 
 
 KALDI = _Kaldi()

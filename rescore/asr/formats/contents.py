@@ -1,5 +1,4 @@
-"""What files with the words of recordings contain: the format of a file, the words of a
-CTM, the cues of subtitles.
+"""Files with the words of recordings: their format, the words of CTM, subtitle cues.
 
 pysubs2 does not read the same words from subtitles: it takes notes and names of cues
 for words, leaves entities, removes words in angle brackets such as `<laughs>`, skips
@@ -22,10 +21,86 @@ from rescore.formats.times import Span
 Times = tuple[float, float]
 """Start and end, in seconds."""
 
-PAUSE, MOST_WORDS = 1.0, 200
-"""In a CTM, a piece ends at a silence of this many seconds, or at this number of
-words.
-"""
+
+# --- formats -------------------------------------------------------------------------
+
+FEW = 5
+"""Lines that show that a file is CTM or STM; an error in a later line is reported."""
+_ENDINGS = {"ctm": "ctm", "stm": "stm", "srt": "srt", "vtt": "srt"}
+"""Formats by the endings of their files."""
+_CTM = re.compile(
+    r"\S+\s+\S+\s+"  # recording and channel
+    r"(?:\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s|$)|\*\s+\*\s+<alt)",
+    re.IGNORECASE,
+)
+"""The beginning of a line of CTM: times and a word, or a mark of alternatives."""
+
+
+def kind_of(source: Source) -> str:
+    """Return the format of a file by its contents.
+
+    A name such as `talk.ctm` decides only where the contents have no format, so that
+    the reader names the wrong line.
+
+    Args:
+        source: A file, which is only peeked into.
+
+    Returns:
+        json, srt (also for VTT), ctm, stm, trn, kaldi or plain.
+
+    Raises:
+        UserError: The source is a folder.
+    """
+    if source.is_folder:
+        raise UserError(f"{source.name}: is a folder; give a file with texts")
+    if source.peek.root:
+        return "json"
+    lines = _lines_of(source.head)
+    if source.head.startswith("WEBVTT") or any(map(_CUE.match, lines[:3])):
+        return "srt"
+    kind = _timed_kind(lines[:FEW])
+    if kind:
+        return kind
+    for ending in source.path.name.lower().split(".")[1:]:
+        if ending in _ENDINGS:
+            return _ENDINGS[ending]
+    if lines and all(map(split_trn, lines)):
+        return "trn"
+    if len(lines) > 1 and begin_with_ids(lines):
+        return "kaldi"
+    return "plain"
+
+
+def _lines_of(head: str) -> list[str]:
+    """Return the whole lines at the beginning of a file, without empty ones and
+    comments.
+    """
+    lines = [line.strip() for line in head.split("\n")]
+    if len(head) >= HEAD // 2 and len(lines) > 2:
+        lines.pop()  # it may be cut
+    return [line for line in lines if line and not line.startswith(";;")]
+
+
+def _timed_kind(lines: Sequence[str]) -> str:
+    """Return ctm or stm if all lines have this format, or an empty string."""
+    are_ctm = bool(lines) and all(map(_CTM.match, lines))
+    are_stm = is_stm(lines)
+    if are_ctm and are_stm:  # all words, or all speakers, are numbers
+        starts = [line.split()[2] for line in lines]
+        return "ctm" if any("." in start for start in starts) else "stm"
+    if are_ctm:
+        return "ctm"
+    return "stm" if are_stm else ""
+
+
+# --- CTM -----------------------------------------------------------------------------
+
+PAUSE = 1.0
+"""Seconds of silence that end a piece of a CTM."""
+MOST_WORDS = 200
+"""Words of a piece of a CTM, at most."""
+_MARKS = {"<alt_begin>": "{", "<alt>": "/", "<alt_end>": "}"}
+"""Lines of alternatives, and the brackets and slash of sclite that they stand for."""
 
 
 class CtmWord(NamedTuple):
@@ -41,71 +116,46 @@ class CtmWord(NamedTuple):
 
     @property
     def word(self) -> str:
+        """The word as it is written."""
         return self.cells[4]
 
     @property
     def mark(self) -> str:
-        """The bracket or slash that a line of alternatives stands for; empty for a
-        word.
-        """
-        return {"<alt_begin>": "{", "<alt>": "/", "<alt_end>": "}"}.get(
-            self.word.lower(), ""
-        )
+        """The bracket or slash of a line of alternatives; empty for a word."""
+        return _MARKS.get(self.word.lower(), "")
+
+    @property
+    def middle(self) -> float:
+        """The middle of the time of the word, in seconds."""
+        return round((self.start + self.end) / 2, 6)
+
+    @property
+    def letters(self) -> str:
+        """The word, in which brackets and slashes are letters."""
+        return self.word.translate(AS_LETTERS)
 
     def goes_on(self, end: float, words: int) -> bool:
-        """Whether it belongs to the piece before it, which ends at `end` and has this
-        number of words.
+        """Return whether the word belongs to the piece before it.
+
+        Args:
+            end: The end of the piece, in seconds.
+            words: The number of words in the piece.
         """
         return self.start - end <= PAUSE and words < MOST_WORDS
 
 
-def kind_of(source: Source) -> str:
-    """The format of a file by its contents: json, srt (also VTT), ctm, stm, trn, kaldi
-    or plain.
-
-    A name such as `talk.ctm` decides only where the contents have no format, so that
-    the reader names the wrong line.
-    """
-    if source.is_folder:
-        raise UserError(f"{source.name}: is a folder; give a file with texts")
-    if source.peek.root:
-        return "json"
-    lines = [line.strip() for line in source.head.split("\n")]
-    if len(source.head) >= HEAD // 2 and len(lines) > 2:
-        lines.pop()  # it may be cut
-    lines = [line for line in lines if line and not line.startswith(";;")]
-    if source.head.startswith("WEBVTT") or any(_CUE.match(line) for line in lines[:3]):
-        return "srt"
-    first = lines[:FEW]
-    all_ctm, all_stm = bool(first) and all(map(_CTM.match, first)), is_stm(first)
-    if all_ctm and all_stm:  # all words, or all speakers, are numbers
-        return "ctm" if any("." in line.split()[2] for line in first) else "stm"
-    if all_ctm or all_stm:
-        return "ctm" if all_ctm else "stm"
-    named = next(
-        (part for part in source.path.name.lower().split(".")[1:] if part in _ENDINGS),
-        "",
-    )
-    if named:
-        return _ENDINGS[named]
-    if lines and all(map(split_trn, lines)):
-        return "trn"
-    return "kaldi" if len(lines) > 1 and begin_with_ids(lines) else "plain"
-
-
-FEW = 5
-"""Lines that show that a file is CTM or STM; an error in a later line is reported."""
-_ENDINGS = {"ctm": "ctm", "stm": "stm", "srt": "srt", "vtt": "srt"}
-"""Formats by the endings of their files."""
-_CTM = re.compile(
-    r"\S+\s+\S+\s+(?:\d+(?:\.\d+)?\s+\d+(?:\.\d+)?\s+\S+(?:\s+-?[\d.]+)?(?:\s|$)|\*\s+\*\s+<alt)",
-    re.IGNORECASE,
-)
-
-
 def ctm_word(line: str, place: str) -> CtmWord | None:
-    """The word, or mark of alternatives, of a line of CTM; None for a comment or an
-    empty line.
+    """Return the word, or mark of alternatives, of a line of CTM.
+
+    Args:
+        line: The line.
+        place: The file and the line, for errors.
+
+    Returns:
+        The word; None for a comment or an empty line.
+
+    Raises:
+        UserError: The line is not CTM.
     """
     cells = line.split()
     if not cells or cells[0].startswith(";;"):
@@ -115,60 +165,78 @@ def ctm_word(line: str, place: str) -> CtmWord | None:
             f"{place}: not CTM: expected `recording channel start duration word"
             " [confidence]`"
         )
-    if cells[2:4] == ["*", "*"] and CtmWord(cells, 0.0, 0.0).mark:
-        return CtmWord(cells, 0.0, 0.0)
+    mark = CtmWord(cells, 0.0, 0.0)
+    if cells[2:4] == ["*", "*"] and mark.mark:
+        return mark
     return CtmWord(cells, *Span.read(cells[2], cells[3], place, duration=True))
 
 
 def ctm_words(source: Source) -> Iterator[CtmWord]:
-    """The words of a CTM. Of alternatives these are the first, behind an empty word at
-    the time of the latest.
+    """Yield the words of a CTM.
+
+    Of alternatives these are the words of the first, behind an empty word (`@`) at the
+    time of the latest word of all.
+
+    Raises:
+        UserError: A line is not CTM, or alternatives are not closed.
     """
-    group: list[CtmWord] = []
+    alternatives: list[CtmWord] = []
     for place, line in source.filled():
-        if (word := ctm_word(line, place)) is None:
+        word = ctm_word(line, place)
+        if word is None:
             continue
-        _check_order(group, word, place)
-        group.append(word)
-        if not group[0].mark or word.mark == "}":
-            latest = max(group, key=lambda word: word.start + word.end)
-            text = " ".join(
-                word.mark or word.word.translate(AS_LETTERS) for word in group
-            )
-            cells = [*latest.cells[:4], "@"] if group[0].mark else latest.cells
-            yield latest._replace(
-                cells=cells, spoken=(text, round((latest.start + latest.end) / 2, 6))
-            )
-            yield from takewhile(lambda word: not word.mark, group[1:])
-            group.clear()
-    if group:
+        _check_order(alternatives, word, place)
+        if not alternatives and not word.mark:
+            yield word._replace(spoken=(word.letters, word.middle))
+            continue
+        alternatives.append(word)
+        if word.mark == "}":
+            yield _empty_word(alternatives)
+            yield from takewhile(lambda word: not word.mark, alternatives[1:])
+            alternatives = []
+    if alternatives:
         raise UserError(
             f"{place}: <ALT_BEGIN> without <ALT_END> up to here; add <ALT_END> behind"
             " the last alternative"
         )
 
 
-def _check_order(group: Sequence[CtmWord], word: CtmWord, place: str) -> None:
-    """Check that a line can stand behind the lines of alternatives that are not closed,
-    or behind other words.
+def _empty_word(alternatives: Sequence[CtmWord]) -> CtmWord:
+    """Return the empty word that says which alternatives were spoken, and when."""
+    latest = max(alternatives, key=lambda word: word.start + word.end)
+    text = " ".join(word.mark or word.letters for word in alternatives)
+    return latest._replace(cells=[*latest.cells[:4], "@"], spoken=(text, latest.middle))
+
+
+def _check_order(alternatives: Sequence[CtmWord], word: CtmWord, place: str) -> None:
+    """Check that a line can stand where it stands.
+
+    Args:
+        alternatives: The lines of alternatives before it that are not closed.
+        word: The line.
+        place: The file and the line, for errors.
     """
-    marks = (
-        {"", "{"}
-        if not group
-        else {"", "/"}
-        if all(each.mark for each in group)
-        else {"", "/", "}"}
-    )
-    if word.mark not in marks or word.cells[:2] != (group or [word])[0].cells[:2]:
+    first = word
+    allowed = {"", "{"}
+    if alternatives:
+        first = alternatives[0]
+        allowed = {"", "/"}
+        if not all(line.mark for line in alternatives):
+            allowed.add("}")
+    if word.mark not in allowed or word.cells[:2] != first.cells[:2]:
         raise UserError(
             f"{place}: {' '.join(word.cells)} cannot stand here; write alternatives as"
             " lines of one channel: <ALT_BEGIN>, words, <ALT>, words, <ALT_END>"
         )
 
 
+# --- subtitles -----------------------------------------------------------------------
+
 _CUE = re.compile(r"\s*((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")
 _TAG = re.compile(
-    r"</?(?:b|i|u|s|c|ruby|rt|v|lang|font)(?:\.[^\s<>]*)?>|<(?:v|lang|font)(?:\.[^\s<>]*)?\s[^<>]*>|<[\d:.]+>"
+    r"</?(?:b|i|u|s|c|ruby|rt|v|lang|font)(?:\.[^\s<>]*)?>"
+    r"|<(?:v|lang|font)(?:\.[^\s<>]*)?\s[^<>]*>"
+    r"|<[\d:.]+>"
     r"|\{\\[^{}]*\}",
     re.IGNORECASE,
 )
@@ -178,8 +246,14 @@ brackets is words.
 
 
 def cues(source: Source) -> Iterator[tuple[Times | None, list[str]]]:
-    """The lines of subtitles: the lines of each cue with its time, and lines between
-    cues one by one with None.
+    """Yield the lines of subtitles with their times.
+
+    Yields:
+        The lines of each cue together, with its start and end in seconds; lines between
+        cues one by one, with None.
+
+    Raises:
+        UserError: A time is wrong.
     """
     span: Times | None = None
     waiting: list[str] = []
@@ -191,16 +265,15 @@ def cues(source: Source) -> Iterator[tuple[Times | None, list[str]]]:
             yield span, waiting
             waiting = []
         match = _CUE.match(line)
-        span = (
-            Span.read(match[1], match[2], f"{source.name}: subtitle at {match[1]}")
-            if match
-            else None
-        )
+        span = None
+        if match:
+            place = f"{source.name}: subtitle at {match[1]}"
+            span = Span.read(match[1], match[2], place)
         yield None, [line]
     if span and waiting:
         yield span, waiting
 
 
 def cue_words(lines: Sequence[str]) -> list[str]:
-    """The words of a cue, without tags."""
+    """Return the words of a cue, without tags."""
     return undo_entities(_TAG.sub("", " ".join(lines))).split()

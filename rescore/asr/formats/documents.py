@@ -8,8 +8,8 @@ pysubs2 would number cues again, drop styles and positions, and make words of no
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
 from typing import NamedTuple
 
 from rescore.asr.formats import contents
@@ -55,16 +55,27 @@ class Part(NamedTuple):
 
 
 def replaced(text: str, replacements: Iterable[Replacement]) -> str:
-    """The text with replacements, which are in order and do not overlap."""
-    pieces, last = [], 0
+    """Return the text with replacements.
+
+    Args:
+        text: The text.
+        replacements: In order, without overlap.
+    """
+    pieces = []
+    last = 0
     for start, end, new in replacements:
         pieces += [text[last:start], new]
         last = end
-    return "".join([*pieces, text[last:]])
+    pieces.append(text[last:])
+    return "".join(pieces)
 
 
 def kind_of(source: Source) -> str:
-    """The format of a document, from its beginning."""
+    """Return the format of a document, from its beginning.
+
+    Raises:
+        UserError: The document is JSON, or a folder.
+    """
     kind = contents.kind_of(source)
     if kind == "json":
         raise UserError(
@@ -75,32 +86,55 @@ def kind_of(source: Source) -> str:
 
 
 def parts(source: Source, kind: str) -> Iterator[Part]:
-    """The parts of a document, which make up the document again when they are
+    """Return the parts of a document, which make up the document again when they are
     written.
+
+    Args:
+        source: The document.
+        kind: Its format, of `KINDS`.
     """
     if kind == "ctm":
         return _ctm_parts(source)
     if kind == "srt":
         return _subtitle_parts(source)
-    return (
-        _line_part(line, number, stem_of(source), kind)
-        for number, line in enumerate(source.lines(), 1)
-    )
+    return _line_parts(source, kind)
 
 
-def _verbatim(text: str) -> Part:
-    return Part(None, lambda changes: text)
+def _verbatim(line: str) -> Part:
+    """Return a line that stays as it is."""
+    return Part(None, lambda changes: f"{line}\n")
+
+
+# --- lines ---------------------------------------------------------------------------
+
+
+def _line_parts(source: Source, kind: str) -> Iterator[Part]:
+    """Yield one part for each line."""
+    stem = stem_of(source)
+    for number, line in enumerate(source.lines(), 1):
+        yield _line_part(line, number, stem, kind)
 
 
 def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
-    """A line of trn or Kaldi text, or a plain line."""
+    """Return a line of trn or Kaldi text, or a plain line."""
     if not line.strip() or (kind == "trn" and line.startswith(";;")):
-        return _verbatim(f"{line}\n")
-    name, of, begin, end = str(number), stem, 0, len(line)
-    if kind == "trn" and (found := split_trn(line)):
-        name, of, end = found[1], recording(found[1]), len(found[0])
-    elif kind == "kaldi" and (match := re.match(r"\s*(\S+)\s*", line)):
-        name, of, begin = match[1], recording(match[1]), match.end()
+        return _verbatim(line)
+    name = str(number)
+    of = stem
+    begin = 0
+    end = len(line)
+    if kind == "trn":
+        split = split_trn(line)
+        if split:
+            end = len(split[0])
+            name = split[1]
+            of = recording(name)
+    elif kind == "kaldi":
+        match = re.match(r"\s*(\S+)\s*", line)
+        if match:
+            begin = match.end()
+            name = match[1]
+            of = recording(name)
     text = line[begin:end]
     return Part(
         Text(name, of, text),
@@ -108,102 +142,115 @@ def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
     )
 
 
+# --- subtitles -----------------------------------------------------------------------
+
+
 def _subtitle_parts(source: Source) -> Iterator[Part]:
-    """One part for each cue: its lines of text, as one text, up to the empty line."""
+    """Yield one part for each cue: its lines of text, as one text, up to the empty
+    line.
+    """
     number = 0
     for span, lines in cues(source):
         text = "\n".join(lines)
-        number += span is not None
-        yield (
-            _cue_part(str(number), stem_of(source), text)
-            if span
-            else _verbatim(f"{text}\n")
-        )
+        if span:
+            number += 1
+            yield _cue_part(Text(str(number), stem_of(source), text))
+        else:
+            yield _verbatim(text)
 
 
-def _cue_part(name: str, recording: str, text: str) -> Part:
-    return Part(
-        Text(name, recording, text), lambda changes: replaced(text, changes) + "\n"
-    )
+def _cue_part(text: Text) -> Part:
+    """Return the text of a cue."""
+    return Part(text, lambda changes: replaced(text.text, changes) + "\n")
 
 
-def _places(
-    words: Sequence[str], changes: Sequence[Replacement]
-) -> list[tuple[int, int, list[str]]]:
-    """The replacements of the words' joined text as whole words: the first, the end,
-    and the words in their place.
-    """
-    starts = list(accumulate((len(word) + 1 for word in words), initial=0))[:-1]
-    text = " ".join(words)
-    places = []
-    for start, end, new in changes:
-        first = max(number for number, begin in enumerate(starts) if begin <= start)
-        last = min(
-            (number for number, begin in enumerate(starts) if begin >= end),
-            default=len(words),
-        )
-        ending = starts[last] - 1 if last < len(words) else len(text)
-        places.append(
-            (
-                first,
-                last,
-                (text[starts[first] : start] + new + text[end:ending]).split(),
-            )
-        )
-    return places
+# --- CTM -----------------------------------------------------------------------------
 
 
 def _ctm_parts(source: Source) -> Iterator[Part]:
-    """One part for each stretch of words of a channel without a long silence; other
-    lines stay as they are.
+    """Yield one part for each stretch of words of a channel without a long silence;
+    other lines stay as they are.
     """
     waiting: list[CtmWord] = []
     for number, line in enumerate(source.lines(), 1):
         place = f"{source.name}: line {number}"
-        if (word := ctm_word(line, place)) and word.mark:
+        word = ctm_word(line, place)
+        if word and word.mark:
             word = None
         if word and len(word.cells) > 5:
             as_number(word.cells[5], place, "confidence")
-        same = word and waiting and waiting[-1].cells[:2] == word.cells[:2]
-        if waiting and not (
-            word and same and word.goes_on(waiting[-1].end, len(waiting))
-        ):
+        if waiting and not (word and _goes_on(waiting, word)):
             yield _ctm_part(waiting)
             waiting = []
         if word:
             waiting.append(word)
         else:
-            yield _verbatim(f"{line}\n")
+            yield _verbatim(line)
     if waiting:
         yield _ctm_part(waiting)
 
 
-def _ctm_part(words: list[CtmWord]) -> Part:
-    rows = [word.cells for word in words]
+def _goes_on(stretch: Sequence[CtmWord], word: CtmWord) -> bool:
+    """Return whether a word belongs to the stretch of words before it."""
+    before = stretch[-1]
+    same_channel = before.cells[:2] == word.cells[:2]
+    return same_channel and word.goes_on(before.end, len(stretch))
 
-    def render(changes: Sequence[Replacement]) -> str:
-        lines, done = [], 0
-        for first, last, new in _places([word.word for word in words], changes):
-            lines += rows[done:first]
-            spans = [(word.start, word.end) for word in words[first:last]]
-            if len(spans) != len(new):  # the new words share the time by letters
-                spans = spread(new, (spans[0][0], spans[-1][1]))
-            confidence = min(
-                (row[5:6] for row in rows[first:last]),
-                key=lambda cells: [*map(float, cells)],
-            )
-            for written, (start, end) in zip(new, spans, strict=True):
-                lines.append(
-                    [
-                        *rows[first][:2],
-                        f"{start:.2f}",
-                        f"{end - start:.2f}",
-                        written,
-                        *confidence,
-                    ]
-                )
-            done = last
-        return "".join(" ".join(row) + "\n" for row in [*lines, *rows[done:]])
 
+def _ctm_part(words: Sequence[CtmWord]) -> Part:
+    """Return a stretch of words as one text, called after its recording and start."""
+    name, _, start = words[0].cells[:3]
     text = " ".join(word.word for word in words)
-    return Part(Text(f"{rows[0][0]}-{rows[0][2]}", rows[0][0], text), render)
+    return Part(
+        Text(f"{name}-{start}", name, text),
+        lambda changes: _ctm_lines(words, changes),
+    )
+
+
+def _ctm_lines(words: Sequence[CtmWord], changes: Sequence[Replacement]) -> str:
+    """Return the lines of words after replacements in their joined text."""
+    rows = []
+    done = 0
+    for first, last, new in _places([word.word for word in words], changes):
+        rows += [word.cells for word in words[done:first]]
+        rows += _new_rows(words[first:last], new)
+        done = last
+    rows += [word.cells for word in words[done:]]
+    return "".join(" ".join(row) + "\n" for row in rows)
+
+
+def _new_rows(old: Sequence[CtmWord], new: Sequence[str]) -> list[list[str]]:
+    """Return the cells of new words in place of old words, whose times and least
+    confidence they have.
+    """
+    spans = [(word.start, word.end) for word in old]
+    if len(spans) != len(new):  # the new words share the time by letters
+        spans = spread(new, (spans[0][0], spans[-1][1]))
+    # a cell, or no cell if an old word has none
+    confidences = [word.cells[5:6] for word in old]
+    confidence = min(confidences, key=lambda cells: [*map(float, cells)])
+    rows = []
+    for word, (start, end) in zip(new, spans, strict=True):
+        times = [f"{start:.2f}", f"{end - start:.2f}"]
+        rows.append([*old[0].cells[:2], *times, word, *confidence])
+    return rows
+
+
+def _places(
+    words: Sequence[str], changes: Sequence[Replacement]
+) -> list[tuple[int, int, list[str]]]:
+    """Return the replacements of the words' joined text as whole words: the first, the
+    word behind the last, and the words in their place.
+    """
+    text = " ".join(words)
+    starts = [0]
+    for word in words[:-1]:
+        starts.append(starts[-1] + len(word) + 1)
+    places = []
+    for start, end, new in changes:
+        first = bisect_right(starts, start) - 1
+        last = bisect_left(starts, end)
+        ending = starts[last] - 1 if last < len(words) else len(text)
+        whole = text[starts[first] : start] + new + text[end:ending]
+        places.append((first, last, whole.split()))
+    return places

@@ -37,36 +37,41 @@ class Options(ListSize, AcousticScale):
 
 
 def sniff(source: Source) -> bool:
-    for file in _files(source)[:1]:
-        lines = (
-            line
-            for line in file.head.split("\n", 40)[:40]
-            if line.strip() and not line.startswith("#")
-        )
-        return _BEGINNING.match(next(lines, "")) is not None
+    """Return whether the first file begins as a lattice does."""
+    files = _files(source)
+    if not files:
+        return False
+    for line in files[0].head.split("\n", 40)[:40]:
+        if line.strip() and not line.startswith("#"):
+            return _BEGINNING.match(line) is not None
     return False
 
 
 def _files(source: Source) -> list[Source]:
-    """The source itself; of a folder the files with the endings of lattices, else all
-    files.
+    """Return the source itself; of a folder the files with the endings of lattices,
+    else all files.
     """
-    named = (
-        source.files(lambda path: _LATTICE_FILE.search(path.name) is not None)
-        if source.is_folder
-        else []
-    )
-    return named or source.files()
+    lattices = []
+    if source.is_folder:
+        lattices = source.files(lambda path: bool(_LATTICE_FILE.search(path.name)))
+    return lattices or source.files()
 
 
 def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
-    """The best --nbest-size (100) different texts of each lattice.
+    """Yield the best --nbest-size (100) different texts of each lattice.
 
     The score of a text is the score of its best path. The score of a path is the sum
     over its links of `acscale a + lmscale l + ngscale n + prscale r + ...`, with the
     scales of the header, and `wdpenalty` for each word.
     --acoustic-scale replaces `acscale`. Scores are natural logs unless the header has
     another `base`.
+
+    Args:
+        source: A lattice, several lattices in one file, or a folder.
+        options: The options of lattices.
+
+    Raises:
+        UserError: A lattice is damaged.
     """
     own = options.of(Options)
     for file in _files(source):
@@ -80,22 +85,25 @@ _COLUMNS = {
     "n": ("ngram", "ngscale", 1.0),
     "r": ("pron", "prscale", 1.0),
     "ds": ("duration", "duscale", 0.0),
-    **{f"x{number}": (f"x{number}", f"x{number}scale", 0.0) for number in range(1, 10)},
 }
+for _number in range(1, 10):
+    _COLUMNS[f"x{_number}"] = (f"x{_number}", f"x{_number}scale", 0.0)
 """The column of each score, its scale in the header, and the default of the scale, as
 in SRILM.
 """
 _SHORT = {
-    **{"VERSION": "V", "UTTERANCE": "U", "NODES": "N", "LINKS": "L"},
-    **{
-        "START": "S",
-        "END": "E",
-        "WORD": "W",
-        "acoustic": "a",
-        "language": "l",
-        "ngram": "n",
-    },
+    "VERSION": "V",
+    "UTTERANCE": "U",
+    "NODES": "N",
+    "LINKS": "L",
+    "START": "S",
+    "END": "E",
+    "WORD": "W",
+    "acoustic": "a",
+    "language": "l",
+    "ngram": "n",
 }
+"""The short names of fields that may be spelled out."""
 _AUDIO_ENDING = re.compile(r"\.(?:mfc|plp|fbk|fea|wav|flac|sph|lab|rec|lat|slf)$")
 _ESCAPED = re.compile(r"((?:\\0?[0-7]{3})+)|\\(.)")
 _NULL = "!NULL"
@@ -118,7 +126,7 @@ _SILENT = frozenset(
 
 
 def _lattices(source: Source) -> Iterator[_Lattice]:
-    """The lattices of a file: several, if it was joined from files."""
+    """Yield the lattices of a file: several, if it was joined from files."""
     current = _Lattice(source.name)
     for place, line in source.filled():
         if line.startswith("#"):
@@ -141,7 +149,7 @@ def _lattices(source: Source) -> Iterator[_Lattice]:
 
 
 def _fields(line: str, place: str) -> dict[str, str]:
-    """The fields NAME=VALUE of a line, by their short names."""
+    """Return the fields NAME=VALUE of a line, by their short names."""
     fields = {}
     for cell in line.split():
         name, equals, value = cell.partition("=")
@@ -157,8 +165,8 @@ def _fields(line: str, place: str) -> dict[str, str]:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    """A character after a backslash; or bytes in octal, of HTK (three digits) or SRILM
-    (a zero and three digits).
+    """Return the character after a backslash; or the text of bytes in octal, of HTK
+    (three digits) or SRILM (a zero and three digits).
     """
     if match[2]:
         return match[2]
@@ -170,6 +178,8 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 class _Link(NamedTuple):
+    """A link between two nodes, with a word."""
+
     source: str
     target: str
     word: str
@@ -191,8 +201,9 @@ class _Path(NamedTuple):
     """The path without its last link."""
 
     def links(self) -> list[_Link]:
-        """The links from the start to the node."""
-        links, path = [], self
+        """Return the links from the start to the node."""
+        links = []
+        path = self
         while path.link is not None and path.before is not None:
             links.append(path.link)
             path = path.before
@@ -211,8 +222,14 @@ class _Lattice:
     links: list[_Link] = field(default_factory=list)
 
     def link(self, fields: dict[str, str], place: str) -> None:
-        """Add a link. Its word is its own, else that of its end node (with dir=b in the
-        header, of its start node).
+        """Add a link.
+
+        Its word is its own, or else the word of its end node (with dir=b in the header,
+        of its start node).
+
+        Args:
+            fields: The fields of the link.
+            place: The file and the line, for errors.
         """
         for name in ("S", "E"):
             if name not in fields:
@@ -222,141 +239,136 @@ class _Lattice:
                     f"{place}: the link has node {fields[name]}, which is not in the"
                     " file; truncated?"
                 )
-        node = self.nodes.get(
-            fields["S" if self.header.get("dir", "f").startswith("b") else "E"], {}
-        )
+        backward = self.header.get("dir", "f").startswith("b")
+        node = self.nodes.get(fields["S" if backward else "E"], {})
         word = fields.get("W", _NULL)
         if word == _NULL:
             word = node.get("W", _NULL)
-        scores = {
-            _COLUMNS[name][0]: self._log(value, f"{place}: {name}")
-            for name, value in (node | fields).items()
-            if name in _COLUMNS
-        }
-        self.links.append(
-            _Link(fields["S"], fields["E"], "" if word in _SILENT else word, scores)
-        )
+        if word in _SILENT:
+            word = ""
+        scores = {}
+        for name, value in (node | fields).items():
+            if name in _COLUMNS:
+                column, _, _ = _COLUMNS[name]
+                scores[column] = self._log(value, f"{place}: {name}")
+        self.links.append(_Link(fields["S"], fields["E"], word, scores))
+
+    def _setting(self, name: str, default: float) -> float:
+        """Return a number of the header."""
+        if name in self.header:
+            return as_number(self.header[name], self.place, name)
+        return default
 
     def _log(self, text: str, place: str) -> float:
-        """A score as natural log."""
+        """Return a score as natural log."""
         score = as_number(text, place)
         if math.isnan(score) or score == math.inf:
             raise UserError(f"{place}: score is {text}; decode it again or remove it")
-        base = (
-            as_number(self.header["base"], self.place, "base")
-            if "base" in self.header
-            else math.e
-        )
+        base = self._setting("base", math.e)
         if not 1 < base < math.inf:
             raise UserError(f"{self.place}: base is {base:g}; expected more than 1")
         return score * math.log(base)
 
     def nbest(self, name: str, options: Options) -> NbestList:
-        """The best different texts. The id is the header's name without folders and the
-        ending of audio files, or else `name`.
+        """Return the best different texts.
+
+        The id is the header's name without folders and the ending of audio files.
+
+        Args:
+            name: The id if the header has no name.
+            options: The number of texts, and the scale of the acoustic scores.
         """
         self._check_size()
         utterance = _AUDIO_ENDING.sub("", self.header.get("U", "").rpartition("/")[2])
-        columns = {ACOUSTIC, LANGUAGE}.union(*(link.scores for link in self.links))
+        columns = {ACOUSTIC, LANGUAGE}
+        for link in self.links:
+            columns.update(link.scores)
         hypotheses: dict[str, Hypothesis] = {}
         for path in self._best(options.size or SIZE, options.acoustic_scale):
             links = path.links()
             text = strip_markup(" ".join(link.word for link in links if link.word))
-            sums = {
-                column: sum(link.scores.get(column, 0.0) for link in links)
-                for column in sorted(columns)
-            }
+            scores = {FIRST_PASS: path.score}
+            for column in sorted(columns):
+                scores[column] = sum(link.scores.get(column, 0.0) for link in links)
             # Of several spellings in subwords, the best counts.
-            hypotheses.setdefault(
-                text, Hypothesis(text, {FIRST_PASS: path.score, **sums})
-            )
-        parts = {column: Column.component("lattice") for column in sorted(columns)}
-        return NbestList(
-            utterance or name, list(hypotheses.values()), header=Header(columns=parts)
+            hypotheses.setdefault(text, Hypothesis(text, scores))
+        header = Header(
+            columns=dict.fromkeys(sorted(columns), Column.component("lattice"))
         )
+        return NbestList(utterance or name, list(hypotheses.values()), header=header)
 
     def _check_size(self) -> None:
-        for name, what, number in (
-            ("N", "nodes", len(self.nodes)),
-            ("L", "links", len(self.links)),
-        ):
-            if (
-                name in self.header
-                and (number or name == "L")
-                and self.header[name] != str(number)
-            ):
-                raise UserError(
-                    f"{self.place}: the header announces {self.header[name]} {what},"
-                    f" but there are {number}; truncated?"
-                )
+        """Check that no node and no link is missing."""
+        if self.nodes:  # they may be named by links alone
+            self._check_number("N", "nodes", len(self.nodes))
+        self._check_number("L", "links", len(self.links))
         if not self.links:
             raise UserError(f"{self.place}: no links; truncated?")
 
+    def _check_number(self, name: str, what: str, number: int) -> None:
+        """Check a number that the header may announce."""
+        announced = self.header.get(name, str(number))
+        if announced != str(number):
+            raise UserError(
+                f"{self.place}: the header announces {announced} {what}, but there are"
+                f" {number}; truncated?"
+            )
+
     def _best(self, size: int, acoustic_scale: float | None) -> list[_Path]:
-        """The best paths with different words, the best first.
+        """Return the best paths with different words, the best first.
 
         Each node gets its `size` best paths with different words, from the nodes before
         it. This is exact: a path through a worse beginning has `size` better paths with
         other words beside it.
+
+        Args:
+            size: The number of paths, at most.
+            acoustic_scale: The factor of acoustic scores; None for the header's.
         """
         nodes = self._in_order()
-        sources, targets = (
-            {link.source for link in self.links},
-            {link.target for link in self.links},
-        )
+        sources = {link.source for link in self.links}
+        targets = {link.target for link in self.links}
         start = self._end("start", "into", sources - targets)
         end = self._end("end", "out of", targets - sources)
-        scales = {
-            column: (
-                as_number(self.header[scale], self.place, scale)
-                if scale in self.header
-                else default
-            )
-            for column, scale, default in _COLUMNS.values()
-        }
-        if acoustic_scale is not None:
-            scales[ACOUSTIC] = acoustic_scale
-        penalty = (
-            self._log(self.header["wdpenalty"], f"{self.place}: wdpenalty")
-            if "wdpenalty" in self.header
-            else 0.0
-        )
-        into: dict[str, list[tuple[_Link, float]]] = {}
-        for link in self.links:
-            score = sum(
-                scales[column] * value
-                for column, value in link.scores.items()
-                if scales[column]
-            )
-            if score > -math.inf:
-                into.setdefault(link.target, []).append(
-                    (link, score + (penalty if link.word else 0.0))
-                )
-        sequences: dict[tuple[int, str], int] = {}
-        best = {start: [_Path(0.0, 0, None, None)]}
-
-        def extended(link: _Link, score: float) -> Iterator[_Path]:
-            for path in best.get(link.source, []):
-                words = path.words
-                if link.word:
-                    words = sequences.setdefault((words, link.word), len(sequences) + 1)
-                yield _Path(path.score + score, words, link, path)
-
+        into = self._scored_links(acoustic_scale)
+        paths = _Paths({start: [_Path(0.0, 0, None, None)]})
         for node in nodes:
-            paths = heapq.merge(
-                *(extended(*link) for link in into.get(node, [])),
-                key=lambda path: -path.score,
-            )
             if node != start:
-                best[node] = list(islice(_different(paths), size))
-        if not best.get(end):
+                paths.reach(node, into.get(node, []), size)
+        if not paths.best.get(end):
             raise UserError(
                 f"{self.place}: no path from the start to the end; is the file whole?"
             )
-        return best[end]
+        return paths.best[end]
+
+    def _scored_links(
+        self, acoustic_scale: float | None
+    ) -> dict[str, list[tuple[_Link, float]]]:
+        """Return the possible links into each node, with their weighted scores."""
+        scales = {}
+        for column, scale, default in _COLUMNS.values():
+            scales[column] = self._setting(scale, default)
+        if acoustic_scale is not None:
+            scales[ACOUSTIC] = acoustic_scale
+        penalty = 0.0
+        if "wdpenalty" in self.header:
+            place = f"{self.place}: wdpenalty"
+            penalty = self._log(self.header["wdpenalty"], place)
+        into: dict[str, list[tuple[_Link, float]]] = {}
+        for link in self.links:
+            score = 0.0
+            for column, value in link.scores.items():
+                if scales[column]:
+                    score += scales[column] * value
+            if score == -math.inf:
+                continue
+            if link.word:
+                score += penalty
+            into.setdefault(link.target, []).append((link, score))
+        return into
 
     def _in_order(self) -> list[str]:
-        """The nodes, each after all nodes that lead to it."""
+        """Return the nodes, each after all nodes that lead to it."""
         graph = TopologicalSorter[str]()
         for link in self.links:
             graph.add(link.target, link.source)
@@ -370,7 +382,13 @@ class _Lattice:
             ) from None
 
     def _end(self, name: str, where: str, candidates: set[str]) -> str:
-        """The node that the header names, or the only node without links."""
+        """Return the node that the header names, or the only node without links.
+
+        Args:
+            name: The name of the field: start or end.
+            where: The direction of the links that the node lacks, for errors.
+            candidates: The nodes without these links.
+        """
         if name in self.header:
             return self.header[name]
         if len(candidates) > 1:
@@ -382,8 +400,39 @@ class _Lattice:
         return candidates.pop()
 
 
+@dataclass(slots=True)
+class _Paths:
+    """The best paths with different words from the start of a lattice."""
+
+    best: dict[str, list[_Path]]
+    """The paths to each node, the best first."""
+    sequences: dict[tuple[int, str], int] = field(default_factory=dict)
+    """The number of each word sequence, by its beginning and its last word."""
+
+    def reach(self, node: str, links: list[tuple[_Link, float]], size: int) -> None:
+        """Find the best paths to a node, after all nodes that lead to it.
+
+        Args:
+            node: The node.
+            links: The links into the node, with their scores.
+            size: The number of paths, at most.
+        """
+        ways = [self._extended(link, score) for link, score in links]
+        merged = heapq.merge(*ways, key=lambda path: -path.score)
+        self.best[node] = list(islice(_different(merged), size))
+
+    def _extended(self, link: _Link, score: float) -> Iterator[_Path]:
+        """Yield the paths through a link, the best first."""
+        for path in self.best.get(link.source, []):
+            words = path.words
+            if link.word:
+                new = len(self.sequences) + 1
+                words = self.sequences.setdefault((words, link.word), new)
+            yield _Path(path.score + score, words, link, path)
+
+
 def _different(paths: Iterator[_Path]) -> Iterator[_Path]:
-    """The paths, the best of those with the same words."""
+    """Yield the paths whose words no path before them has."""
     seen = set()
     for path in paths:
         if path.words not in seen:

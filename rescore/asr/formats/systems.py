@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
 
 from rescore import formats
 from rescore.errors import UserError, counted
@@ -22,6 +21,9 @@ from rescore.nbest import FIRST_PASS, NbestList
 log = logging.getLogger(__name__)
 
 
+# --- reading -------------------------------------------------------------------------
+
+
 def read_system(
     path: str,
     *,
@@ -30,11 +32,20 @@ def read_system(
     strict: bool = False,
     options: ReadOptions | None = None,
 ) -> list[NbestList]:
-    """The output of one system: N-best lists of any format, or a 1-best text as lists
-    of one hypothesis.
+    """Return the output of one system: N-best lists of any format, or a 1-best text as
+    lists of one hypothesis.
 
-    The arguments are those of `rescore.formats.read`. A text without ids gets the
-    numbers of its lines as ids.
+    A text without ids gets the numbers of its lines as ids.
+
+    Args:
+        path: The file or folder of the output.
+        format_name: As in `rescore.formats.read`, like all further arguments.
+        s2s: The score that becomes the first pass.
+        strict: Whether warnings about the input are errors.
+        options: Options of the format.
+
+    Raises:
+        UserError: The output is damaged, or its column of texts is unknown.
     """
     warnings = InputWarnings(strict)
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
@@ -52,29 +63,30 @@ def read_system(
 
 
 def _without_more(nbest: NbestList) -> NbestList:
-    """A list of one hypothesis without numbers beside its score, such as a duration in
-    a table.
+    """Return a list of one hypothesis without numbers beside its score, such as a
+    duration in a table.
     """
-    (text,) = nbest.hypotheses
-    kept = {
-        name: score
-        for name, score in text.scores.items()
-        if name == FIRST_PASS or name in nbest.header.columns
-    }
-    return replace(nbest, hypotheses=[replace(text, scores=kept)])
+    (hypothesis,) = nbest.hypotheses
+    scores = {}
+    for name, score in hypothesis.scores.items():
+        if name == FIRST_PASS or name in nbest.header.columns:
+            scores[name] = score
+    return replace(nbest, hypotheses=[replace(hypothesis, scores=scores)])
 
 
 def _texts(source: Source) -> list[NbestList]:
-    """The lists of a 1-best text: trn, Kaldi text, or plain lines."""
+    """Return the lists of a 1-best text: trn, Kaldi text, or plain lines."""
     file = TextFile(source, output=True)
     if file.by_id is not None:
-        return best_lists(
-            {name: (first_reading(text),) for name, (text,) in file.by_id.items()}
-        )
+        texts = {}
+        for name, (text,) in file.by_id.items():
+            texts[name] = (first_reading(text),)
+        return best_lists(texts)
     if file.has_ids:
         return best_lists(file.kaldi_texts())
     commas = {line.count(",") for line in file.lines}
-    if "\t" in file.lines[0] or (len(commas) == 1 and commas.pop() > 1):
+    is_csv = len(commas) == 1 and max(commas) > 1
+    if "\t" in file.lines[0] or is_csv:
         raise UserError(
             f"{source.name}: which column has the texts? Say it with --field text=NAME"
             f" ({file.lines[0][:80]})"
@@ -89,23 +101,29 @@ def read_table_of_systems(
     format_name: str | None = None,
     strict: bool = False,
 ) -> dict[str, list[NbestList]]:
-    """The lists of each system from one file that has a column, or a key, of texts per
-    system.
+    """Return the lists of each system from one file that has a column, or a key, of
+    texts per system.
 
     Args:
-        fields: as --field gives them: `system=NAME` for each system, and perhaps id,
+        path: The file, which is read once for each system.
+        fields: As --field gives them: `system=NAME` for each system, and perhaps id,
             ref and src.
+        format_name: The format of the file; None to detect it.
+        strict: Whether warnings about the input are errors.
+
+    Raises:
+        UserError: The fields have other roles or one system only, or the file is
+            damaged.
     """
-    names = [key for role, key in fields.items() if role.startswith(SYSTEM)]
-    if other := [
-        role
-        for role in fields
-        if not role.startswith(SYSTEM) and role not in ("id", "ref", "src")
-    ]:
-        raise UserError(
-            f"--field {other[0]}=... cannot stand beside --field system=NAME; give id,"
-            " ref and src only"
-        )
+    names = []
+    for role, key in fields.items():
+        if role.startswith(SYSTEM):
+            names.append(key)
+        elif role not in ("id", "ref", "src"):
+            raise UserError(
+                f"--field {role}=... cannot stand beside --field system=NAME; give id,"
+                " ref and src only"
+            )
     if len(names) < 2:
         raise UserError(
             f"{path}: one system; repeat --field system=NAME for each column of texts"
@@ -121,36 +139,49 @@ def read_table_of_systems(
             )
         except UserError as error:
             raise UserError(f"--field system={name}: {error}") from None
-        # the row's numbers belong to no single system: the order is the first pass
         for nbest in lists:
-            nbest.hypotheses = [
-                replace(text, scores={FIRST_PASS: -math.log(rank)})
-                for rank, text in enumerate(nbest.hypotheses, 1)
-            ]
+            _rank_by_order(nbest)
         systems[name] = lists
     return systems
+
+
+def _rank_by_order(nbest: NbestList) -> None:
+    """Make the order the first pass: numbers of a row belong to no single system."""
+    hypotheses = []
+    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+        hypotheses.append(replace(hypothesis, scores={FIRST_PASS: -math.log(rank)}))
+    nbest.hypotheses = hypotheses
+
+
+# --- match ---------------------------------------------------------------------------
 
 
 def align_systems(
     systems: Mapping[str, Sequence[NbestList]],
 ) -> dict[str, list[NbestList]]:
-    """The lists of each system with the ids of the first system, in its order; a system
-    may lack utterances.
+    """Return the lists of each system with the ids of the first system, in its order; a
+    system may lack utterances.
 
     Utterances are matched by id, else by audio file, else by order where the references
     of both systems are equal. Lists that are only numbered are matched by number, with
     a warning where no references confirm the match.
 
+    Args:
+        systems: The lists of each system.
+
     Raises:
-        UserError: a system and the first system have different utterances.
+        UserError: A system and the first system have different utterances.
     """
     (name, first), *others = systems.items()
-    aligned = {name: list(first)} | {
-        other: _matched(name, first, other, lists) for other, lists in others
-    }
-    ids = dict.fromkeys(nbest.id for lists in aligned.values() for nbest in lists)
+    aligned = {name: list(first)}
+    for other, lists in others:
+        aligned[other] = _matched(first, lists, f"{name} and {other}")
+    ids: set[str] = set()
+    for lists in aligned.values():
+        ids.update(nbest.id for nbest in lists)
     for other, lists in aligned.items():
-        if absent := len(ids) - len(lists):
+        absent = len(ids) - len(lists)
+        if absent:
             log.warning(
                 "%s: %d of %d utterances are missing; the other systems decide",
                 other,
@@ -161,15 +192,20 @@ def align_systems(
 
 
 def _matched(
-    name: str, first: Sequence[NbestList], other: str, lists: Sequence[NbestList]
+    first: Sequence[NbestList], lists: Sequence[NbestList], both: str
 ) -> list[NbestList]:
-    """The lists of another system with the ids of the first, in its order; then those
-    that the first lacks.
+    """Return the lists of another system with the ids of the first, in its order; then
+    the lists that the first lacks.
+
+    Args:
+        first: The lists of the first system.
+        lists: The lists of the other system.
+        both: The names of both systems, for errors.
     """
-    both = f"{name} and {other}"
-    mine, theirs = [nbest.id for nbest in first], [nbest.id for nbest in lists]
-    if are_numbers(mine) and are_numbers(theirs):
-        if mine == theirs and not all(nbest.references for nbest in (*first, *lists)):
+    ours = [nbest.id for nbest in first]
+    theirs = [nbest.id for nbest in lists]
+    if are_numbers(ours) and are_numbers(theirs):
+        if ours == theirs and not all(nbest.references for nbest in (*first, *lists)):
             log.warning(
                 "%s: their utterances have no ids; those with the same number were"
                 " matched",
@@ -177,66 +213,84 @@ def _matched(
             )
             return list(lists)
     else:
-        for key in (attrgetter("id"), _audio):
-            known = {key(nbest): nbest for nbest in first}
-            found = {key(nbest): nbest for nbest in lists}
-            shared = [place for place in known if place in found]
-            if shared and len(known) == len(first) and len(found) == len(lists):
-                _check_references(
-                    [(known[place], found[place]) for place in shared], both
-                )
-                left = [nbest for place, nbest in found.items() if place not in known]
-                return [
-                    *(replace(found[place], id=known[place].id) for place in shared),
-                    *left,
-                ]
+        for key in (_id, _audio):
+            matched = _matched_by(key, first, lists, both)
+            if matched is not None:
+                return matched
     references = [nbest.references for nbest in first]
     if all(references) and references == [nbest.references for nbest in lists]:
-        return [
-            replace(nbest, id=name) for name, nbest in zip(mine, lists, strict=True)
-        ]
+        pairs = zip(ours, lists, strict=True)
+        return [replace(nbest, id=name) for name, nbest in pairs]
     raise UserError(
-        f"{both}: their utterances do not match ({counted(len(mine), 'utterance')} such"
-        f" as {mine[0]}, and {len(theirs):,} such as {theirs[0]}): no common ids or"
+        f"{both}: their utterances do not match ({counted(len(ours), 'utterance')} such"
+        f" as {ours[0]}, and {len(theirs):,} such as {theirs[0]}): no common ids or"
         " audio files, and not the same references in the same order; give them the"
         " same ids (plain lines have none: rescore --best FILE writes ids, FILE.txt"
         " does not)"
     )
 
 
-def _audio(nbest: NbestList) -> object:
-    """The name of the audio file and the start; a list without a recording is called
-    after its audio file.
+def _matched_by(
+    key: Callable[[NbestList], object],
+    first: Sequence[NbestList],
+    lists: Sequence[NbestList],
+    both: str,
+) -> list[NbestList] | None:
+    """Return the lists of another system, matched by a key; None if no list of both
+    systems has the same key, or several lists of one system have the same.
     """
-    return (
-        (identity_of(nbest.audio.path), nbest.audio.start)
-        if nbest.audio
-        else (nbest.id, 0.0)
-    )
+    ours = {key(nbest): nbest for nbest in first}
+    theirs = {key(nbest): nbest for nbest in lists}
+    pairs = []
+    for name, nbest in ours.items():
+        if name in theirs:
+            pairs.append((nbest, theirs[name]))
+    if not pairs or len(ours) < len(first) or len(theirs) < len(lists):
+        return None
+    _check_references(pairs, both)
+    matched = [replace(their, id=our.id) for our, their in pairs]
+    return matched + [nbest for name, nbest in theirs.items() if name not in ours]
+
+
+def _id(nbest: NbestList) -> object:
+    """Return the id of a list."""
+    return nbest.id
+
+
+def _audio(nbest: NbestList) -> object:
+    """Return the name of the audio file and the start; a list without a recording is
+    called after its audio file.
+    """
+    if nbest.audio:
+        return identity_of(nbest.audio.path), nbest.audio.start
+    return nbest.id, 0.0
 
 
 def _check_references(pairs: Sequence[tuple[NbestList, NbestList]], both: str) -> None:
     """Check that most utterances with one name have the same reference, apart from case
     and punctuation.
     """
-    known = [(one, two) for one, two in pairs if one.references and two.references]
-    differ = [
-        one.id
-        for one, two in known
-        if _letters(one.references[0]) != _letters(two.references[0])
-    ]
+    compared = 0
+    different = []
+    for first, second in pairs:
+        if first.references and second.references:
+            compared += 1
+            if _letters(first.references[0]) != _letters(second.references[0]):
+                different.append(first.id)
+    if not different:
+        return
     message = (
-        f"{both}: {len(differ):,} of {counted(len(known), 'reference')} differ (first:"
-        f" {', '.join(differ[:1])})"
+        f"{both}: {len(different):,} of {counted(compared, 'reference')} differ (first:"
+        f" {different[0]})"
     )
-    if 2 * len(differ) > len(known):
+    if 2 * len(different) > compared:
         raise UserError(
             f"{message}: the same id names different utterances; give outputs for the"
             " same set"
         )
-    if differ:
-        log.warning("%s; the references of the first system count", message)
+    log.warning("%s; the references of the first system count", message)
 
 
 def _letters(text: str) -> str:
+    """Return the letters and digits of a text, without case."""
     return "".join(filter(str.isalnum, text.casefold()))

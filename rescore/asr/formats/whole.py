@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +39,9 @@ from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
 log = logging.getLogger(__name__)
 
 
+# --- recordings ----------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class Recording:
     """The words of one recording."""
@@ -58,22 +61,25 @@ class Recording:
     @property
     def pieces(self) -> list[tuple[int, int]]:
         """The first and the last word (exclusive) of each piece."""
-        return [
-            (first, last)
-            for first, last in pairwise([0, *self.ends, len(self.words)])
-            if first < last
-        ]
+        limits = pairwise([0, *self.ends, len(self.words)])
+        return [(first, last) for first, last in limits if first < last]
 
     @property
     def text(self) -> str:
         """The words; each piece is a line, which is normalised by itself."""
+        lines = [" ".join(self.words[first:last]) for first, last in self.pieces]
         # With a blank before the line end, sacreBLEU does not join a hyphen there with
         # the next line.
-        return " \n".join(" ".join(self.words[slice(*piece)]) for piece in self.pieces)
+        return " \n".join(lines)
 
     def add(self, words: Sequence[str], times: Sequence[Times]) -> None:
-        """Append a piece; from the first words without times on, the recording has
-        none.
+        """Append a piece.
+
+        From the first words without times on, the recording has no times.
+
+        Args:
+            words: The words of the piece.
+            times: Start and end of each word, in seconds, or nothing.
         """
         if len(self.times) == len(self.words) and len(times) == len(words):
             self.times += times
@@ -83,8 +89,8 @@ class Recording:
         self.ends.append(len(self.words))
 
     def marked(self) -> Recording:
-        """A CTM with its alternatives (`{ a / b }`) in place of the first; other
-        recordings as they are.
+        """Return a CTM with its alternatives (`{ a / b }`) in place of the first;
+        other recordings as they are.
         """
         if not any("{" in text for text, _ in self.spoken):
             return self
@@ -94,22 +100,32 @@ class Recording:
         return result
 
     def without(self, spans: Sequence[Times]) -> Recording:
-        """The recording without the words in some stretches of time."""
+        """Return the recording without the words in some stretches of time.
+
+        Args:
+            spans: Start and end of each stretch, in seconds.
+        """
         rest = Recording()
-        keep = [
-            not any(first <= (start + end) / 2 < last for first, last in spans)
-            for start, end in self.times
-        ]
         for first, last in self.pieces:
-            kept = [place for place in range(first, last) if keep[place]]
-            rest.add(
-                [self.words[place] for place in kept],
-                [self.times[place] for place in kept],
-            )
+            words = []
+            times = []
+            for place in range(first, last):
+                if not _is_within(self.times[place], spans):
+                    words.append(self.words[place])
+                    times.append(self.times[place])
+            rest.add(words, times)
         return rest
 
 
+def _is_within(time: Times, spans: Sequence[Times]) -> bool:
+    """Return whether the middle of a word is in one of the stretches of time."""
+    middle = (time[0] + time[1]) / 2
+    return any(first <= middle < last for first, last in spans)
+
+
 class _Piece(NamedTuple):
+    """Words of a recording that stand together in a file."""
+
     name: str
     """The recording, or the id of an utterance."""
     words: list[str]
@@ -121,8 +137,12 @@ class _Piece(NamedTuple):
 
 
 class _File(NamedTuple):
+    """A file of a system."""
+
     place: str
+    """The name of the file, for errors."""
     stem: str
+    """The name of the recording, if the file has one recording."""
     pieces: list[_Piece]
     by_id: Sequence[_Piece] = ()
     """The pieces of a text, if the first words of its lines are ids. Other systems tell
@@ -137,16 +157,20 @@ DOCUMENTS = ("whisper", "speech", "parakeet")
 
 
 def are_whole(paths: Sequence[str | Path]) -> bool:
-    """Whether outputs are of whole recordings: one has times, or is a folder or
-    document of recordings; or all are plain texts with different numbers of lines.
+    """Return whether outputs are of whole recordings.
+
+    They are if one has times, or is a folder or document of recordings; or if all are
+    plain texts with different numbers of lines.
+
+    Args:
+        paths: The output of each system.
     """
-    kinds, lengths = set(), set()
+    kinds = set()
+    lengths = set()
     for source in map(Source, paths):
         if not source.is_folder and not source.is_regular:
             continue  # it cannot be read twice
-        kind = "json" if source.is_folder else kind_of(source)
-        if kind in ("json", "plain"):
-            kind = sniff(source) or ("folder" if source.is_folder else kind)
+        kind = _format_of(source)
         if kind in ("ctm", "stm", "srt", "folder", *DOCUMENTS):
             return True
         kinds.add(kind)
@@ -155,55 +179,62 @@ def are_whole(paths: Sequence[str | Path]) -> bool:
     return kinds == {"plain"} and len(lengths) > 1
 
 
+def _format_of(source: Source) -> str:
+    """Return the format of an output: of lists, else of texts, or "folder"."""
+    if source.is_folder:
+        return sniff(source) or "folder"
+    kind = kind_of(source)
+    if kind in ("json", "plain"):
+        return sniff(source) or kind
+    return kind
+
+
+# --- systems -------------------------------------------------------------------------
+
+
 def read_systems(
     paths: Sequence[str | Path], strict: bool = False
 ) -> list[dict[str, Recording]]:
-    """The recordings of each system by name.
+    """Return the recordings of each system by name.
 
     A folder has one file per recording. CTM, STM and N-best lists name the recording of
     a line; trn and Kaldi text have ids; any other file is one recording, called after
     the file without its ending. If any system has two channels of a recording, each
     channel is a recording in all systems.
+
+    Args:
+        paths: The output of each system.
+        strict: Whether warnings about the input are errors.
+
+    Raises:
+        UserError: A file is damaged, or a system has no recording, or has a recording
+            in two files.
     """
     warnings = InputWarnings(strict)
-    systems = [
-        [_read_file(file) for file in Source(path, warnings).files()] for path in paths
-    ]
+    systems = []
+    for path in paths:
+        systems.append([_read_file(file) for file in Source(path, warnings).files()])
     warnings.report()
-    names = [
-        {piece.name for file in files for piece in (*file.pieces, *file.by_id)}
-        for files in systems
-    ]
-    others = [
-        set().union(*names[:rank], *names[rank + 1 :]) for rank in range(len(names))
-    ]
-    systems = [
-        [file._replace(pieces=_pieces(file, known)) for file in files]
-        for files, known in zip(systems, map(_Names, others), strict=True)
-    ]
-    every = [[piece for file in files for piece in file.pieces] for files in systems]
-    known = _Names(
-        {piece.name for pieces in every for piece in pieces if not piece.is_id}
-    )
-    channels = [
-        {(piece.name, piece.channel) for piece in pieces if piece.channel}
-        for pieces in every
-    ]
-    split = {
-        name
-        for pairs in channels
-        for name, number in Counter(name for name, _ in pairs).items()
-        if number > 1
-    }
-    found = [_joined(files, known, split) for files in systems]
-    if empty := [
-        path for path, recordings in zip(paths, found, strict=True) if not recordings
-    ]:
-        raise UserError(
-            f"{empty[0]}: no recording in it; give a file or a folder with CTM, STM,"
-            " SRT, VTT, JSON, trn or text"
-        )
-    return found
+    systems = _identified(systems)
+    names: set[str] = set()
+    for files in systems:
+        names |= {piece.name for piece in _pieces_of(files) if not piece.is_id}
+    known = _Names(names)
+    split = _with_channels(systems)
+    every = [_joined(files, known, split) for files in systems]
+    for path, recordings in zip(paths, every, strict=True):
+        if not recordings:
+            raise UserError(
+                f"{path}: no recording in it; give a file or a folder with CTM, STM,"
+                " SRT, VTT, JSON, trn or text"
+            )
+    return every
+
+
+def _pieces_of(files: Iterable[_File]) -> Iterator[_Piece]:
+    """Yield the pieces of all files of a system."""
+    for file in files:
+        yield from file.pieces
 
 
 class _Names:
@@ -217,47 +248,77 @@ class _Names:
         return name in self._names
 
     def named_by(self, utterance: str) -> str:
-        """The recording of an utterance: the longest known beginning of its id, up to a
-        hyphen or underscore.
+        """Return the recording of an utterance: the longest known beginning of its id,
+        up to a hyphen or underscore; or the whole id.
         """
-        marks = ("-", "_", "")  # behind the whole id stands nothing
-        beginnings = (
-            utterance[:length]
-            for length in self._lengths
-            if utterance[length : length + 1] in marks
+        for length in self._lengths:
+            mark = utterance[length : length + 1]  # behind the whole id stands nothing
+            if mark in ("-", "_", "") and utterance[:length] in self._names:
+                return utterance[:length]
+        return utterance
+
+
+def _identified(systems: Sequence[Sequence[_File]]) -> list[list[_File]]:
+    """Return the systems, in which the pieces of a text have ids if the other systems
+    know the first words of its lines as ids.
+    """
+    names = []
+    for files in systems:
+        own = {piece.name for piece in _pieces_of(files)}
+        for file in files:
+            own |= {piece.name for piece in file.by_id}
+        names.append(own)
+    identified = []
+    for rank, files in enumerate(systems):
+        others = _Names(set().union(*names[:rank], *names[rank + 1 :]))
+        identified.append(
+            [file._replace(pieces=_pieces(file, others)) for file in files]
         )
-        return next(
-            (beginning for beginning in beginnings if beginning in self._names),
-            utterance,
-        )
+    return identified
 
 
 def _pieces(file: _File, others: _Names) -> list[_Piece]:
-    """The pieces of a file, by their ids if most ids are known by other systems, or if
+    """Return the pieces of a file, by their ids if other systems know most ids, or if
     `rescore combine` wrote them.
     """
     ids = [piece.name for piece in file.by_id]
     known = sum(others.named_by(name) in others for name in ids)
     if 2 * known > len(ids) and (file.has_ids or file.stem not in others):
         return list(file.by_id)
+    if len(ids) < 2:
+        return file.pieces
     numbers: Counter[str] = Counter()
-    for name, _, number in (name.rpartition("-") for name in ids):
+    pieces = []
+    for piece in file.by_id:
+        name, _, number = piece.name.rpartition("-")
         numbers[name] += 1
         if not name or number != f"{numbers[name]:05}":
             return file.pieces
-    if len(ids) < 2:
-        return file.pieces
-    return [
-        piece._replace(name=piece.name.rpartition("-")[0], is_id=False)
-        for piece in file.by_id
-    ]
+        pieces.append(piece._replace(name=name, is_id=False))
+    return pieces
+
+
+def _with_channels(systems: Iterable[Sequence[_File]]) -> set[str]:
+    """Return the recordings of which a system has several channels."""
+    split: set[str] = set()
+    for files in systems:
+        channels: defaultdict[str, set[str]] = defaultdict(set)
+        for piece in _pieces_of(files):
+            if piece.channel:
+                channels[piece.name].add(piece.channel)
+        split |= {name for name, own in channels.items() if len(own) > 1}
+    return split
 
 
 def _joined(
     files: Sequence[_File], known: _Names, split: Set[str]
 ) -> dict[str, Recording]:
-    """The recordings of a system. `known`: those of any system. `split`: those whose
-    channels are recordings.
+    """Return the recordings of a system.
+
+    Args:
+        files: The files of the system.
+        known: The recordings of all systems.
+        split: The recordings whose channels are recordings.
     """
     where: dict[str, str] = {}
     recordings: dict[str, Recording] = {}
@@ -275,7 +336,7 @@ def _joined(
             recording = recordings.setdefault(name, Recording())
             recording.segments += piece.segments
             recording.spoken += piece.spoken
-            if [word.lower() for word in piece.words] == [_UNSCORED]:
+            if " ".join(piece.words).lower() == _UNSCORED:
                 recording.unscored += piece.times
             else:
                 recording.add(piece.words, piece.times)
@@ -286,92 +347,27 @@ _UNSCORED = "ignore_time_segment_in_scoring"
 """The text of a segment of STM that sclite does not measure."""
 
 
-def _read_file(source: Source) -> _File:
-    kind, stem = kind_of(source), stem_of(source)
-    if kind in _READERS:
-        return _File(source.name, stem, list(_READERS[kind](source)))
-    lines = [
-        line
-        for _, line in source.filled()
-        if not (kind == "trn" and line.startswith(";;"))
-    ]
-    texts = [_Piece(stem, line.split()) for line in lines] or [_Piece(stem, [])]
-    if kind == "trn":
-        by_id = [
-            _Piece(found[1], found[0].split(), is_id=True)
-            for found in map(split_trn, lines)
-            if found
-        ]
-        is_trn = len(lines) == len(by_id) and (
-            len(lines) > 1 or ".trn" in source.path.name
-        )
-        return _File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
-    by_id = [
-        _Piece(name, text.split(), is_id=True) for name, text in map(split_id, lines)
-    ]
-    if len({piece.name for piece in by_id}) < len(by_id) or any(
-        re.fullmatch(r"\d+\W?", piece.name) for piece in by_id
-    ):
-        by_id = []  # they are repeated, or number the lines
-    return _File(source.name, stem, texts, by_id, kind == "kaldi")
-
-
-def closest_readings(reference: Recording, heard: Recording) -> Recording:
-    """A reference with the alternatives (`{ a / b }`) that are closest to an output,
-    which may differ in each piece.
-    """
-    # the words of a CTM have no alternatives; `marked` gives these
-    if reference.spoken:
-        return reference
-    texts = [
-        readings(" ".join(reference.words[slice(*piece)]), "reference")
-        for piece in reference.pieces
-    ]
-    longest = [
-        max(each, key=lambda text: len(text.split())).lower().split() for each in texts
-    ]
-    where: list[int] = []
-    output = [word.lower() for word in heard.words]
-    for change in Levenshtein.opcodes(
-        [word for words in longest for word in words], output
-    ):
-        replaced = list(range(change.dest_start, change.dest_end))
-        where += replaced if change.tag in ("equal", "replace") else []
-        where += (
-            [change.dest_start] * (change.src_end - change.src_start)
-            if change.tag == "delete"
-            else []
-        )
-    ends = [*where, len(output)]
-    places = [ends[end] for end in accumulate(map(len, longest), initial=0)]
-    result = Recording(unscored=reference.unscored)
-    for piece, choice, span in zip(
-        reference.pieces, texts, pairwise(places), strict=True
-    ):
-        words = Normaliser().closest(choice, " ".join(output[slice(*span)])).split()
-        times = reference.times[slice(*piece)]
-        result.add(
-            words,
-            (
-                spread(words, (times[0][0], times[-1][1]))
-                if times and len(choice) > 1
-                else times
-            ),
-        )
-    return result
+# --- measures ------------------------------------------------------------------------
 
 
 def measured_recordings(
     outputs: Sequence[str], references: str, strict: bool = False
 ) -> list[list[NbestList]]:
-    """Of each output its recordings, or, of CTM against STM, its segments as in sclite,
-    as lists.
+    """Return the recordings of each output as lists with references.
+
+    If all outputs are CTM and the references are STM, the lists are the segments of the
+    references, as in sclite.
+
+    Args:
+        outputs: The files of the outputs, or folders.
+        references: The file or folder of references.
+        strict: Whether warnings about the input are errors.
+
+    Raises:
+        UserError: A file is damaged, or a recording has no reference.
     """
     systems = [read_systems([references, path], strict) for path in outputs]
-    timed = [
-        all(a.segments for a in ref.values()) and all(b.spoken for b in out.values())
-        for ref, out in systems
-    ]
+    timed = [_have_segments(expected, heard) for expected, heard in systems]
     if any(timed) and not all(timed):
         log.warning(
             "%s: is no CTM: recordings are aligned whole, not by segment",
@@ -379,32 +375,55 @@ def measured_recordings(
         )
     measured: list[list[NbestList]] = []
     for path, (expected, heard) in zip(outputs, systems, strict=True):
-        if unknown := sorted(heard.keys() - expected.keys()):
-            raise UserError(
-                f"{references}: no reference for recording {unknown[0]} of {path}"
-            )
-        if absent := sorted(expected.keys() - heard.keys()):
-            count = len(absent)
-            log.warning(
-                "%s: no output for recording %s (%d missing); its words are deletions",
-                path,
-                absent[0],
-                count,
-            )
-        pairs = [
-            (name, reference, heard.get(name, Recording()))
-            for name, reference in expected.items()
-        ]
-        lists = (
-            _segments(*pair) if all(timed) else _whole(path, *pair) for pair in pairs
-        )
-        measured.append(list(chain.from_iterable(lists)))
+        _check_names(references, expected, path, heard)
+        lists: list[NbestList] = []
+        for name, reference in expected.items():
+            output = heard.get(name, Recording())
+            if all(timed):
+                lists += _segments(name, reference, output)
+            else:
+                lists.append(_whole(path, name, reference, output))
+        measured.append(lists)
     return measured
 
 
+def _have_segments(
+    references: Mapping[str, Recording], outputs: Mapping[str, Recording]
+) -> bool:
+    """Return whether all references are STM, and all outputs CTM."""
+    return all(reference.segments for reference in references.values()) and all(
+        output.spoken for output in outputs.values()
+    )
+
+
+def _check_names(
+    references: str,
+    expected: Mapping[str, Recording],
+    path: str,
+    heard: Mapping[str, Recording],
+) -> None:
+    """Check that all recordings of an output have references; warn of recordings
+    without output.
+    """
+    unknown = sorted(heard.keys() - expected.keys())
+    if unknown:
+        raise UserError(
+            f"{references}: no reference for recording {unknown[0]} of {path}"
+        )
+    absent = sorted(expected.keys() - heard.keys())
+    if absent:
+        log.warning(
+            "%s: no output for recording %s (%d missing); its words are deletions",
+            path,
+            absent[0],
+            len(absent),
+        )
+
+
 def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
-    """The segments, each with the words whose middle is before its end, the last with
-    all; speakers begin ids.
+    """Yield the segments of a recording, whose ids begin with their speakers.
+
+    A segment has the words whose middle is before its end; the last has all others.
     """
     words: list[list[str]] = [[] for _ in reference.segments]
     place = 0
@@ -412,21 +431,20 @@ def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[Nbe
         while place + 1 < len(words) and middle >= reference.segments[place][1].end:
             place += 1
         words[place].append(word)
-    for number, ((speaker, _, text), output) in enumerate(
-        zip(reference.segments, words, strict=True), 1
-    ):
-        if text.lower() != _UNSCORED:
-            name_of = f"{re.sub('[-_]', '.', speaker)}-{name}-{number:05}"
-            texts = readings(text, name_of)
-            best = Hypothesis(
-                cheapest(" ".join(output), texts, name_of), {FIRST_PASS: 0.0}
-            )
-            yield NbestList(name_of, [best], texts, recording=name)
+    for place, (speaker, _, text) in enumerate(reference.segments):
+        if text.lower() == _UNSCORED:
+            continue
+        segment = f"{re.sub('[-_]', '.', speaker)}-{name}-{place + 1:05}"
+        texts = readings(text, segment)
+        output = cheapest(" ".join(words[place]), texts, segment)
+        best = Hypothesis(output, {FIRST_PASS: 0.0})
+        yield NbestList(segment, [best], texts, recording=name)
 
 
-def _whole(
-    path: str, name: str, reference: Recording, heard: Recording
-) -> Iterator[NbestList]:
+def _whole(path: str, name: str, reference: Recording, heard: Recording) -> NbestList:
+    """Return a recording as a list of one hypothesis, with the readings of reference
+    and output that are closest to each other.
+    """
     if reference.unscored and heard.times:
         heard = heard.without(reference.unscored)
     elif reference.unscored and heard.words:
@@ -440,20 +458,108 @@ def _whole(
     marked = heard.marked()
     if any(word.startswith("{") for word in marked.words):
         heard = closest_readings(marked, expected)
-    yield NbestList(
-        name,
-        [Hypothesis(heard.text, {FIRST_PASS: 0.0})],
-        (expected.text,),
-        recording=name,
-    )
+    best = Hypothesis(heard.text, {FIRST_PASS: 0.0})
+    return NbestList(name, [best], (expected.text,), recording=name)
+
+
+def closest_readings(reference: Recording, heard: Recording) -> Recording:
+    """Return a reference with the alternatives (`{ a / b }`) that are closest to an
+    output; the choice may differ in each piece.
+
+    Args:
+        reference: The reference.
+        heard: The output.
+    """
+    # the words of a CTM have no alternatives; `marked` gives these
+    if reference.spoken:
+        return reference
+    choices = []
+    longest = []
+    for first, last in reference.pieces:
+        texts = readings(" ".join(reference.words[first:last]), "reference")
+        choices.append(texts)
+        longest.append(max(texts, key=lambda text: len(text.split())).lower().split())
+    output = [word.lower() for word in heard.words]
+    stretches = pairwise(_ends_in(output, longest))
+    result = Recording(unscored=reference.unscored)
+    for (first, last), texts, (begin, end) in zip(
+        reference.pieces, choices, stretches, strict=True
+    ):
+        words = Normaliser().closest(texts, " ".join(output[begin:end])).split()
+        times = reference.times[first:last]
+        if times and len(texts) > 1:
+            times = spread(words, (times[0][0], times[-1][1]))
+        result.add(words, times)
+    return result
+
+
+def _ends_in(output: Sequence[str], pieces: Sequence[Sequence[str]]) -> list[int]:
+    """Return the places of an output at which pieces of a reference begin and end, by
+    the alignment of the words.
+
+    Returns:
+        The begin of the first piece, and the end of each piece.
+    """
+    reference: list[str] = []
+    for words in pieces:
+        reference += words
+    where: list[int] = []
+    for change in Levenshtein.opcodes(reference, output):
+        if change.tag in ("equal", "replace"):
+            where += range(change.dest_start, change.dest_end)
+        elif change.tag == "delete":
+            where += [change.dest_start] * (change.src_end - change.src_start)
+    where.append(len(output))
+    return [where[end] for end in accumulate(map(len, pieces), initial=0)]
+
+
+# --- files ---------------------------------------------------------------------------
+
+
+def _read_file(source: Source) -> _File:
+    """Return the pieces of a file of any format."""
+    kind = kind_of(source)
+    stem = stem_of(source)
+    if kind in _READERS:
+        return _File(source.name, stem, list(_READERS[kind](source)))
+    lines = [line for _, line in source.filled()]
+    if kind == "trn":
+        lines = [line for line in lines if not line.startswith(";;")]
+    texts = [_Piece(stem, line.split()) for line in lines] or [_Piece(stem, [])]
+    if kind != "trn":
+        return _File(
+            source.name, stem, texts, _with_first_words(lines), kind == "kaldi"
+        )
+    by_id = []
+    for line in lines:
+        split = split_trn(line)
+        if split:
+            by_id.append(_Piece(split[1], split[0].split(), is_id=True))
+    has_name = len(lines) > 1 or ".trn" in source.path.name
+    is_trn = len(lines) == len(by_id) and has_name
+    return _File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
+
+
+def _with_first_words(lines: Iterable[str]) -> list[_Piece]:
+    """Return lines as pieces whose ids are their first words; nothing if these words
+    are repeated, or number the lines.
+    """
+    pieces = []
+    for line in lines:
+        name, text = split_id(line)
+        if re.fullmatch(r"\d+\W?", name):
+            return []
+        pieces.append(_Piece(name, text.split(), is_id=True))
+    if len({piece.name for piece in pieces}) < len(pieces):
+        return []
+    return pieces
 
 
 def _ctm(source: Source) -> Iterator[_Piece]:
-    """`recording channel start duration word [confidence]`."""
+    """Yield the pieces of a CTM: the words of a channel up to a long silence."""
     pieces: dict[tuple[str, str], list[CtmWord]] = {}
     for word in ctm_words(source):
-        key = word.cells[0], word.cells[1]
-        waiting = pieces.setdefault(key, [])
+        waiting = pieces.setdefault((word.cells[0], word.cells[1]), [])
         if waiting and not word.goes_on(waiting[-1].end, len(waiting)):
             yield _ctm_piece(waiting)
             waiting.clear()
@@ -462,6 +568,7 @@ def _ctm(source: Source) -> Iterator[_Piece]:
 
 
 def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
+    """Return words of a channel as a piece; the empty word `@` is none of its words."""
     name, channel = words[0].cells[:2]
     said = [word for word in words if word.word != "@"]
     times = [(word.start, word.end) for word in said]
@@ -472,8 +579,8 @@ def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
 
 
 def _stm(source: Source) -> list[_Piece]:
-    """The words of a segment share its time by letters; segments are sorted by their
-    start.
+    """Return the segments of an STM, sorted by their start; the words of a segment
+    share its time by letters.
     """
     segments: list[tuple[float, _Piece]] = []
     for place, line in source.filled():
@@ -484,36 +591,41 @@ def _stm(source: Source) -> list[_Piece]:
             raise UserError(
                 f"{place}: not stm: expected `file channel speaker start end text`"
             )
-        words, span = match[6].split(), Span.read(match[4], match[5], place)
-        segment = [(match[3], span, " ".join(words))]
-        piece = _Piece(
-            match[1], words, spread(words, span), match[2].upper(), segments=segment
-        )
+        recording, channel, speaker, start, end, text = match.groups()
+        words = text.split()
+        span = Span.read(start, end, place)
+        segment = [(speaker, span, " ".join(words))]
+        times = spread(words, span)
+        piece = _Piece(recording, words, times, channel.upper(), segments=segment)
         segments.append((span.start, piece))
-    return [piece for _, piece in sorted(segments, key=lambda segment: segment[0])]
+    segments.sort(key=lambda segment: segment[0])
+    return [piece for _, piece in segments]
 
 
 def _subtitles(source: Source) -> list[_Piece]:
-    """The words of a cue share its time by letters."""
-    timed = [(cue_words(lines), span) for span, lines in cues(source) if span]
-    if not timed and "-->" not in source.head:
+    """Return the cues of subtitles; the words of a cue share its time by letters."""
+    stem = stem_of(source)
+    pieces = []
+    for span, lines in cues(source):
+        if span:
+            words = cue_words(lines)
+            pieces.append(_Piece(stem, words, spread(words, span)))
+    if not pieces and "-->" not in source.head:
         raise UserError(
             f"{source.name}: no subtitle in it; expected lines `00:00:01.000 -->"
             " 00:00:02.500`"
         )
-    return [
-        _Piece(stem_of(source), words, spread(words, span)) for words, span in timed
-    ] or [_Piece(stem_of(source), [])]
+    return pieces or [_Piece(stem, [])]
 
 
 def _lists(source: Source) -> Iterator[_Piece]:
-    """The best hypothesis of each list, in the order of the file."""
+    """Yield the best hypothesis of each list, in the order of the file."""
+    stem = stem_of(source)
     for nbest in formats.iterate([source]):
         best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
-        is_id = nbest.recording is None and nbest.id != stem_of(source)
-        yield _Piece(
-            nbest.recording or nbest.id, best.text.split(), best.times, is_id=is_id
-        )
+        name = nbest.recording or nbest.id
+        is_id = nbest.recording is None and nbest.id != stem
+        yield _Piece(name, best.text.split(), best.times, is_id=is_id)
 
 
 _READERS: Mapping[str, Callable[[Source], Iterable[_Piece]]] = {
