@@ -139,4 +139,6 @@ def _usual_speakers(ids: Sequence[str], number: int) -> list[str]:
         labels = speakers(ids)
     except UserError:
         return []
-    return labels if number <= len(set(labels)) < len(ids) else []
+    if number <= len(set(labels)) < len(ids):
+        return labels
+    return []

@@ -427,9 +427,11 @@ class ListedErrorRate(ErrorRate):
         of_reference = iter(said)
         of_hypothesis = iter(written)
         for expected, heard in align(reference, hypothesis):
-            is_said = expected is not None and next(of_reference)
-            is_written = heard is not None and next(of_hypothesis)
-            counts = is_written if expected is None else is_said
+            counts = False
+            if heard is not None:
+                counts = next(of_hypothesis)
+            if expected is not None:  # the word of the reference decides
+                counts = next(of_reference)
             if counts and expected != heard:
                 row[_kind(expected, heard)] += 1
         return row
@@ -448,7 +450,9 @@ def _kind(expected: str | None, heard: str | None) -> int:
     """Return the column of an error in statistics."""
     if expected is None:
         return INSERTIONS
-    return DELETIONS if heard is None else SUBSTITUTIONS
+    if heard is None:
+        return DELETIONS
+    return SUBSTITUTIONS
 
 
 class OtherErrorRate(ListedErrorRate):

@@ -100,10 +100,12 @@ def matched_pairs(
     segments: list[Segment] = []
     for sentence in zip(references, first, second, strict=True):
         segments += _segments(normaliser, *sentence)
+    if not segments:
+        return MatchedPairs(0, 0.0, 0.0, 0.0, 1.0)
     # Sorted, so that sums do not depend on the order of sentences.
     differences = np.sort([float(ours - theirs) for ours, theirs in segments])
     number = len(differences)
-    mean = float(differences.mean()) if number else 0.0
+    mean = float(differences.mean())
     deviation = float(differences.std(ddof=1)) if number > 1 else 0.0
     if deviation:
         z = mean / (deviation / math.sqrt(number))

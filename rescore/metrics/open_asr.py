@@ -132,6 +132,8 @@ def respelled(reference: Sequence[str], hypothesis: Sequence[str]) -> list[str]:
     pairs = _module("kaldialign").align(reference, hypothesis, "", merge_compounds=True)
     words: list[str] = []
     for expected, heard in pairs:
-        is_compound = " " in expected + heard
-        words += (expected if is_compound else heard).split()
+        if " " in expected + heard:  # equal compounds
+            words += expected.split()
+        else:
+            words += heard.split()
     return words

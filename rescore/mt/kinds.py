@@ -49,7 +49,15 @@ class LexicalKind(Kind):
         )
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LexicalLM:
-        """`lexical[:channel][:coverage]:DIR`, `lexical:length:DIR`."""
+        """Return a model of `lexical[:channel][:coverage]:DIR` or `lexical:length:DIR`.
+
+        Args:
+            spec: The options, and the folder DIR.
+            computing: Not used.
+
+        Raises:
+            UserError: The options do not go together, or the folder has no model.
+        """
         from rescore.mt.lexical.model import LexicalLM
 
         if "length" in spec.options and {"channel", "coverage"} & set(spec.options):
@@ -61,6 +69,15 @@ class LexicalKind(Kind):
     def train(
         self, options: TrainingOptions, report: Report = lambda line: None
     ) -> None:
+        """Estimate a model and write its folder.
+
+        Args:
+            options: Options of the class `Options`.
+            report: Takes lines about the progress.
+
+        Raises:
+            UserError: There are no translations, or they cannot be read.
+        """
         from rescore.mt.lexical.estimation import train
 
         assert isinstance(options, LexicalKind.Options)

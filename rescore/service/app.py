@@ -79,11 +79,14 @@ class Batcher:
     """A queue of requests, and the thread that owns the models."""
 
     def __init__(self, rescorer: Rescorer, most: int) -> None:
-        """
+        """Start the thread.
+
         Args:
-            most: the largest number of waiting requests.
+            rescorer: Chooses the texts.
+            most: The largest number of waiting requests.
         """
-        self._rescorer, self._most = rescorer, most
+        self._rescorer = rescorer
+        self._most = most
         self._queue: queue.Queue[Job | None] = queue.Queue()
         self._thread = threading.Thread(target=self._run, name="rescore", daemon=True)
         self._thread.start()
@@ -94,10 +97,13 @@ class Batcher:
         return self._queue.qsize()
 
     def submit(self, lists: list[NbestList]) -> Future[list[dict[str, Any]]]:
-        """Queue a request.
+        """Queue a request, and return its future answer.
+
+        Args:
+            lists: The lists of the request.
 
         Raises:
-            queue.Full: too many requests wait.
+            queue.Full: Too many requests wait.
         """
         if self.waiting >= self._most:
             raise queue.Full
@@ -111,34 +117,46 @@ class Batcher:
         self._thread.join()
 
     def _run(self) -> None:
-        job = self._queue.get()
-        while job is not None:
-            batch, size = [job], job.size
-            until = job.arrived + WAIT
-            job = None
-            while size < BATCH:
-                try:
-                    job = self._queue.get(timeout=max(0.0, until - time.monotonic()))
-                except queue.Empty:
-                    break
-                if job is None:
-                    self._queue.put(None)  # the end is taken after the batch
-                    break
-                batch.append(job)
-                size += job.size
-            wanted = [
-                waiting
-                for waiting in batch
-                if waiting.answer.set_running_or_notify_cancel()
-            ]
-            if wanted:
-                self._answer(wanted)
-            del batch, wanted
-            job = self._queue.get()
+        """Answer requests until the queue ends."""
+        running = True
+        while running:
+            running = self._answer_next()
+
+    def _answer_next(self) -> bool:
+        """Answer the requests that wait, or the next one. Return whether the queue goes
+        on.
+        """
+        first = self._queue.get()
+        if first is None:
+            return False
+        wanted = []
+        for job in self._batch(first):
+            if job.answer.set_running_or_notify_cancel():
+                wanted.append(job)
+        if wanted:
+            self._answer(wanted)
+        return True
+
+    def _batch(self, first: Job) -> list[Job]:
+        """Return the first request and those that arrive soon after it."""
+        batch = [first]
+        size = first.size
+        until = first.arrived + WAIT
+        while size < BATCH:
+            try:
+                job = self._queue.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                break
+            if job is None:
+                self._queue.put(None)  # the end is taken after the batch
+                break
+            batch.append(job)
+            size += job.size
+        return batch
 
     def _answer(self, batch: list[Job]) -> None:
-        """Score a batch together. If that fails, each request is scored alone, so that
-        it harms no other one.
+        """Score a batch together. If that fails, score each request alone, so that a
+        bad request fails alone.
         """
         try:
             scored = self._rescorer.score([job.lists for job in batch])
@@ -152,17 +170,20 @@ class Batcher:
         for job, lists in zip(batch, scored, strict=True):
             try:
                 choices = self._rescorer.decide(lists)
-                job.answer.set_result(
-                    [answer_of(self._rescorer, choice) for choice in choices]
-                )
+                answers = [answer_of(self._rescorer, choice) for choice in choices]
+                job.answer.set_result(answers)
             except Exception as error:
                 job.answer.set_exception(error)
 
 
 def answer_of(rescorer: Rescorer, choice: Choice) -> dict[str, Any]:
-    """A list as the service gives it back: a line of native JSON Lines with the choice.
+    """Return the answer about a list: a line of native JSON Lines with the choice.
 
     JSON has no infinity: a score of minus infinity is null.
+
+    Args:
+        rescorer: The rescorer that chose.
+        choice: The choice from the list.
     """
     answer = {"text": choice.text, **as_json(replace(choice.nbest, audio=None))}
     for entry, total in zip(answer["hyps"], choice.totals, strict=True):
@@ -170,43 +191,58 @@ def answer_of(rescorer: Rescorer, choice: Choice) -> dict[str, Any]:
         if "score" in entry:
             entry["score"] = _finite(entry["score"])
         if "scores" in entry:
-            entry["scores"] = {
-                name: _finite(score) for name, score in entry["scores"].items()
-            }
+            scores = entry["scores"]
+            entry["scores"] = {name: _finite(score) for name, score in scores.items()}
     key = "confidence" if rescorer.calibrated else "uncalibrated_confidence"
-    answer["words"] = [
-        {"word": word.text, key: round(word.confidence, 4)}
-        for word in rescorer.confidences(choice)
-    ]
+    words = []
+    for word in rescorer.confidences(choice):
+        words.append({"word": word.text, key: round(word.confidence, 4)})
+    answer["words"] = words
     return answer
 
 
 def _finite(score: float) -> float | None:
+    """Return a score, or None for infinity."""
     return score if math.isfinite(score) else None
 
 
 def lists_of(body: bytes, audio: Path | None) -> tuple[list[NbestList], bool]:
-    """The lists of a request, and whether they came as an array. A list without an id
-    is called after its place.
+    """Return the lists of a request, and whether they came as an array.
+
+    A list without an id is called after its place in the array, from 1.
 
     Args:
-        audio: the folder of recordings that requests may name.
+        body: The body of the request.
+        audio: The folder of recordings that requests may name; None for no folder.
 
     Raises:
-        UserError: the body is not JSON, or a list is damaged.
+        UserError: The body is not JSON, or a list is damaged.
     """
     value = loads(body, "request")
-    entries = value if isinstance(value, list) else [value]
+    if not isinstance(value, list):
+        return [_list_of(value, "1", "request", audio)], False
     lists = []
-    for number, entry in enumerate(entries, 1):
-        place = f"request: list {number}" if isinstance(value, list) else "request"
-        if not isinstance(entry, dict):
-            raise UserError(f'{place}: expected an object with "hyps"')
-        nbest = formats.from_json({"id": str(number), **entry}, place)
-        if nbest.audio is not None:
-            nbest.audio = confined(nbest.audio, audio)
-        lists.append(nbest)
-    return lists, isinstance(value, list)
+    for number, entry in enumerate(value, 1):
+        place = f"request: list {number}"
+        lists.append(_list_of(entry, str(number), place, audio))
+    return lists, True
+
+
+def _list_of(entry: Any, name: str, place: str, audio: Path | None) -> NbestList:
+    """Return a list of a request.
+
+    Args:
+        entry: The list as JSON has it.
+        name: The id of a list without an id.
+        place: The place of the list, for messages.
+        audio: The folder of recordings that requests may name; None for no folder.
+    """
+    if not isinstance(entry, dict):
+        raise UserError(f'{place}: expected an object with "hyps"')
+    nbest = formats.from_json({"id": name, **entry}, place)
+    if nbest.audio is not None:
+        nbest.audio = confined(nbest.audio, audio)
+    return nbest
 
 
 class Service:
@@ -215,42 +251,42 @@ class Service:
     def __init__(
         self, rescorer: Rescorer, body: int, waiting: int, audio: Path | None
     ) -> None:
-        """
+        """Start the thread that owns the models.
+
         Args:
-            body: the largest size of a request, in bytes. waiting: the largest number
-                of waiting requests.
-            audio: the folder of recordings that requests may name.
+            rescorer: Chooses the texts.
+            body: The largest size of a request, in bytes.
+            waiting: The largest number of waiting requests.
+            audio: The folder of recordings that requests may name; None for no folder.
         """
-        self._rescorer, self._body, self._waiting, self._audio = (
-            rescorer,
-            body,
-            waiting,
-            audio,
-        )
+        self._rescorer = rescorer
+        self._body = body
+        self._waiting = waiting
+        self._audio = audio
         self.batcher = Batcher(rescorer, waiting)
 
     async def page(self, request: Request) -> Response:
+        """Return the page on which a person pastes a list."""
         text = (files("rescore") / "service.html").read_text(encoding="utf-8")
         return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     async def health(self, request: Request) -> Response:
+        """Return the models, weights, version and number of waiting requests."""
         weights = self._rescorer.weights
-        models = [
-            {
+        models = []
+        for lm in self._rescorer.lms:
+            model = {
                 "column": lm.name,
                 "model": lm.model,
                 "fingerprint": lm.fingerprint,
                 "precision": lm.precision,
             }
-            for lm in self._rescorer.lms
-        ]
-        about: dict[str, Any] = {
+            models.append(model)
+        about = {
             "status": "ok",
             "version": VERSION,
             "models": models,
             "weights": weights.weights,
-        }
-        about |= {
             "origin": str(weights.tuned),
             "calibrated": self._rescorer.calibrated,
             "waiting": self.batcher.waiting,
@@ -258,12 +294,13 @@ class Service:
         return _json(about)
 
     async def rescore(self, request: Request) -> Response:
+        """Return the choice from each list of a request, or what is wrong with it."""
         try:
-            lists, several = lists_of(await self._read(request), self._audio)
-            answers = (
-                await asyncio.wrap_future(self.batcher.submit(lists)) if lists else []
-            )
-            return _json(answers if several else answers[0])
+            lists, is_array = lists_of(await self._read(request), self._audio)
+            answers: list[dict[str, Any]] = []
+            if lists:
+                answers = await asyncio.wrap_future(self.batcher.submit(lists))
+            return _json(answers if is_array else answers[0])
         except queue.Full:
             full = f"{counted(self._waiting, 'request')} waiting; try again later"
             return _json({"error": full}, 503, {"Retry-After": "1"})
@@ -275,13 +312,14 @@ class Service:
             return _json({"error": "the client went away"}, 400)  # nobody reads it
         except Exception:
             log.exception("a request failed")
-            return _json(
-                {"error": "a defect of rescore; the log of the service has it"}, 500
-            )
+            defect = "a defect of rescore; the log of the service has it"
+            return _json({"error": defect}, 500)
 
     async def _read(self, request: Request) -> bytes:
-        """The body. A body that is too large is read to its end, so that the client
-        reads the answer, but not kept.
+        """Return the body of a request.
+
+        A body that is too large is read to its end, so that the client reads the
+        answer, but it is not kept.
         """
         size = 0
         parts: list[bytes] = []
@@ -300,6 +338,7 @@ class Service:
 def _json(
     value: Any, status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
+    """Return a response with a value as JSON."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return Response(text, status, headers, media_type="application/json")
 
@@ -310,14 +349,18 @@ def application(
     waiting: int = 256,
     audio: Path | None = None,
 ) -> Starlette:
-    """The ASGI application, for any server; it ends with the server's lifespan.
-    Arguments as in `Service`.
+    """Return the ASGI application, for any server; it ends with the server's lifespan.
+
+    Args:
+        rescorer: Chooses the texts.
+        body: The largest size of a request, in bytes.
+        waiting: The largest number of waiting requests.
+        audio: The folder of recordings that requests may name; None for no folder.
     """
     service = Service(rescorer, body, waiting, audio)
-    warm = NbestList(
-        "warm", [Hypothesis("warm", {FIRST_PASS: 0.0})], source="warm", audio=NO_AUDIO
-    )
-    # modules that load on first use are loaded before the first request
+    # Modules that load on first use are loaded before the first request.
+    hypothesis = Hypothesis("warm", {FIRST_PASS: 0.0})
+    warm = NbestList("warm", [hypothesis], source="warm", audio=NO_AUDIO)
     rescorer.score([[warm]])
 
     @contextlib.asynccontextmanager
@@ -332,11 +375,10 @@ def application(
     ]
 
     async def wrong(request: Request, error: Exception) -> Response:
+        request_line = f"{request.method} {request.url.path}"
         wanted = "the service answers POST /rescore, GET /health and GET /"
-        return _json(
-            {"error": f"{request.method} {request.url.path}: {wanted}"},
-            getattr(error, "status_code", 500),
-        )
+        status = getattr(error, "status_code", 500)
+        return _json({"error": f"{request_line}: {wanted}"}, status)
 
     return Starlette(
         routes=routes, lifespan=lifespan, exception_handlers={404: wrong, 405: wrong}
@@ -344,11 +386,11 @@ def application(
 
 
 def server(app: Starlette) -> uvicorn.Server:
-    """A server of the application. SIGTERM stops it after it has answered the requests
-    that were sent.
+    """Return a server of the application.
 
-    It holds as many connections as clients make, and waits for slow ones: limits for
-    clients are the work of a proxy (docs/service.md).
+    SIGTERM stops it after it has answered the requests that were sent. It holds as many
+    connections as clients make, and waits for slow clients: a proxy can limit them
+    (docs/service.md).
     """
     config = uvicorn.Config(
         app,

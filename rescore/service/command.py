@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import UserError
+from rescore.nbest import NbestList
 from rescore.options import Declared, option
 
 
@@ -74,20 +76,17 @@ def command(
     loaded = weights.load()
     with _bound(own.host, own.port) as listening:
         config = options.configured(config, weights=weights)
-        dev_lists = (
-            options.InputOptions().read_dev(dev.dev, dev.dev_ref) if dev.dev else ()
-        )
+        dev_lists: Sequence[NbestList] = ()
+        if dev.dev:
+            dev_lists = options.InputOptions().read_dev(dev.dev, dev.dev_ref)
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
-        server = service.server(
-            service.application(rescorer, own.body, own.queue, own.audio)
-        )
+        app = service.application(rescorer, own.body, own.queue, own.audio)
+        server = service.server(app)
         listening.listen()  # connections that are made from here on wait for the server
-        bound_host, bound_port = listening.getsockname()[:2]
-        service.log.info(
-            "listening on http://%s:%d",
-            f"[{bound_host}]" if ":" in bound_host else bound_host,
-            bound_port,
-        )
+        host, port = listening.getsockname()[:2]
+        if ":" in host:  # IPv6
+            host = f"[{host}]"
+        service.log.info("listening on http://%s:%d", host, port)
         # Notes about single lists would fill the log; errors stay.
         logging.getLogger("rescore").setLevel(logging.ERROR)
         # The server raises the signal that stopped it once more when it has ended.
@@ -96,20 +95,17 @@ def command(
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket at an address; clients are refused until the server listens."""
+    """Return a socket at an address; clients are refused until it listens."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
-        )[0]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, address = addresses[0]
         # asyncio sends without delay (TCP_NODELAY) only on sockets that name TCP; a
         # delay adds 40 ms to each answer.
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-    except (
-        OSError,
-        UnicodeError,
-    ) as error:  # the latter for a name that is none, such as a..b
+    except (OSError, UnicodeError) as error:
+        # The name a..b, for example, is a UnicodeError.
         reason = getattr(error, "strerror", None) or error
         raise UserError(
             f"--host {host} --port {port}: cannot listen there ({reason})"
