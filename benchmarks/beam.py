@@ -21,13 +21,14 @@ import torch
 from torch import Tensor
 
 from rescore import formats
+from rescore.columns import FIRST_PASS, SUM
 from rescore.lms import checkpoint
 from rescore.lms.fast import Batch, predict
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.metrics import choose_metric
 from rescore.metrics.base import list_statistics, oracle, total, value
-from rescore.nbest import FIRST_PASS, SUM, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.research.unified_kind import Segment
 
 

@@ -14,8 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from rescore import formats, metrics
+from rescore.columns import FIRST_PASS
 from rescore.decision.risk import compared
-from rescore.nbest import FIRST_PASS
 
 
 def main() -> None:

@@ -31,8 +31,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 
 # Imports wait until a function is called: `import rescore` costs nothing, and only
 # networks need torch.

@@ -14,6 +14,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 
+from rescore.columns import FIRST_PASS
 from rescore.config import DECISION, EXPANSION, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
@@ -21,13 +22,7 @@ from rescore.lms import LanguageModel, each, load
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
-from rescore.nbest import (
-    FIRST_PASS,
-    Hypothesis,
-    NbestList,
-    are_means,
-    check_scores,
-)
+from rescore.nbest import Hypothesis, NbestList, are_means, check_scores
 from rescore.options import Field, OptionValues, read_content
 from rescore.refusals import check_road
 from rescore.tuning import FIRST_PASS_ALONE, Weights

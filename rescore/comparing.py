@@ -10,12 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
+from rescore.columns import WORDS
 from rescore.config import Bonus, RunConfig
 from rescore.deciding import decide
 from rescore.lms import LanguageModel, capabilities_of, each
 from rescore.lms.backends import ALL, parse
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import WORDS, NbestList
+from rescore.nbest import NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import expand, score, tune
 from rescore.plan import Load, Plan, check, resolve

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rescore.nbest import NO_HEADER, Header, NbestList, Role
+from rescore.columns import Role
+from rescore.nbest import NO_HEADER, Header, NbestList
 
 
 class Dataset(list[NbestList]):

@@ -12,9 +12,10 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rescore.columns import FIRST_PASS
 from rescore.decision import Decision, best, rerank
 from rescore.metrics import Metric
-from rescore.nbest import FIRST_PASS, NbestList, without_copies
+from rescore.nbest import NbestList, without_copies
 from rescore.tuning import Weights, suited
 
 log = logging.getLogger(__name__)

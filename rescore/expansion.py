@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from rescore.columns import Column
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
-from rescore.nbest import Column, NbestList
+from rescore.nbest import NbestList
 from rescore.options import Declared, OptionValues
 from rescore.parts import EXPANSIONS
 

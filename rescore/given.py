@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rescore.columns import FIRST_PASS, TOKENS
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.lms.cards import recommended_weight
-from rescore.nbest import FIRST_PASS, TOKENS, NbestList
+from rescore.nbest import NbestList
 from rescore.parts import FEATURES
 from rescore.tuning import Tuned, TunedBy, Weights
 

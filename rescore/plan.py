@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from rescore.columns import Role
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
@@ -37,7 +38,7 @@ from rescore.metrics import (
 )
 from rescore.metrics.cached import remembered
 from rescore.metrics.folds import Folds, split
-from rescore.nbest import NbestList, Role
+from rescore.nbest import NbestList
 from rescore.parts import FEATURES
 from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights

@@ -19,26 +19,24 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from rescore import border, parts, pipeline
+from rescore.columns import (
+    FIRST_PASS,
+    SUM,
+    TOKENS,
+    WORDS,
+    Column,
+    Role,
+    advice,
+    is_bonus,
+    reserved,
+)
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.decision.rules import combine
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, load, origin
 from rescore.lms.backends import shipped
-from rescore.nbest import (
-    FIRST_PASS,
-    SUM,
-    TOKENS,
-    WORDS,
-    Column,
-    Header,
-    Hypothesis,
-    NbestList,
-    Role,
-    advice,
-    is_bonus,
-    reserved,
-)
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import as_json
 from rescore.parts import CONFIDENCES, KINDS
 from rescore.plan import Plan, resolve

@@ -21,8 +21,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from rescore.columns import Column
 from rescore.errors import UserError
-from rescore.nbest import Column, NbestList
+from rescore.nbest import NbestList
 from rescore.version import VERSION
 
 FINGERPRINT_DIGITS = 12

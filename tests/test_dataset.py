@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rescore import formats
+from rescore.columns import Column, Role
 from rescore.dataset import Dataset
-from rescore.nbest import Column, Header, Hypothesis, NbestList, Role
+from rescore.nbest import Header, Hypothesis, NbestList
 from tests.conftest import ROOT
 
 COLUMNS = {

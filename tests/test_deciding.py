@@ -9,11 +9,12 @@ import pytest
 
 import rescore
 from rescore import Rescorer, deciding, pipeline
+from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.deciding import decide, decide_parts
 from rescore.decision import Decision
 from rescore.metrics import choose_metric
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import Weights
 
 CHOSEN = "chosen elsewhere"

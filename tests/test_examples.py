@@ -19,7 +19,8 @@ import pytest
 import torch
 
 from rescore import formats
-from rescore.nbest import NbestList, Role
+from rescore.columns import Role
+from rescore.nbest import NbestList
 from tests.conftest import ROOT, Run
 from tests.lms.test_ngram import ARPA
 

@@ -39,6 +39,7 @@ LAYERS = [
     ["signature"],
     ["dataset"],
     ["nbest"],
+    ["columns"],
     ["styles"],
     ["options"],
     ["parts"],

@@ -17,6 +17,7 @@ import pytest
 
 from rescore import evaluate, formats, parts
 from rescore.asr.features import RECOMBINED
+from rescore.columns import FIRST_PASS, Column, Role
 from rescore.decision import Decision, DecisionRule
 from rescore.decision.risk import LeastExpectedLoss
 from rescore.errors import UserError
@@ -30,7 +31,7 @@ from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.metrics.listed import WordList
 from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList, Role
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import Declared, as_json, option, read_file
 from rescore.parts import Registry
 from rescore.reports.check import parse

@@ -13,8 +13,9 @@ import pytest
 
 import rescore
 from rescore import formats, pipeline
+from rescore.columns import TOKENS, WORDS, Column
 from rescore.errors import UserError
-from rescore.nbest import TOKENS, WORDS, Column, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.plan import check, resolve
 from rescore.reports.summary import render
 from rescore.tuning.folds import choose_columns

@@ -14,10 +14,11 @@ import pytest
 
 from rescore import Rescorer, UserError, Weights, formats, pipeline
 from rescore.asr.confidence import confidences, networks
+from rescore.columns import Column, Role
 from rescore.config import RunConfig
 from rescore.decision.mixture import Mixture
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import Column, Header, Hypothesis, NbestList, Role
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.plan import resolve
 from rescore.reports.analysis import analyse
 from rescore.reports.figures import Figures

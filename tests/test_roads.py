@@ -17,12 +17,13 @@ import pytest
 
 import rescore
 from rescore import Rescorer, UserError, Weights, formats, pipeline
+from rescore.columns import FIRST_PASS, SUM, Column
 from rescore.config import RunConfig
 from rescore.formats.writing import as_json
 from rescore.lms.base import DEFAULT
 from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
-from rescore.nbest import FIRST_PASS, SUM, Column, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.tuning import search
 from tests.cli.test_recipe import make

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rescore
+from rescore.columns import Column
 from rescore.errors import UserError
-from rescore.nbest import Column
 from rescore.reports.check import differences, parse
 from rescore.signature import Signature
 from tests.cli.test_recipe import make

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
+from rescore.columns import TOOLKIT
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
@@ -25,7 +26,7 @@ from rescore.lms.base import Kind, Report
 from rescore.lms.folders import card_head
 from rescore.lms.options import TextOptions, TrainingOptions
 from rescore.metrics.normalise import WRITTEN
-from rescore.nbest import TOOLKIT, NbestList, content_hash
+from rescore.nbest import NbestList, content_hash
 from rescore.options import option, read_file
 
 NAME = "channel.json"

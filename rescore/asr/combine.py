@@ -22,10 +22,11 @@ from rapidfuzz.process import cdist
 from rescore.asr.formats.whole import Recording
 from rescore.asr.systems import columns_of, header_of, one_list
 from rescore.asr.written import pieces_of
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.times import piece_times, spread
 from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
 

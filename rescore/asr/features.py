@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rescore.columns import Reserved, Role
 from rescore.features import Feature
-from rescore.nbest import Reserved, Role
 
 CHANNEL = "channel"
 """The column with the log probability of what was heard given what respelled words

@@ -14,12 +14,13 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.features import RECOMBINED
 from rescore.asr.systems import refuse_scored
 from rescore.asr.written import Token, rewritten, tokens_of
+from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.expansion import Expansion
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, in_tie_order
+from rescore.nbest import Hypothesis, NbestList, in_tie_order
 from rescore.options import Declared, option
 from rescore.pace import paced
 

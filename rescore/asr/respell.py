@@ -24,6 +24,7 @@ from rescore.asr.correct import Corrector
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.formats.documents import Replacement, Text, replaced
 from rescore.asr.systems import refuse_scored
+from rescore.columns import FIRST_PASS, Column, Role
 from rescore.config import RunConfig
 from rescore.errors import UserError, counted, did_you_mean
 from rescore.expansion import Expansion
@@ -33,15 +34,7 @@ from rescore.lms.neighbours import recording_of
 from rescore.metrics.folds import split
 from rescore.metrics.listed import OR, WordList
 from rescore.metrics.normalise import WRITTEN
-from rescore.nbest import (
-    FIRST_PASS,
-    Column,
-    Hypothesis,
-    NbestList,
-    Role,
-    content_hash,
-    in_parts,
-)
+from rescore.nbest import Hypothesis, NbestList, content_hash, in_parts
 from rescore.options import Declared, option, read_file
 
 log = logging.getLogger(__name__)

@@ -9,21 +9,13 @@ from pathlib import Path
 
 from rescore.asr.features import MERGED
 from rescore.asr.formats.systems import align_systems
+from rescore.columns import FIRST_PASS, SUM, Column, Role, free_name
 from rescore.decision.mixture import Mixture, applied
 from rescore.errors import UserError
 from rescore.files import resolved, shown
 from rescore.formats.text import utterance_of
 from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.nbest import (
-    FIRST_PASS,
-    SUM,
-    Column,
-    Header,
-    Hypothesis,
-    NbestList,
-    Role,
-    free_name,
-)
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.pace import paced
 
 

@@ -12,10 +12,11 @@ import click
 
 from rescore import formats, pipeline
 from rescore.cli import options
+from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.errors import counted
 from rescore.formats.text import detokeniser
-from rescore.nbest import FIRST_PASS, NbestList, ranking
+from rescore.nbest import NbestList, ranking
 from rescore.options import option
 from rescore.reports.summary import render
 

@@ -10,10 +10,10 @@ import click
 
 from rescore import formats, pipeline
 from rescore.cli import options
+from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.decision.mixture import named as votes_of
-from rescore.nbest import FIRST_PASS
 from rescore.options import option, written_file
 from rescore.reports.figures import sign
 from rescore.reports.records import Dev

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from rescore.columns import FIRST_PASS, unrecognised
 from rescore.errors import UserError
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, unrecognised
+from rescore.nbest import Hypothesis, NbestList
 
 Floats = npt.NDArray[np.float64]
 

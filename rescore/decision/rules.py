@@ -11,17 +11,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from rescore.columns import FIRST_PASS
 from rescore.decision.mixture import Mixture, first_pass
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import (
-    FIRST_PASS,
-    NbestList,
-    in_parts,
-    in_tie_order,
-    ranking,
-    without_copies,
-)
+from rescore.nbest import NbestList, in_parts, in_tie_order, ranking, without_copies
 from rescore.options import Declared, NoOptions, from_json, settings_of
 from rescore.parts import DECISIONS
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
 
+from rescore.columns import Reserved
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.expansion import Expansion, asked
 from rescore.lms import LanguageModel
 from rescore.metrics import Metric, MetricOptions, Normaliser
-from rescore.nbest import Reserved
 from rescore.tuning import Weights
 from rescore.tuning.folds import added_columns
 

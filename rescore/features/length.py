@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
+from rescore.columns import TOKENS, WORDS, Reserved, Role
 from rescore.config import Bonus, RunConfig
 from rescore.errors import UserError
 from rescore.features.base import Bounds, Feature, Situation, Weighed
 from rescore.lms import LanguageModel, is_pseudo
-from rescore.nbest import TOKENS, WORDS, Reserved, Role
 from rescore.tuning.folds import LARGE_SET
 
 TOKENS_ADVICE = "add it with `rescore score --count-tokens`"

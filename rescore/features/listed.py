@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
+from rescore.columns import Column, Reserved, Role
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.expansion import Expansion
@@ -17,7 +18,7 @@ from rescore.metrics.listed import (
     listed_column,
     with_listed,
 )
-from rescore.nbest import Column, NbestList, Reserved, Role
+from rescore.nbest import NbestList
 
 ADVICE = "it counts listed words: give --words FILE, to `rescore score` as well"
 

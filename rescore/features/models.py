@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rescore.columns import Role
 from rescore.features.base import Bounds, Feature, Situation, Weighed
-from rescore.nbest import Role
 from rescore.tuning.folds import choose_columns
 
 COUNTS = (Role.COUNT, Role.FREE)

@@ -15,11 +15,12 @@ from itertools import groupby, islice, takewhile
 from pathlib import Path
 from typing import IO
 
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats.audio import RecordingSegment
 from rescore.formats.times import TIMED, spread, timed_pieces
 from rescore.formats.writing import checked_id
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import msgspec
 
+from rescore.columns import FIRST_PASS, Column
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.native import is_espnet1
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import numbered, strip_markup, table
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
-from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList, ranking
+from rescore.nbest import Header, Hypothesis, NbestList, ranking
 
 
 class _Espnet1:

@@ -12,18 +12,11 @@ from typing import Any
 
 import msgspec
 
+from rescore.columns import FIRST_PASS, TOOLKIT, Column, origins
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import JsonPeek, ReadOptions, Source
-from rescore.nbest import (
-    FIRST_PASS,
-    TOOLKIT,
-    Column,
-    Header,
-    Hypothesis,
-    NbestList,
-    origins,
-)
+from rescore.nbest import Header, Hypothesis, NbestList
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
 OTHERS = {

@@ -13,6 +13,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from rescore.columns import (
+    FIRST_PASS,
+    FORMER_FIRST_PASS,
+    RANK,
+    SCORE,
+    SUM,
+    WORDS,
+    reserved_names,
+)
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.files import shown
@@ -31,20 +40,7 @@ from rescore.formats.source import (
     sniff,
 )
 from rescore.formats.unknown import unknown
-from rescore.nbest import (
-    FIRST_PASS,
-    FORMER_FIRST_PASS,
-    RANK,
-    SCORE,
-    SUM,
-    WORDS,
-    Header,
-    Hypothesis,
-    NbestList,
-    are_means,
-    check_scores,
-    reserved_names,
-)
+from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from rescore.columns import FIRST_PASS, Column
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.text import grouped, identity_of, json_number, strip_markup
-from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import Declared, option
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")

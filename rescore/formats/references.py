@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats.records import records_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source, sniff
@@ -30,7 +31,7 @@ from rescore.formats.text import (
     undo_entities,
     undo_marks,
 )
-from rescore.nbest import FIRST_PASS, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from rescore.columns import FIRST_PASS, RANK
 from rescore.errors import UserError, counted
 from rescore.formats.records import GENERIC, ROLES, Fields, Records
 from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.text import as_number, grouped, strip_markup
 from rescore.formats.writing import check_holds, line, opened
-from rescore.nbest import FIRST_PASS, RANK, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 
 NUMBER = re.compile(
     r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from rescore.columns import FIRST_PASS, SUM, Column
 from rescore.errors import UserError, counted
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
@@ -22,7 +23,7 @@ from rescore.formats.text import (
     undo_entities,
 )
 from rescore.formats.writing import check_holds, checked_number, line, opened
-from rescore.nbest import FIRST_PASS, SUM, Column, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import Declared, option
 
 log = logging.getLogger(__name__)

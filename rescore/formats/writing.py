@@ -16,20 +16,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
+from rescore.columns import FIRST_PASS, SUM, TOOLKIT, Column, reserved_names
 from rescore.errors import UserError
 from rescore.files import replacing, resolved, temporary_path
 from rescore.formats.text import strip_markup
 from rescore.formats.times import TIMED
-from rescore.nbest import (
-    FIRST_PASS,
-    NO_AUDIO,
-    SUM,
-    TOOLKIT,
-    Column,
-    Hypothesis,
-    NbestList,
-    reserved_names,
-)
+from rescore.nbest import NO_AUDIO, Hypothesis, NbestList
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
+from rescore.columns import Column, reserved_names
 from rescore.dataset import Dataset
 from rescore.errors import UserError, did_you_mean
 from rescore.lms.base import (
@@ -25,7 +26,6 @@ from rescore.lms.base import (
 )
 from rescore.lms.cache import Cached
 from rescore.lms.folders import card_value, fitting
-from rescore.nbest import Column, reserved_names
 from rescore.parts import KINDS
 
 log = logging.getLogger(__name__)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from rescore.columns import Column, Role
 from rescore.errors import UserError
-from rescore.nbest import Audio, Column, NbestList, Role
+from rescore.nbest import Audio, NbestList
 from rescore.options import Declared, option
 from rescore.parts import KINDS
 

@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.lms.base import WithNeighbours
-from rescore.nbest import FIRST_PASS, NbestList, ranking
+from rescore.nbest import NbestList, ranking
 
 log = logging.getLogger(__name__)
 

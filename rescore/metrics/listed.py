@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from rescore.columns import Column, Role
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.formats.text import begin_with_ids, first_words, read_lines
@@ -28,7 +29,7 @@ from rescore.metrics.wer import (
     SUBSTITUTIONS,
     ErrorRate,
 )
-from rescore.nbest import Column, Header, NbestList, Role
+from rescore.nbest import Header, NbestList
 from rescore.options import read_file
 
 LISTED = "listed"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from rapidfuzz.distance import Levenshtein
 
+from rescore.columns import FIRST_PASS, Role
 from rescore.dataset import Dataset
 from rescore.deciding import Decided
 from rescore.decision.mixture import system_texts
@@ -23,13 +24,7 @@ from rescore.metrics import Metric, Normaliser, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.significance import Choice, paired_interval
-from rescore.nbest import (
-    FIRST_PASS,
-    NbestList,
-    Role,
-    first_pass_indices,
-    ranking,
-)
+from rescore.nbest import NbestList, first_pass_indices, ranking
 from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
 from rescore.styles import p_phrase, text
 from rescore.tuning.weights import Weights

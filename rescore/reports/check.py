@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from urllib.parse import unquote
 
+from rescore.columns import Column
 from rescore.errors import UserError
-from rescore.nbest import Column
 from rescore.reports.records import CHOICES, MetricResult
 from rescore.reports.results import Results
 from rescore.signature import DIGITS, Signature

@@ -7,13 +7,14 @@ from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, NamedTuple
 
+from rescore.columns import FIRST_PASS, WORDS, units
 from rescore.dataset import Dataset
 from rescore.deciding import Decided
 from rescore.errors import counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import FIRST_PASS, WORDS, NbestList, units
+from rescore.nbest import NbestList
 from rescore.parts import STYLES
 from rescore.reports.figures import (
     FIRST,

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from rescore import decision
+from rescore.columns import FIRST_PASS
 from rescore.decision import Decision
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import Counts, settings_on, text_statistics
@@ -25,7 +26,7 @@ from rescore.metrics.significance import (
     ScoredText,
     confidence_interval,
 )
-from rescore.nbest import FIRST_PASS, NbestList, first_pass_indices, tie_order
+from rescore.nbest import NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, origins
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION

@@ -17,12 +17,13 @@ from importlib.resources import files
 from typing import Any
 
 from rescore import decision
+from rescore.columns import FIRST_PASS
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics import Metric
 from rescore.metrics.alignment import AlignedPair, align
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import FIRST_PASS, NbestList, tie_order
+from rescore.nbest import NbestList, tie_order
 from rescore.reports.figures import ORACLE
 from rescore.reports.markup import html
 from rescore.reports.records import MetricResult

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from rescore.columns import Column
 from rescore.decision.mixture import Mixture
 from rescore.errors import counted
 from rescore.metrics.base import is_better
-from rescore.nbest import Column
 from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, Row
 from rescore.tuning.weights import FoldWeights, Unproven, Weights
 

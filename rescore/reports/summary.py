@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from rescore.columns import FIRST_PASS
 from rescore.decision.mixture import named
 from rescore.errors import counted
-from rescore.nbest import FIRST_PASS
 from rescore.reports.figures import FIRST, SHORT, Row
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.styles import p_phrase, text

@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from rescore.columns import Column
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json
 from rescore.lms import LanguageModel, TokenScores
 from rescore.metrics import Metric
 from rescore.metrics.significance import SEED
-from rescore.nbest import Column, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.reports import files
 from rescore.reports.check import parse
 from rescore.reports.comparison import Comparison

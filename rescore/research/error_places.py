@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.decision import best
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.alignment import align
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import NbestList
 from rescore.pipeline import rerank
 from rescore.plan import resolve
 from rescore.reports.figures import FIRST, sign

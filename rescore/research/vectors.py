@@ -17,11 +17,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, origin, without_context
 from rescore.lms.scorers import Encoded, NetworkScorer, batches, padded, windows
 from rescore.lms.scorers import Network as ScoredNetwork
-from rescore.nbest import Column
 from rescore.research.vector_options import VectorOptions
 
 Vectors = npt.NDArray[np.float32]

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol, cast
 
+from rescore.columns import TOKENS, Role
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin
 from rescore.lms.base import WithNeighbours, as_scored
 from rescore.lms.context import ask
-from rescore.nbest import TOKENS, Header, NbestList, Role, in_parts
+from rescore.nbest import Header, NbestList, in_parts
 
 log = logging.getLogger(__name__)
 

@@ -35,11 +35,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from rescore import formats
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats.audio import confined
 from rescore.formats.writing import as_json
-from rescore.nbest import FIRST_PASS, NO_AUDIO, Hypothesis, NbestList
+from rescore.nbest import NO_AUDIO, Hypothesis, NbestList
 from rescore.rescorer import Choice, Rescorer
 from rescore.version import VERSION
 

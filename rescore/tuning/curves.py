@@ -12,9 +12,10 @@ from typing import IO
 
 import numpy as np
 
+from rescore.columns import FIRST_PASS, units
 from rescore.decision.rules import candidates
 from rescore.metrics.base import Metric
-from rescore.nbest import FIRST_PASS, NbestList, units
+from rescore.nbest import NbestList
 from rescore.tuning.climb import coordinate
 from rescore.tuning.objective import Objective
 from rescore.tuning.weights import Weights

@@ -8,10 +8,11 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rescore.columns import FIRST_PASS, Role
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import FIRST_PASS, NbestList, Role, bonus_columns
+from rescore.nbest import NbestList, bonus_columns
 from rescore.pace import paced
 from rescore.tuning.tune import tune
 from rescore.tuning.tuned import Tuned

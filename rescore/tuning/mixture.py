@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 
+from rescore.columns import FIRST_PASS
 from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.decision.mixture import (
@@ -23,7 +24,7 @@ from rescore.decision.mixture import (
 from rescore.decision.rules import Chooser, Decider, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics, text_value
 from rescore.metrics.significance import in_order
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import NbestList
 from rescore.pace import paced
 from rescore.styles import text
 from rescore.tuning.line import Indices

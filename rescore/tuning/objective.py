@@ -16,8 +16,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from rescore.columns import units
 from rescore.metrics.base import Counts, Metric, list_statistics
-from rescore.nbest import NbestList, in_tie_order, units
+from rescore.nbest import NbestList, in_tie_order
 from rescore.tuning.line import (
     Envelopes,
     Flags,

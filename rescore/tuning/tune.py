@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rescore.columns import FIRST_PASS
 from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.decision.mixture import Mixture
@@ -16,13 +17,7 @@ from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, text_statistics
 from rescore.metrics.listed import LISTED
 from rescore.metrics.significance import in_order
-from rescore.nbest import (
-    FIRST_PASS,
-    NbestList,
-    columns_for,
-    new_word_origins,
-    without_copies,
-)
+from rescore.nbest import NbestList, columns_for, new_word_origins, without_copies
 from rescore.signature import origins
 from rescore.tuning.objective import Objective, by_content
 from rescore.tuning.search import (

@@ -10,21 +10,13 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from rescore.columns import FIRST_PASS, Column, Role, reserved, units, unrecognised
 from rescore.decision import Decision, ListWeights
 from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions
-from rescore.nbest import (
-    FIRST_PASS,
-    Column,
-    Header,
-    NbestList,
-    Role,
-    reserved,
-    units,
-    unrecognised,
-)
+from rescore.nbest import Header, NbestList
 from rescore.options import as_json, from_json
 from rescore.parts import FEATURES
 from rescore.tuning.tuned import Tuned, TunedBy
@@ -90,7 +82,7 @@ class TuningOptions:
     """
 
     bonuses: tuple[str, ...] = ()
-    """The columns whose weights are bonuses (`rescore.nbest.units`)."""
+    """The columns whose weights are bonuses (`rescore.columns.units`)."""
     bagging: bool = True
     """Weights that are averaged and significantly better (`search.bagged`), not the
     plain optimum of the lists.

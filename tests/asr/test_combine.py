@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from rescore.asr.combine import LONGEST, combine
 from rescore.asr.formats.whole import Recording, measured_recordings
+from rescore.columns import FIRST_PASS
 from rescore.decision import Decision, ListWeights
 from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
@@ -24,7 +25,7 @@ from rescore.formats.times import timed_pieces
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import NbestList
 from rescore.tuning import TuningOptions, tune
 from tests.asr.test_whole import read_recordings
 from tests.conftest import Run

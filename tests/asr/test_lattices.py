@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
+from rescore.columns import Role
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions
-from rescore.nbest import NbestList, Role
+from rescore.nbest import NbestList
 from tests.conftest import Run, assert_one_line_error
 
 # HTK Book, chapter on SLF; the fields as HVite and SRILM's lattice-tool -write-htk

@@ -25,8 +25,9 @@ from rescore.asr.recombine import (
     estimate,
     recombine,
 )
+from rescore.columns import TOOLKIT
 from rescore.errors import UserError
-from rescore.nbest import TOOLKIT, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists
 from tests.lms.test_ngram import ARPA
 

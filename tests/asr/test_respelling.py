@@ -20,12 +20,13 @@ from rescore.asr import respell
 from rescore.asr.channel import Channel, collect, learn
 from rescore.asr.features import CHANNEL, RESPELLED
 from rescore.asr.respell import SELECTION, Respelling, TermRespeller, unsuited
+from rescore.columns import TOOLKIT
 from rescore.errors import UserError
 from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
-from rescore.nbest import NO_HEADER, TOOLKIT, Hypothesis, NbestList
+from rescore.nbest import NO_HEADER, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 from rescore.reports.summary import render

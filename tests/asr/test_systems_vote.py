@@ -17,13 +17,14 @@ from rescore import formats, pipeline
 from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined, system_names
+from rescore.columns import TOOLKIT, Role
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.decision.mixture import Mixture, applied, mixed, named
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import TOOLKIT, Hypothesis, NbestList, Role
+from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import Weights
 from rescore.tuning.mixture import _mixed_in_lists
 from tests.conftest import Run, assert_one_line_error

@@ -23,12 +23,13 @@ from rescore.asr.formats.whole import (
     measured_recordings,
     read_systems,
 )
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.times import timed_pieces
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run
 
 STM = (

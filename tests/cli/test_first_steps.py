@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
+from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.lms import load
 from rescore.metrics.listed import LISTED
-from rescore.nbest import Column
 from rescore.parts import FORMATS, KINDS
 from rescore.tuning.weights import notes
 from rescore.version import VERSION

@@ -16,9 +16,10 @@ import rescore as package
 from rescore import formats
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.respell import Respelling, find_lexicon
+from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Column, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
 from rescore.reports.page import page

@@ -16,20 +16,11 @@ from rescore.asr.channel import collect
 from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.respell import Respelling
 from rescore.asr.systems import combined
+from rescore.columns import TOOLKIT, Column, Role, reserved
 from rescore.decision import Decision, best, combine, rerank
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
-from rescore.nbest import (
-    TOOLKIT,
-    Column,
-    Header,
-    Hypothesis,
-    NbestList,
-    Role,
-    first_pass_indices,
-    ranking,
-    reserved,
-)
+from rescore.nbest import Header, Hypothesis, NbestList, first_pass_indices, ranking
 from rescore.options import OptionValues
 from rescore.plan import resolve
 from rescore.tuning import TuningOptions, Weights, tune

@@ -9,15 +9,9 @@ from typing import ClassVar
 import pytest
 
 from rescore import nbest, pipeline, plan
-from rescore.config import RunConfig
-from rescore.expansion import Expansion
-from rescore.features import Bounds, Feature, Situation, Weighed
-from rescore.metrics import Normaliser
-from rescore.nbest import (
+from rescore.columns import (
     FIRST_PASS,
     Column,
-    Hypothesis,
-    NbestList,
     Reserved,
     Role,
     free_name,
@@ -26,6 +20,11 @@ from rescore.nbest import (
     reserved,
     units,
 )
+from rescore.config import RunConfig
+from rescore.expansion import Expansion
+from rescore.features import Bounds, Feature, Situation, Weighed
+from rescore.metrics import Normaliser
+from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import FEATURES
 
 QUESTIONS = "questions"

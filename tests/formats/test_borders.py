@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
+from rescore.columns import Column, Role
 from rescore.errors import UserError
 from rescore.formats.text import utterance_of
 from rescore.metrics.listed import WordList
-from rescore.nbest import Column, Header, Hypothesis, NbestList, Role
+from rescore.nbest import Header, Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 
 QUOTED = [

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
+from rescore.columns import Role
 from rescore.errors import UserError
-from rescore.nbest import Role
 from rescore.signature import origins
 from tests.conftest import Run, shared
 from tests.formats.samples import SAMPLES

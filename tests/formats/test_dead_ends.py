@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.nbest import Role
+from rescore.columns import Role
 from tests.conftest import Run, assert_one_line_error
 
 Expected = list[tuple[str, list[tuple[str, float | None]]]]

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
+from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.formats import read_references
-from rescore.nbest import Column, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 IDS = TEXTS.filter(lambda text: text != "")

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
+from rescore.columns import Column
 from rescore.errors import UserError
-from rescore.nbest import Column, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 
 

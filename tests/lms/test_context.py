@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from rescore.asr.features import RESPELLED
+from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.lms import (
@@ -27,7 +28,7 @@ from rescore.lms import (
 from rescore.lms.config import NetworkConfig
 from rescore.lms.neighbours import recording, with_neighbours
 from rescore.lms.tokenizer import Tokenizer
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from tests import stages
 from tests.conftest import (
     ROOT,

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from rescore import decision
 from rescore.asr.features import EDITS, RESPELLED
+from rescore.columns import FIRST_PASS
 from rescore.decision import Decision
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.base import text_statistics
@@ -30,7 +31,7 @@ from rescore.metrics.significance import (
     paired_randomisation,
 )
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, tune
 
 WORDS = 12

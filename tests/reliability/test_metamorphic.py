@@ -16,9 +16,10 @@ import pytest
 
 from rescore import pipeline
 from rescore.asr.systems import combined
+from rescore.columns import FIRST_PASS, Column
 from rescore.lms.function import FunctionModel
 from rescore.metrics import Normaliser
-from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 from tests.conftest import LEXICON, WORDS

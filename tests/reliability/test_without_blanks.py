@@ -22,12 +22,13 @@ from rescore.asr.features import RECOMBINED, RESPELLED
 from rescore.asr.formats.whole import Recording
 from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined as as_one
+from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.listed import WordList
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.options import OptionValues
 from tests import stand_ins
 from tests.reliability.test_metamorphic import noise

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from rescore import formats
+from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.lms.base import (
     DEFAULT,
@@ -33,7 +34,7 @@ from rescore.lms.base import (
 )
 from rescore.lms.context import in_place
 from rescore.mt.lexical.estimation import train
-from rescore.nbest import Column, Header
+from rescore.nbest import Header
 from rescore.scoring import cluster as engine
 from rescore.scoring import local
 from rescore.scoring.cluster import Cluster

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rescore.columns import FIRST_PASS
 from rescore.metrics.base import Metric
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import NbestList
 from rescore.tuning import TuningOptions, tune
 
 

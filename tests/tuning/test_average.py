@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from rescore import metrics
+from rescore.columns import WORDS
 from rescore.deciding import decide
-from rescore.nbest import WORDS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.results import evaluate
 from rescore.tuning import TuningOptions, tune
 from tests.conftest import ROOT, Run, some_lists

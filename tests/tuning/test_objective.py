@@ -9,9 +9,9 @@ import logging
 import numpy as np
 import pytest
 
+from rescore.columns import WORDS
 from rescore.decision import Decision
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import WORDS
 from rescore.tuning import TuningOptions, tune
 from rescore.tuning.climb import gradient
 from rescore.tuning.objective import Objective, by_content, spreads

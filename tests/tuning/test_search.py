@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from rescore import decision, pipeline
+from rescore.columns import FIRST_PASS, WORDS
 from rescore.config import RunConfig
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.plan import resolve
 from rescore.tuning.objective import Objective
 from rescore.tuning.search import optimise

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from rescore import decision
+from rescore.columns import FIRST_PASS, WORDS
 from rescore.errors import UserError
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.folds import split
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import FIRST_PASS, WORDS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning.curves import curves
 from rescore.tuning.weights import Weights
 from tests.tuning.plain import best_weights as tune

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from rescore.columns import FIRST_PASS
 from rescore.decision.rules import DecisionRule
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import NbestList
 from rescore.options import Declared, option
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import log
 
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.writing import opened
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Declared, option
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rescore.columns import FIRST_PASS, Column, free_name
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
@@ -21,7 +22,7 @@ from rescore.formats.text import (
     table,
     utterance_of,
 )
-from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList, free_name
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import Declared, option
 
 ACOUSTIC = "am"

@@ -16,10 +16,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from rescore.asr.formats.acoustic import ACOUSTIC, LANGUAGE, AcousticScale
+from rescore.columns import FIRST_PASS, Column
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import ListSize, as_number, stem_of, strip_markup
-from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 
 SIZE = 100
 """Hypotheses of a list, by default."""

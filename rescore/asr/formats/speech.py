@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rescore.columns import FIRST_PASS, Column
 from rescore.errors import UserError
 from rescore.files import loads
 from rescore.formats.records import records_of
@@ -27,7 +28,7 @@ from rescore.formats.text import (
     utterance_of,
 )
 from rescore.formats.times import BackwardsError, Span, piece_times, spread
-from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 
 _Word = tuple[str, float, float]
 """A word with its start and end, in seconds."""

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from rescore import formats
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats.outputs import is_text
 from rescore.formats.records import SYSTEM
 from rescore.formats.references import TextFile, best_lists, first_reading
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_numbers, identity_of
-from rescore.nbest import FIRST_PASS, NbestList
+from rescore.nbest import NbestList
 
 log = logging.getLogger(__name__)
 

@@ -28,13 +28,14 @@ from rescore.asr.formats.contents import (
     cues,
     kind_of,
 )
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.references import STM, cheapest, readings
 from rescore.formats.source import InputWarnings, Source, sniff
 from rescore.formats.text import split_id, split_trn, stem_of
 from rescore.formats.times import Span, spread
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import FIRST_PASS, Hypothesis, NbestList, ranking
+from rescore.nbest import Hypothesis, NbestList, ranking
 
 log = logging.getLogger(__name__)
 

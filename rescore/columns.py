@@ -1,0 +1,238 @@
+"""Columns of scores: what they are, where they come from, and the names that features
+keep for themselves.
+
+A hypothesis has a score in each column: natural log, higher is better. The first pass
+is the column `s2s`. A language model adds a column of its name; features
+(`rescore.parts.FEATURES`) add counts and further scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+from rescore.parts import EXPANSIONS, FEATURES
+
+TOOLKIT = "first_pass"
+"""The origin of hypotheses of the toolkit whose scores are the first pass. The features
+of `rescore.parts.FEATURES` name the other origins.
+"""
+
+
+class Role(StrEnum):
+    """What a column of scores is."""
+
+    FIRST_PASS = "first_pass"
+    """The first pass itself, or the same under another name."""
+    LM = "lm"
+    """Scores of a language model, or of anything whose weight is tuned like a language
+    model's.
+    """
+    COUNT = "count"
+    """A number, such as of words or tokens: its weight is a bonus for each, without
+    bounds.
+    """
+    FREE = "channel"
+    """Scores of an expansion, such as a channel of misheard words: their weight has no
+    bounds.
+    """
+    COMPONENT = "component"
+    """A part of the toolkit's own score."""
+    SYSTEM = "system"
+    """Scores of one of several systems, at the texts that it wrote
+    (`rescore.decision.mixture`).
+    """
+
+
+FIRST_PASS = "s2s"
+"""The column with the score that the toolkit ranked by."""
+
+RANK = "rank"
+"""What --s2s calls the order of the file: as a score, minus the natural log of the
+place.
+"""
+
+SUM = "sum"
+"""The column with the unnormalised log-probability, where the toolkit ranked by a mean
+over tokens.
+"""
+
+FORMER_FIRST_PASS = "first"
+"""The column with what was `s2s` in the file, where --s2s put another column in its
+place.
+"""
+
+WORDS = "words"
+"""The number of words of a hypothesis: a column that every list has, unless a file
+gives it one of its own.
+"""
+
+TOKENS = "tokens"
+"""The column with the number of a language model's tokens, where it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """A name of a column that a feature keeps for itself."""
+
+    role: Role
+    unit: str = ""
+    """What has the bonus, as tables name it: `+0.25 a word`."""
+    advice: str = ""
+    """What to do where lists lack the column."""
+    comes_with_hypotheses: bool = False
+    """Whether an expansion adds the column together with new hypotheses."""
+
+
+SCORE = "score"
+"""What files call the first pass."""
+
+
+def reserved() -> Mapping[str, Reserved]:
+    """Return the reserved names that have a role; a column of any other name is an
+    LM's, unless its record says more.
+    """
+    return _of_features(tuple(FEATURES)).columns
+
+
+def reserved_names() -> Collection[str]:
+    """Return the names that no file and no user can give to a column: those that have a
+    role; the mark by which files used to tell new hypotheses; and what files call the
+    first pass.
+    """
+    return _of_features(tuple(FEATURES)).reserved
+
+
+def units() -> Mapping[str, str]:
+    """Return the columns whose weight is a bonus without bounds, with the unit of the
+    bonus.
+    """
+    return {name: column.unit for name, column in reserved().items() if column.unit}
+
+
+def unrecognised() -> Sequence[str]:
+    """Return the origins of hypotheses with words that no system wrote.
+
+    Such hypotheses may win only where this gains something on dev lists
+    (`rescore.tuning.tune`).
+    """
+    return _of_features(tuple(FEATURES)).new_words
+
+
+def origins() -> Sequence[str]:
+    """Return all origins of hypotheses."""
+    return _of_features(tuple(FEATURES)).origins
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names that features keep for themselves."""
+
+    columns: Mapping[str, Reserved]
+    reserved: frozenset[str]
+    origins: Sequence[str]
+    new_words: Sequence[str]
+
+
+@cache
+def _of_features(table: tuple[str, ...]) -> _Names:
+    """Return the names of the features of a table."""
+    first_pass = Reserved(Role.FIRST_PASS)
+    columns = dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), first_pass)
+    origins = [TOOLKIT]
+    new_words: list[str] = []
+    for _, feature in FEATURES.loaded():
+        columns |= feature.columns
+        origins += [*feature.origins, *feature.new_words]
+        new_words += feature.new_words
+    reserved = frozenset({*columns, "combined", SCORE})
+    return _Names(columns, reserved, origins, new_words)
+
+
+def free_name(name: str, taken: Collection[str] = ()) -> str:
+    """Return the name, or the first free one of `name.2`, `name.3`, ... if it is
+    reserved or taken.
+
+    Args:
+        name: The name.
+        taken: The names of other columns.
+    """
+    names = reserved_names()
+    candidate = name
+    number = 1
+    while candidate in names or candidate in taken:
+        number += 1
+        candidate = f"{name}.{number}"
+    return candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Where a column of scores comes from; kept once for all lists of a file."""
+
+    model: str
+    """The back-end and its options, such as `bilm:intact`."""
+    fingerprint: str
+    """Content hash of weights, tokenizer and settings, in hexadecimal; empty where no
+    model gave the column.
+    """
+    norm: str
+    """`sum`, `mean` or `length^A` over tokens."""
+    precision: str
+    """The arithmetic: float32, bf16, fp16 or int8."""
+    role: Role = Role.LM
+    """What the column is."""
+
+    @classmethod
+    def component(cls, toolkit: str) -> Column:
+        """Return the record of a part of the toolkit's own score, such as its acoustic
+        score.
+
+        Args:
+            toolkit: The name of the toolkit.
+        """
+        return cls(toolkit, "", SUM, "", Role.COMPONENT)
+
+    @property
+    def is_component(self) -> bool:
+        return self.role is Role.COMPONENT
+
+    @property
+    def short(self) -> str:
+        """The record in a few words."""
+        return f"{self.model}@{self.fingerprint[:12]} {self.norm} {self.precision}"
+
+
+def is_bonus(name: str, column: Column | None = None) -> bool:
+    """Return whether a column is a count or a score that an expansion added with its
+    hypotheses.
+
+    Args:
+        name: The name of the column.
+        column: Its record, if it has one.
+    """
+    known = reserved().get(name)
+    if known is not None and not known.comes_with_hypotheses:
+        return False
+    if column is not None:
+        return column.role in (Role.COUNT, Role.FREE)
+    return known is not None
+
+
+def advice(name: str) -> str:
+    """Return what to do where lists lack a column."""
+    known = reserved().get(name)
+    if known is not None and known.advice:
+        return known.advice
+    flags = [f"--{flag}" for flag, part in EXPANSIONS.loaded() if name in part.adds]
+    if flags:
+        return (
+            f"add it with {' or '.join(flags)}, and the --words that weights were"
+            " tuned with, if there were any"
+        )
+    return (
+        "`rescore score LISTS --lm MODEL -o FILE` (or `rescore run -o FILE`) writes a"
+        " FILE with it; give this FILE"
+    )
