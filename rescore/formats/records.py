@@ -8,7 +8,7 @@ A record is a list of hypotheses, in one of the shapes
     {"beams": [["a b", -1.2], ["a c", -1.9]]}                            pairs
     {"hypotheses": [{"text": "a b", "score": -1.2}, ...]}                objects
     {"id": "utt-1", "text": "a b", "score": -1.2}
-        one hypothesis; those of one id follow it
+        one hypothesis; further hypotheses of this id follow it
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ SYSTEM = "system="
 own.
 """
 ROLES = ("id", "text", "score", "ref", "src")
+"""What a key can mean; any other role is a new column of scores."""
 
 
 def _role(text: str) -> tuple[str, str]:
+    """Return the role and the key of a value of --field."""
     role, equals, key = text.partition("=")
     if not (role and equals and key.lstrip("-")):
         raise ValueError(f"{text!r} is not ROLE=KEY, such as text=hyp")
@@ -59,6 +61,17 @@ class Fields(Declared):
     )
 
 
+def signed(key: str) -> tuple[str, int]:
+    """Return the key of --field without its sign, and the sign.
+
+    Args:
+        key: A key; with a minus, lower values are better.
+    """
+    if key.startswith("-"):
+        return key.removeprefix("-"), -1
+    return key, 1
+
+
 @dataclass(frozen=True, slots=True)
 class Records:
     """The layout of a toolkit's records. Of several keys for a role, the first in the
@@ -66,6 +79,7 @@ class Records:
     """
 
     title: str
+    """The name of the toolkit or format, for messages."""
     text: tuple[str, ...]
     score: tuple[str, ...] = ()
     id: tuple[str, ...] = ("id",)
@@ -74,6 +88,7 @@ class Records:
     needs: tuple[str, ...] = ()
     """Keys that tell this layout from others; without them any JSON has it."""
     translates: bool = False
+    """Whether a toolkit of translation writes such records."""
     costs: bool = False
     """Whether lower scores are better."""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -84,10 +99,20 @@ class Records:
     place: Place = Place.OWN_MARK
 
     def sniff(self, source: Source) -> bool:
+        """Return whether the first record has the keys that tell this layout."""
         return bool(source.peek.root) and set(self.needs) <= set(source.peek.keys)
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Records without an id are called after their place, from 1."""
+        """Yield the lists of a file.
+
+        Args:
+            source: JSON Lines, one JSON list or one JSON object. Records without an id
+                are called after their place, from 1.
+            options: The options of formats.
+
+        Raises:
+            UserError: A record has no hypotheses, or a value of a wrong type.
+        """
         layout = self.with_fields(options.of(Fields).fields)
         folder = source.path.parent
         lists = (
@@ -97,33 +122,42 @@ class Records:
         yield from grouped(lists, source.name)
 
     def with_fields(self, fields: Mapping[str, str]) -> Records:
-        """The same layout with the keys that --field names."""
-        known: dict[str, Any] = {
-            role: (key,) for role, key in fields.items() if role in ROLES
-        }
-        systems = tuple(key for role, key in fields.items() if role.startswith(SYSTEM))
+        """Return the layout with the keys that --field names.
+
+        Args:
+            fields: The key of each role.
+
+        Raises:
+            UserError: Several systems are named, but not the one whose texts count.
+        """
+        changes: dict[str, Any] = {}
+        columns = {}
+        systems = []
+        for role, key in fields.items():
+            if role == "score":
+                name, sign = signed(key)
+                changes["score"] = (name,)
+                changes["costs"] = sign < 0
+            elif role in ROLES:
+                changes[role] = (key,)
+            elif role.startswith(SYSTEM):
+                systems.append(key)
+            else:
+                columns[role] = key
         if systems and fields.get("text") not in systems:
             raise UserError(
                 "--field system=NAME names one of several systems; give the texts of"
                 " this system: --field text=NAME"
             )
-        columns = {
-            name: key
-            for name, key in fields.items()
-            if name not in ROLES and not name.startswith(SYSTEM)
-        }
-        if "score" in fields:
-            known |= {
-                "score": (fields["score"].removeprefix("-"),),
-                "costs": fields["score"].startswith("-"),
-            }
-        return replace(self, **known, columns=columns, systems=systems)
+        return replace(self, **changes, columns=columns, systems=tuple(systems))
+
+    # --- a record as a list ---
 
     def _list(
         self, value: Any, number: int, folder: Path, place: str
     ) -> tuple[str | None, NbestList]:
-        """A record as a list, and its id if it is a single hypothesis, which further
-        hypotheses may follow.
+        """Return a record as a list, and its id if it is a single hypothesis, which
+        further hypotheses may follow.
         """
         if isinstance(value, (str, list)):
             value = {self.text[0]: value}
@@ -131,24 +165,12 @@ class Records:
             raise UserError(
                 f"{place}: expected an object, found {json.dumps(value)[:40]}"
             )
-        key = first_of(value, self.text)
-        if key is None:
-            if {"weights", "tuned"} <= value.keys():
-                raise UserError(
-                    f"{place}: these are weights, not lists; give lists, and the"
-                    " weights to --weights"
-                )
-            shown = ", ".join(list(value)[:8])[:200] or "none"
-            raise UserError(
-                f"{place}: no hypotheses in the keys {shown} ({self.title}); name your"
-                " keys with --field text=KEY, --field score=KEY, --field id=KEY"
-            )
-        named = first_of(value, self.id)
-        identity = identity_of(value[named]) if named else str(number)
-        hypotheses = [
-            self._hypothesis(entry, place)
-            for entry, place in self._entries(value, key, place)
-        ]
+        key = self._text_key(value, place)
+        id_key = first_of(value, self.id)
+        identity = identity_of(value[id_key]) if id_key else str(number)
+        hypotheses = []
+        for entry, entry_place in self._entries(value, key, place):
+            hypotheses.append(self._hypothesis(entry, entry_place))
         nbest = NbestList(
             identity,
             hypotheses,
@@ -156,17 +178,69 @@ class Records:
             self._source(value, place),
             header=Header(columns=self._parts(hypotheses)),
         )
-        if named != "audio_filepath" and isinstance(value.get("audio_filepath"), str):
-            # here: most records name no recording
+        if id_key != "audio_filepath" and isinstance(value.get("audio_filepath"), str):
+            # it loads numpy, and most records name no recording
             from rescore.formats.audio import manifest_audio
 
             nbest.audio = manifest_audio(value, identity, folder, place)
-        return (identity if named and isinstance(value[key], str) else None), nbest
+        is_single = id_key is not None and isinstance(value[key], str)
+        return (identity if is_single else None), nbest
+
+    def _text_key(self, value: dict[str, Any], place: str) -> str:
+        """Return the key of the hypotheses."""
+        key = first_of(value, self.text)
+        if key is not None:
+            return key
+        if {"weights", "tuned"} <= value.keys():
+            raise UserError(
+                f"{place}: these are weights, not lists; give lists, and the weights to"
+                " --weights"
+            )
+        shown = ", ".join(list(value)[:8])[:200] or "none"
+        raise UserError(
+            f"{place}: no hypotheses in the keys {shown} ({self.title}); name your keys"
+            " with --field text=KEY, --field score=KEY, --field id=KEY"
+        )
+
+    def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
+        """Return the key of the scores; None if there are no scores."""
+        for key in (*self.score, *GENERIC.score):
+            if key in value and key != text_key:
+                return key
+        return None
+
+    def _references(
+        self, value: dict[str, Any], text_key: str, place: str
+    ) -> tuple[str, ...]:
+        """Return the references of a record."""
+        keys = (*self.ref, "text") if text_key in PREDICTED else self.ref
+        key = first_of(value, [name for name in keys if name != text_key])
+        if key is None:
+            return ()
+        texts = value[key] if isinstance(value[key], list) else [value[key]]
+        if any(not isinstance(text, str) for text in texts):
+            raise UserError(
+                f"{place}: the reference is {json.dumps(value[key])[:40]}, not a text"
+            )
+        return tuple(" ".join(text.split()) for text in texts)
+
+    def _source(self, value: dict[str, Any], place: str) -> str | None:
+        """Return the source text of a record."""
+        key = first_of(value, self.src)
+        if key is None:
+            return None
+        if not isinstance(value[key], str):
+            raise UserError(
+                f"{place}: the source is {json.dumps(value[key])[:40]}, not a text"
+            )
+        return str(value[key])
+
+    # --- hypotheses of a record ---
 
     def _entries(
         self, value: dict[str, Any], key: str, place: str
     ) -> Iterator[tuple[Any, str]]:
-        """The hypotheses of a record, each with the place for errors."""
+        """Yield the hypotheses of a record, each with the place for messages."""
         texts = value[key]
         if isinstance(texts, str):
             yield value, place
@@ -176,157 +250,123 @@ class Records:
                 " of texts"
             )
         elif texts and all(isinstance(entry, str) for entry in texts):
-            yield from ((entry, place) for entry in self._together(value, key, place))
+            for entry in self._together(value, key, place):
+                yield entry, place
         else:
-            yield from (
-                (entry, f"{place}, {key} {rank}") for rank, entry in enumerate(texts, 1)
-            )
+            for rank, entry in enumerate(texts, 1):
+                yield entry, f"{place}, {key} {rank}"
 
     def _together(
         self, value: dict[str, Any], key: str, place: str
     ) -> Iterator[dict[str, Any]]:
-        """An object for each text, of texts and scores that stand in lists of their
-        own.
+        """Yield an object for each text, of texts and scores that stand in lists of
+        their own.
         """
-        names = [
-            name
-            for name in value
-            if name in (key, self._score_key(value, key)) or name.endswith(PARTS)
-        ]
-        for name in names:
-            number = len(value[name]) if isinstance(value[name], list) else 0
+        lists = {}
+        score_key = self._score_key(value, key)
+        for name, entries in value.items():
+            if name not in (key, score_key) and not name.endswith(PARTS):
+                continue
+            number = len(entries) if isinstance(entries, list) else 0
             if number != len(value[key]):
-                both = (
-                    f"{counted(number, 'score')} for"
-                    f" {counted(len(value[key]), 'hypothesis')}"
+                raise UserError(
+                    f"{place}: {counted(number, 'score')} for"
+                    f" {counted(len(value[key]), 'hypothesis')} in {name}"
                 )
-                raise UserError(f"{place}: {both} in {name}")
-        for entries in zip(*(value[name] for name in names), strict=True):
-            yield dict(zip(names, entries, strict=True))
-
-    def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
-        return next(
-            (
-                key
-                for key in (*self.score, *GENERIC.score)
-                if key != text_key and key in value
-            ),
-            None,
-        )
+            lists[name] = entries
+        for row in zip(*lists.values(), strict=True):
+            yield dict(zip(lists, row, strict=True))
 
     def _hypothesis(self, entry: Any, place: str) -> Hypothesis:
-        """A text, a pair of a text and its score, or an object with a text, its score
-        and parts of it (`am_score`).
+        """Return a hypothesis from a text, a pair of a text and its score, or an object
+        with a text, its score and parts of it (`am_score`).
         """
         value = entry
         if isinstance(entry, str):
             value = {"text": entry}
         elif isinstance(entry, list) and len(entry) == 2:
-            value = dict(zip(("text", "score"), entry, strict=True))
-        key = (
-            first_of(value, (*self.text, *GENERIC.text))
-            if isinstance(value, dict)
-            else None
-        )
+            value = {"text": entry[0], "score": entry[1]}
+        key = None
+        if isinstance(value, dict):
+            key = first_of(value, (*self.text, *GENERIC.text))
         if key is None or not isinstance(value[key], str):
             raise UserError(
                 f"{place}: expected a text, [text, score] or an object with them, found"
                 f" {json.dumps(entry)[:40]}"
             )
-        score_key = self._score_key(value, key)
+        return Hypothesis(strip_markup(value[key]), self._scores(value, key, place))
+
+    def _scores(
+        self, value: dict[str, Any], text_key: str, place: str
+    ) -> dict[str, float]:
+        """Return the scores of an object, higher is better."""
         scores = {}
+        score_key = self._score_key(value, text_key)
         if score_key is not None:
-            score = (
-                value[score_key][0]
-                if isinstance(value[score_key], list) and value[score_key]
-                else value[score_key]
-            )
+            score = value[score_key]
+            if isinstance(score, list) and score:
+                score = score[0]
             number = json_number(score, place, score_key)
             scores[FIRST_PASS] = -number if self.costs else number
         for name, part in value.items():
-            # which is refused
+            # an object `scores` is refused as a number
             is_part = name.endswith(PARTS) or (
                 name == "scores" and isinstance(part, dict)
             )
-            if is_part and name not in (key, score_key):
+            if is_part and name not in (text_key, score_key):
                 scores[name] = json_number(part, place, name)
         for name, column in self.columns.items():
-            sign, column = (-1, column[1:]) if column.startswith("-") else (1, column)
-            if column in value:
-                scores[name] = sign * json_number(value[column], place, column)
-        return Hypothesis(strip_markup(value[key]), scores)
+            key, sign = signed(column)
+            if key in value:
+                scores[name] = sign * json_number(value[key], place, key)
+        return scores
 
     def _parts(self, hypotheses: list[Hypothesis]) -> dict[str, Column]:
-        """Origins of columns: parts of a score belong to no language model; for
-        --field, the user's names decide.
+        """Return the records of columns that are parts of the toolkit's score, not of a
+        language model. The user's own names (--field) have no record.
         """
-        names = {
-            name
-            for hypothesis in hypotheses
-            for name in hypothesis.scores
-            if name.endswith(PARTS)
-        }
-        return {
-            name: Column.component(self.title)
-            for name in sorted(names - self.columns.keys() - {FIRST_PASS})
-        }
-
-    def _references(
-        self, value: dict[str, Any], text_key: str, place: str
-    ) -> tuple[str, ...]:
-        keys = (*self.ref, "text") if text_key in PREDICTED else self.ref
-        reference = next(
-            (
-                value[name]
-                for name in keys
-                if name != text_key and value.get(name) is not None
-            ),
-            None,
-        )
-        texts = (
-            []
-            if reference is None
-            else reference
-            if isinstance(reference, list)
-            else [reference]
-        )
-        if any(not isinstance(text, str) for text in texts):
-            raise UserError(
-                f"{place}: the reference is {json.dumps(reference)[:40]}, not a text"
-            )
-        return tuple(" ".join(text.split()) for text in texts)
-
-    def _source(self, value: dict[str, Any], place: str) -> str | None:
-        key = first_of(value, self.src)
-        if key is not None and not isinstance(value[key], str):
-            raise UserError(
-                f"{place}: the source is {json.dumps(value[key])[:40]}, not a text"
-            )
-        return None if key is None else str(value[key])
+        names = set[str]()
+        for hypothesis in hypotheses:
+            names.update(name for name in hypothesis.scores if name.endswith(PARTS))
+        own = sorted(names - self.columns.keys() - {FIRST_PASS})
+        return {name: Column.component(self.title) for name in own}
 
 
 def records_of(source: Source) -> Iterator[tuple[int, Any, str]]:
-    """The records with their numbers and places; JSON Lines as a stream."""
+    """Yield the records of a file; JSON Lines are read as a stream.
+
+    Args:
+        source: JSON Lines, one JSON list or one JSON value.
+
+    Yields:
+        The number of each record, from 1; its value; and its place, for messages.
+
+    Raises:
+        UserError: The file is not JSON.
+    """
     if source.peek.lines:
         for number, (place, line) in enumerate(source.filled(), 1):
             yield number, loads(line, place, line=True), place
         return
     document = loads(source.read_all(), source.name)
-    values = document if isinstance(document, list) else [document]
-    for number, value in enumerate(values, 1):
-        yield (
-            number,
-            value,
-            (
-                f"{source.name}: entry {number}"
-                if isinstance(document, list)
-                else source.name
-            ),
-        )
+    if not isinstance(document, list):
+        yield 1, document, source.name
+        return
+    for number, value in enumerate(document, 1):
+        yield number, value, f"{source.name}: entry {number}"
 
 
 def first_of(value: Mapping[str, Any], keys: Sequence[str]) -> str | None:
-    return next((key for key in keys if value.get(key) is not None), None)
+    """Return the first of some keys that has a value other than null; None if none has.
+
+    Args:
+        value: An object of JSON.
+        keys: The keys, in the order of preference.
+    """
+    for key in keys:
+        if value.get(key) is not None:
+            return key
+    return None
 
 
 HUGGING_FACE = Records(

@@ -1,8 +1,8 @@
-"""Texts of utterances: references, and 1-best outputs with them. Kaldi text, sclite
-trn, plain lines; references also from lists and manifests.
+"""Texts of utterances: references, source texts, and 1-best outputs.
 
-If either side has ids, ids must match; only lists and references without ids are paired
-by order.
+A file of texts is Kaldi text, sclite trn or plain lines; N-best lists and manifests
+give references and source texts, too. If either side has ids, ids must match; only
+lists and texts without ids are paired by order.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import csv
 import io
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from rescore.columns import FIRST_PASS
@@ -36,10 +37,15 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
+Texts = dict[str, tuple[str, ...]]
+"""The texts of each utterance by its id, in the order of a file or of lists."""
+
+# --- references and sources of lists -------------------------------------------------
+
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Files of references: with several, each utterance has one of each."""
+    """Files of references. An utterance has a reference from each of several files."""
 
     paths: tuple[str, ...]
     format: str | None = None
@@ -50,29 +56,41 @@ def read_references(
     references: str | Path | References | Sequence[TextFile],
     ids: Sequence[str],
     escaped: bool = True,
-) -> dict[str, tuple[str, ...]]:
-    """The references of each utterance in `ids`, from all files.
+) -> Texts:
+    """Return the references of each utterance, from all files.
 
     N-best lists (and NeMo manifests) give their own references. A text file whose lines
     all end in `(id)` is trn; one whose lines begin with ids is Kaldi text; else it is
     plain, one line an utterance, in the order of `ids`.
 
     Args:
-        escaped: whether XML entities of the Moses tokeniser are undone, as in
+        references: The files.
+        ids: The utterances.
+        escaped: Whether XML entities of the Moses tokeniser are undone, as in
             hypotheses.
+
+    Returns:
+        The references by id, in the order of `ids`.
+
+    Raises:
+        UserError: A file is damaged, or an utterance has no reference in it.
     """
     per_file = [file.of(ids, escaped) for file in open_references(references)]
-    return {
-        name: tuple(text for by_id in per_file for text in by_id[name]) for name in ids
-    }
+    texts = {}
+    for name in ids:
+        texts[name] = tuple(chain.from_iterable(by_id[name] for by_id in per_file))
+    return texts
 
 
 def open_references(
     references: str | Path | References | Sequence[TextFile],
     warnings: InputWarnings | None = None,
 ) -> list[TextFile]:
-    """The files of references, each read once: a pipe cannot be read again. Open ones
-    are returned as they are.
+    """Return the files of references, each read once: a pipe cannot be read again.
+
+    Args:
+        references: The files; open files are returned as they are.
+        warnings: Collects repairs; with None, each file reports them itself.
     """
     if isinstance(references, Sequence) and not isinstance(references, str):
         return list(references)
@@ -89,19 +107,33 @@ def with_references(
     warnings: InputWarnings,
     allow_missing: bool,
 ) -> list[NbestList]:
-    """The lists with references from files, whose utterances must be these lists."""
+    """Return the lists with references from files, whose utterances they must be.
+
+    Args:
+        lists: The lists.
+        references: The files.
+        warnings: Collects repairs.
+        allow_missing: Whether references of utterances without a list are only
+            reported; otherwise they are an error.
+
+    Raises:
+        UserError: A list has no reference, or a file is damaged.
+    """
     ids = [nbest.id for nbest in lists]
     files = open_references(references, warnings)
     # Readers undo the tokeniser's entities; if hypotheses still have entities, both
     # sides are left as they are.
-    escaped = not any(
-        has_entities(hypothesis.text)
-        for nbest in lists
-        for hypothesis in nbest.hypotheses
-    )
-    texts = read_references(files, ids, escaped)
+    texts = read_references(files, ids, escaped=not _have_entities(lists))
     _check_left_out(files, ids, "list", "lists", allow_missing)
     return [replace(nbest, references=texts[nbest.id]) for nbest in lists]
+
+
+def _have_entities(lists: Iterable[NbestList]) -> bool:
+    """Return whether a hypothesis has escapes of the Moses tokeniser."""
+    for nbest in lists:
+        if any(has_entities(hypothesis.text) for hypothesis in nbest.hypotheses):
+            return True
+    return False
 
 
 def with_sources(
@@ -122,15 +154,12 @@ def with_sources(
             lists.
     """
     warnings = InputWarnings(strict)
-    try:
-        kind = "plain" if path.suffix in (".csv", ".tsv") else None
-        file = TextFile(Source(path, warnings), kind, sources=True)
-        if file.format:
-            file.format = None
-            file.by_id = _sources_of_table(file.lines, path)
-        texts = with_references(lists, [file], warnings, allow_missing)
-    except UserError as error:
-        raise UserError(str(error).replace("no reference", "no source text")) from None
+    kind = "plain" if path.suffix in (".csv", ".tsv") else None
+    file = TextFile(Source(path, warnings), kind, sources=True)
+    if kind is not None:
+        file.format = None
+        file.by_id = _sources_of_table(file.lines, path)
+    texts = with_references(lists, [file], warnings, allow_missing)
     warnings.report()
     return [
         replace(nbest, source=text.references[0])
@@ -138,7 +167,7 @@ def with_sources(
     ]
 
 
-def _sources_of_table(lines: list[str], path: Path) -> dict[str, tuple[str, ...]]:
+def _sources_of_table(lines: list[str], path: Path) -> Texts:
     """Return the source texts of a CSV or TSV with the columns id and src."""
     delimiter = "," if path.suffix == ".csv" else "\t"
     # one text, since a quoted cell may have several lines
@@ -158,21 +187,38 @@ def _check_left_out(
     not allowed.
     """
     for file in files:
-        if absent := file.left_out(ids):
-            count = counted(len(absent) + len(ids), "utterance")
-            message = f"{file.path}: no {what} for {len(absent):,} of its {count}"
-            if not allowed:
-                raise UserError(
-                    f"{message}, first {absent[0]}; give {wanted} of the whole set, or"
-                    " --allow-missing"
-                )
-            log.warning(
-                "%s (first: %s); these utterances are not measured", message, absent[0]
+        absent = file.left_out(ids)
+        if not absent:
+            continue
+        count = counted(len(absent) + len(ids), "utterance")
+        message = f"{file.path}: no {what} for {len(absent):,} of its {count}"
+        if not allowed:
+            raise UserError(
+                f"{message}, first {absent[0]}; give {wanted} of the whole set, or"
+                " --allow-missing"
             )
+        log.warning(
+            "%s (first: %s); these utterances are not measured", message, absent[0]
+        )
+
+
+# --- files of texts ------------------------------------------------------------------
 
 
 class TextFile:
-    """A file of texts that is read once: references, or a 1-best output."""
+    """A file of texts that is read once: references, source texts, or a 1-best output.
+
+    Args:
+        source: The file.
+        format_name: `kaldi`, `trn`, `plain`; None detects the format.
+        output: Whether the file has 1-best texts: each line is a text, even if it looks
+            like JSON.
+        sources: Whether the file has source texts: of lists these are read, not the
+            references.
+
+    Raises:
+        UserError: The file is empty, or does not have this format.
+    """
 
     def __init__(
         self,
@@ -181,170 +227,173 @@ class TextFile:
         output: bool = False,
         sources: bool = False,
     ) -> None:
-        """
-        Args:
-            output: the file has 1-best texts: each line is a text, even if it looks
-                like JSON.
-            sources: the file has source texts: of lists these are read, not the
-                references.
-        """
-        if source.is_folder:
-            raise UserError(
-                f"{source.name}: is a folder; give the file with the texts, usually"
-                f" {source.path / 'text'}"
-            )
-        self.path, self.format = source.name, format_name
-        if format_name and not (output or sources) and source.peek.first:
-            raise UserError(
-                f"{self.path}: is JSON, not lines of text; leave out --ref-format"
-            )
-        kind = sniff(source) if format_name is None and not output else None
-        # such as a log of fairseq
-        translated = kind is not None and getattr(FORMATS[kind], "translates", False)
-        self.of_lists = (
-            format_name is None
-            and not output
-            and (bool(source.peek.root) or translated)
-        )
-        self.lines = [] if self.of_lists else list(source.lines())
-        if not self.of_lists and not (
-            self.lines if output else any(line.strip() for line in self.lines)
-        ):
-            raise UserError(f"{self.path}: is empty")
+        _check_kind(source, as_lines=bool(format_name) and not (output or sources))
+        self.path = source.name
+        self.format = format_name
+        self._noun = "source text" if sources else "reference"
+        is_detected = format_name is None and not output
+        kind = sniff(source) if is_detected else None
+        # a log of a toolkit such as fairseq has lists without being JSON
+        translates = kind is not None and getattr(FORMATS[kind], "translates", False)
+        self.of_lists = is_detected and (bool(source.peek.root) or translates)
         self.of_translations = self.of_lists and (
-            translated or "src" in source.peek.keys
+            translates or "src" in source.peek.keys
         )
-        self.by_id = (
-            _of_records(source, kind or "native", sources) if self.of_lists else None
-        )
+        self.lines: list[str] = []
+        self.by_id: Texts | None = None
         """The texts of a file that surely has ids: of lists and of trn."""
-        if format_name in (None, "trn") and not self.of_lists:
-            self.by_id = _trn_texts(self.lines, self.path)
-        if format_name == "trn" and not self.by_id:
-            raise UserError(f"{self.path}: not trn: a line does not end in (id)")
-        if format_name is None and not output and is_stm(self.lines):
-            raise UserError(
-                f"{self.path}: is stm, for whole recordings (rescore eval --whole);"
-                " give references as trn or Kaldi text, or --ref-format if this is"
-                " no stm"
-            )
+        if self.of_lists:
+            self.by_id = _of_records(source, kind or "native", sources)
+            if not self.by_id:
+                raise UserError(f"{self.path}: no {self._noun}s in it")
+        else:
+            self.lines = list(source.lines())
+            if format_name in (None, "trn"):
+                self.by_id = _trn_texts(self.lines, self.path)
+            self._check_lines(output)
         self.first = first_words(self.lines)
         """The first words of the lines that are not empty."""
         self.has_ids = self.by_id is None and begin_with_ids(self.lines)
         """Whether the lines begin with words that look like ids."""
 
+    def _check_lines(self, output: bool) -> None:
+        """Check that lines of text have the format they should have."""
+        if not self.lines or not (output or any(map(str.strip, self.lines))):
+            raise UserError(f"{self.path}: is empty")
+        if self.format == "trn" and not self.by_id:
+            raise UserError(f"{self.path}: not trn: a line does not end in (id)")
+        if self.format is None and not output and is_stm(self.lines):
+            raise UserError(
+                f"{self.path}: is stm, for whole recordings (rescore eval --whole);"
+                " give references as trn or Kaldi text, or --ref-format if this is"
+                " no stm"
+            )
+
     @property
     def ids(self) -> list[str]:
-        """The ids of the file, in its order, as far as that is certain without the ids
-        of lists.
+        """Return the ids of the file, in its order, as far as they are certain without
+        the ids of lists.
         """
         if self.by_id is not None:
             return list(self.by_id)
-        return (
-            self.first
-            if self.format == "kaldi" or (self.format is None and self.has_ids)
-            else []
-        )
+        if self.format == "kaldi" or (self.format is None and self.has_ids):
+            return self.first
+        return []
 
-    def kaldi_texts(self) -> dict[str, tuple[str, ...]]:
-        texts: dict[str, tuple[str, ...]] = {}
+    def kaldi_texts(self) -> Texts:
+        """Return the texts of lines that begin with ids.
+
+        Raises:
+            UserError: Two lines have the same id.
+        """
+        texts: Texts = {}
         for number, line in enumerate(self.lines, 1):
             if line.strip():
                 name, text = split_id(line)
                 add_once(texts, name, (text,), f"{self.path}: line {number}")
         return texts
 
-    def numbered_texts(self) -> dict[str, tuple[str, ...]]:
+    def numbered_texts(self) -> Texts:
+        """Return the lines as texts whose ids are their numbers, from 1."""
         return {str(number): (line,) for number, line in enumerate(self.lines, 1)}
 
-    def of(
-        self, ids: Sequence[str], escaped: bool = True
-    ) -> dict[str, tuple[str, ...]]:
-        """The references of each utterance."""
+    def of(self, ids: Sequence[str], escaped: bool = True) -> Texts:
+        """Return the texts of some utterances.
+
+        Args:
+            ids: The utterances.
+            escaped: Whether XML entities of the Moses tokeniser are undone.
+
+        Returns:
+            The texts by id, in the order of `ids`; alternatives of trn and Kaldi text
+            are several texts.
+
+        Raises:
+            UserError: An utterance has no text.
+        """
         by_id = self._named(ids)
         if by_id is None and self._is_kaldi(ids):
             by_id = self.kaldi_texts()
-        values = (
-            [(line,) for line in self.lines] if by_id is None else list(by_id.values())
-        )
-        if by_id is None and len(values) != len(ids):
+        if by_id is None:
+            by_id = self._in_order(ids)
+        elif self._is_beside_numbers(by_id, ids):
+            by_id = dict(zip(ids, by_id.values(), strict=True))
+        missing = [name for name in ids if name not in by_id]
+        if missing:
+            raise UserError(
+                f"{self.path}: no {self._noun} for utterance {missing[0]}"
+                f" ({len(missing)} of {len(ids)} missing; its first is"
+                f" {next(iter(by_id), 'none')})"
+            )
+        if self.of_lists:
+            return {name: by_id[name] for name in ids}
+        return {name: self._readings(name, by_id[name][0], escaped) for name in ids}
+
+    def _named(self, ids: Sequence[str]) -> Texts | None:
+        """Return the texts of a file with certain ids. Case does not count in the ids
+        of trn, as in sclite.
+        """
+        if self.of_lists or self.by_id is None:
+            return self.by_id
+        known = set(ids)
+        folded = {name.lower(): name for name in ids}
+        names = {}
+        for name in self.by_id:
+            names[name] = name if name in known else folded.get(name.lower(), name)
+        if len(set(names.values())) < len(names):
+            return self.by_id
+        return {names[name]: texts for name, texts in self.by_id.items()}
+
+    def _in_order(self, ids: Sequence[str]) -> Texts:
+        """Return the lines as texts of the utterances in their order."""
+        if len(self.lines) != len(ids):
             raise UserError(
                 f"{self.path}: {counted(len(self.lines), 'line')} for"
                 f" {counted(len(ids), 'utterance')}, and the lines do not begin or end"
                 f" with ids such as {ids[0] if ids else '?'}; give Kaldi text, trn, or"
                 " one line an utterance"
             )
-        in_order = (
-            self.of_lists
-            and len(values) == len(ids)
-            and are_numbers(ids)
-            and not set(ids) & set(self.ids)
-        )
-        # in_order: a manifest beside lists that are numbered
-        if by_id is None or in_order:
-            by_id = dict(zip(ids, values, strict=True))
-        if missing := [name for name in ids if name not in by_id]:
-            raise UserError(
-                f"{self.path}: no reference for utterance {missing[0]} ({len(missing)}"
-                f" of {len(ids)} missing; its first is {next(iter(by_id), 'none')})"
-            )
-        return {
-            name: (
-                by_id[name]
-                if self.of_lists
-                else self._readings(name, by_id[name][0], escaped)
-            )
-            for name in ids
-        }
+        return {name: (line,) for name, line in zip(ids, self.lines, strict=True)}
 
-    def _named(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
-        """The texts of a file with certain ids. Case does not count in the ids of trn,
-        as in sclite.
-        """
-        if self.of_lists or self.by_id is None:
-            return self.by_id
-        known, folded = set(ids), {name.lower(): name for name in ids}
-        names = {
-            name: name if name in known else folded.get(name.lower(), name)
-            for name in self.by_id
-        }
-        unique = len(set(names.values())) == len(names)
-        return {
-            names[name] if unique else name: texts for name, texts in self.by_id.items()
-        }
+    def _is_beside_numbers(self, by_id: Texts, ids: Sequence[str]) -> bool:
+        """Return whether the file is a manifest beside lists that are numbered."""
+        if not self.of_lists or len(by_id) != len(ids):
+            return False
+        return are_numbers(ids) and by_id.keys().isdisjoint(ids)
 
     def _readings(self, name: str, text: str, escaped: bool) -> tuple[str, ...]:
+        """Return the texts that a line stands for, without marks of toolkits."""
         text = undo_marks(undo_entities(text) if escaped else text)
-        return (
-            (text,)
-            if self.by_id is None
-            else readings(text, f"{self.path}: utterance {name}")
-        )
+        if self.by_id is None:
+            return (text,)
+        return readings(text, f"{self.path}: utterance {name}")
 
     def left_out(self, ids: Sequence[str]) -> list[str]:
-        """The utterances of the file, in its order, that are not among `ids`; empty if
-        it has no ids.
+        """Return the utterances of the file, in its order, that are not among `ids`.
+
+        Args:
+            ids: The utterances of lists.
+
+        Returns:
+            Ids of the file; empty if it has no ids.
         """
-        names = (
-            self.first
-            if self.by_id is None and self._is_kaldi(ids)
-            else list(self._named(ids) or ())
-        )
+        if self.by_id is None and self._is_kaldi(ids):
+            names = self.first
+        else:
+            names = list(self._named(ids) or ())
         known = set(ids)
-        return (
-            []
-            if are_numbers(ids) and not known & set(names)
-            else [name for name in names if name not in known]
-        )
+        if are_numbers(ids) and known.isdisjoint(names):
+            return []
+        return [name for name in names if name not in known]
 
     def _is_kaldi(self, ids: Sequence[str]) -> bool:
-        """Whether the lines begin with the ids of the lists."""
+        """Return whether the lines begin with the ids of the lists."""
         if self.format is not None:
             return self.format == "kaldi"
         known = set(ids)
         if not are_numbers(ids):
-            # a part of numbered lists: sentences may begin with a number, too
             if all(map(str.isdecimal, ids)):
+                # a part of numbered lists: sentences may begin with a number, too
                 return 2 * len(known.intersection(self.first)) > len(known)
             return self.has_ids or not known.isdisjoint(self.first)
         if self.has_ids and not all(map(str.isdecimal, self.first)):
@@ -356,58 +405,66 @@ class TextFile:
         return sorted(word for word in self.first if word in known) == sorted(ids)
 
 
-def _of_records(source: Source, kind: str, sources: bool) -> dict[str, tuple[str, ...]]:
-    """The references or source texts of lists of a format, or the references of a
-    manifest without hypotheses.
+def _check_kind(source: Source, as_lines: bool) -> None:
+    """Check that a source is a file, and has lines of text if it is read as lines."""
+    if source.is_folder:
+        raise UserError(
+            f"{source.name}: is a folder; give the file with the texts, usually"
+            f" {source.path / 'text'}"
+        )
+    if as_lines and source.peek.first:
+        raise UserError(
+            f"{source.name}: is JSON, not lines of text; leave out --ref-format"
+        )
+
+
+def _of_records(source: Source, kind: str, sources: bool) -> Texts:
+    """Return the references or source texts of lists of a format, or the references of
+    a manifest without hypotheses.
     """
     keys = set(source.peek.keys)
-    if (
-        not sources
-        and {"audio_filepath", "text"} <= keys
-        and not {"beams", "pred_text"} & keys
-    ):
-        by_id = _of_manifest(source)
-    else:
-        # some formats need a size to read hypotheses
-        lists = FORMATS[kind].read(source, ReadOptions(size=1))
-        if sources:
-            by_id = {
-                nbest.id: (nbest.source,) for nbest in lists if nbest.source is not None
-            }
-        else:
-            by_id = {nbest.id: nbest.references for nbest in lists if nbest.references}
-    if not by_id:
-        raise UserError(f"{source.name}: no references in it")
-    return by_id
-
-
-def _of_manifest(source: Source) -> dict[str, tuple[str, ...]]:
-    """The texts of a NeMo manifest, as training reads it, by their ids or the names of
-    their audio files.
-    """
-    texts: dict[str, tuple[str, ...]] = {}
-    for _, value, place in records_of(source):
-        known = value if isinstance(value, dict) else {}
-        audio, text = known.get("audio_filepath"), known.get("text")
-        if not isinstance(audio, str) or not isinstance(text, str):
-            raise UserError(f"{place}: expected an object with audio_filepath and text")
-        add_once(
-            texts, identity_of(known.get("id", audio)), (" ".join(text.split()),), place
-        )
+    is_manifest = {"audio_filepath", "text"} <= keys
+    if is_manifest and not sources and not {"beams", "pred_text"} & keys:
+        return _of_manifest(source)
+    texts: Texts = {}
+    # some formats need a size to read hypotheses
+    for nbest in FORMATS[kind].read(source, ReadOptions(size=1)):
+        if sources and nbest.source is not None:
+            texts[nbest.id] = (nbest.source,)
+        elif nbest.references and not sources:
+            texts[nbest.id] = nbest.references
     return texts
 
 
-def _trn_texts(lines: Sequence[str], path: str) -> dict[str, tuple[str, ...]] | None:
-    """Texts by id; `;;` begins a comment. None if a line does not end in an id in
-    brackets, or without texts.
+def _of_manifest(source: Source) -> Texts:
+    """Return the texts of a NeMo manifest, as training reads it, by their ids or the
+    names of their audio files.
     """
-    texts: dict[str, tuple[str, ...]] = {}
+    texts: Texts = {}
+    for _, value, place in records_of(source):
+        entry = value if isinstance(value, dict) else {}
+        audio = entry.get("audio_filepath")
+        text = entry.get("text")
+        if not isinstance(audio, str) or not isinstance(text, str):
+            raise UserError(f"{place}: expected an object with audio_filepath and text")
+        name = identity_of(entry.get("id", audio))
+        add_once(texts, name, (" ".join(text.split()),), place)
+    return texts
+
+
+def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:
+    """Return texts by id; `;;` begins a comment. None if a line does not end in an id
+    in brackets, or without texts.
+    """
+    texts: Texts = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith(";;"):
             continue
-        if (parts := split_trn(line)) is None:
+        parts = split_trn(line)
+        if parts is None:
             return None
-        add_once(texts, parts[1], (parts[0].strip(),), f"{path}: line {number}")
+        text, name = parts
+        add_once(texts, name, (text.strip(),), f"{path}: line {number}")
     return texts or None
 
 
@@ -418,112 +475,132 @@ STM = re.compile(
 
 
 def is_stm(lines: Sequence[str]) -> bool:
-    """Whether the lines are those of an STM."""
+    """Return whether all lines are segments of an STM.
+
+    Args:
+        lines: Lines of a text; empty lines and comments do not count.
+    """
     filled = [line for line in lines if line.strip() and not line.startswith(";;")]
     return bool(filled) and all(map(STM.fullmatch, filled))
 
 
+# --- alternatives --------------------------------------------------------------------
+
 MOST_READINGS = 1024
+"""Readings of a text, at most."""
 _ALTERNATIVES = re.compile(r"(?<![^\s{/])\{\s*([^{}\s][^{}]*)\}")
 """Alternatives without further alternatives in them. As in sclite, only the opening
 bracket needs a blank before it.
 """
-AS_LETTERS, _BACK = (
-    str.maketrans("{}/", "\ufdd0\ufdd1\ufdd2"),
-    str.maketrans("\ufdd0\ufdd1\ufdd2", "{}/"),
-)
-"""Words of a CTM have no marks of alternatives: other characters, which no text has,
-stand for these in `readings`.
+AS_LETTERS = str.maketrans("{}/", "\ufdd0\ufdd1\ufdd2")
+"""Characters that no text has, for the marks of alternatives in words of a CTM, which
+has no alternatives; `readings` turns them into the marks again.
 """
+_BACK = str.maketrans("\ufdd0\ufdd1\ufdd2", "{}/")
 
 
 def readings(text: str, place: str) -> tuple[str, ...]:
-    """All texts that a text of sclite such as `the { cat / cats } sat {@/down}` stands
-    for; @ is no word.
+    """Return all texts that a text of sclite stands for, such as `the { cat / cats }
+    sat {@/down}`; @ is no word.
 
     Brackets that are not closed are words. The texts with the fewest @ come first,
     since sclite prefers them to others that are as close.
+
+    Args:
+        text: A text, with or without alternatives.
+        place: The file and utterance, for the message.
+
+    Raises:
+        UserError: The text has more than `MOST_READINGS` readings.
 
     Example:
         >>> readings("a { b /@ } c", "ref.trn")
         ('a b c', 'a c')
     """
     texts = [text]
-    while any(matches := list(map(_ALTERNATIVES.search, texts))):
-        parts = zip(texts, matches, strict=True)
-        texts = list(
-            dict.fromkeys(
-                reading for part in parts for reading in _without_one_bracket(*part)
-            )
-        )
+    while any(map(_ALTERNATIVES.search, texts)):
+        texts = list(dict.fromkeys(chain.from_iterable(map(_opened, texts))))
         if len(texts) > MOST_READINGS:
             raise UserError(
                 f"{place}: its alternatives make more than {MOST_READINGS:,} readings;"
                 " leave some out"
             )
-    words = sorted((text.split() for text in texts), key=lambda words: words.count("@"))
-    return tuple(
-        dict.fromkeys(
-            " ".join(word for word in each if word != "@").translate(_BACK)
-            for each in words
-        )
-    )
+    sentences = sorted(map(str.split, texts), key=lambda words: words.count("@"))
+    unique = dict.fromkeys(map(_joined, sentences))
+    return tuple(reading.translate(_BACK) for reading in unique)
 
 
 def first_reading(text: str) -> str:
-    """The reading with the first of all alternatives, even if that is @: the choice
-    where nothing else decides.
+    """Return the reading with the first of all alternatives, even if that is @: the
+    choice where nothing else decides.
+
+    Args:
+        text: A text, with or without alternatives.
     """
-    while match := _ALTERNATIVES.search(text):
-        text = next(_without_one_bracket(text, match))
-    return " ".join(word for word in text.split() if word != "@")
+    while _ALTERNATIVES.search(text):
+        text = next(_opened(text))
+    return _joined(text.split())
 
 
-def _without_one_bracket(text: str, match: re.Match[str] | None) -> Iterator[str]:
-    """The text with each of the alternatives that were matched, which hold no further
-    alternatives.
+def _opened(text: str) -> Iterator[str]:
+    """Yield the text with each of the alternatives in place of a first innermost
+    bracket; a text without alternatives as it is.
     """
+    match = _ALTERNATIVES.search(text)
     if match is None:
         yield text
         return
+    before = text[: match.start()].split()
+    after = text[match.end() :].split()
     for alternative in match[1].split("/"):
-        yield " ".join(
-            [
-                *text[: match.start()].split(),
-                *alternative.split(),
-                *text[match.end() :].split(),
-            ]
-        )
+        yield " ".join([*before, *alternative.split(), *after])
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Return the words of a reading as a text, without @."""
+    return " ".join(word for word in words if word != "@")
 
 
 def cheapest(text: str, references: Sequence[str], place: str) -> str:
-    """The reading of an output that sclite aligns with a reference at the least cost;
-    the first of equals.
+    """Return the reading of an output that sclite aligns with a reference at the least
+    cost; the first of equals.
+
+    Args:
+        text: The output, with or without alternatives.
+        references: The references of the utterance.
+        place: The file and utterance, for the message.
+
+    Raises:
+        UserError: The output has more than `MOST_READINGS` readings.
     """
-    if len(choices := readings(text, place)) == 1:
+    choices = readings(text, place)
+    if len(choices) == 1:
         return choices[0]
+    # rapidfuzz loads numpy, and few outputs have alternatives
     from rapidfuzz.distance import Levenshtein
     from rapidfuzz.process import cdist
 
-    words, expected = (
-        [each.lower().split() for each in texts] for texts in (choices, references)
-    )
     costs = cdist(
-        expected,
-        words,
+        [reference.lower().split() for reference in references],
+        [choice.lower().split() for choice in choices],
         scorer=Levenshtein.distance,
         scorer_kwargs={"weights": (3, 3, 4)},
     )
     return choices[int(costs.argmin()) % len(choices)]
 
 
+# --- 1-best outputs ------------------------------------------------------------------
+
+
 class _Text:
-    """1-best texts, which need references beside them: no N-best lists."""
+    """The format `text`: 1-best texts, which need references beside them."""
 
     def sniff(self, source: Source) -> bool:
+        """Return False: no N-best list has this format."""
         return False
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Raise an error that says where this format is of use."""
         raise UserError(
             f"{source.name}: --format text is for 1-best texts with --ref, in `rescore"
             " eval`"
@@ -536,60 +613,61 @@ BEST = _Text()
 def read_best(
     source: Source, files: Sequence[TextFile], allow_missing: bool = False
 ) -> list[NbestList]:
-    """A 1-best text with its references, as lists of one hypothesis.
+    """Return 1-best texts with their references, as lists of one hypothesis.
 
     Both are trn, or Kaldi text with the same ids, or plain with the same number of
     lines.
+
+    Args:
+        source: The 1-best texts.
+        files: The references.
+        allow_missing: Whether references of utterances without a text are only
+            reported; otherwise they are an error.
+
+    Raises:
+        UserError: Texts and references do not belong together.
     """
     output = TextFile(source, output=True)
     hypotheses = _with_ids(output, files[0]) or output.numbered_texts()
-    _check_left_out(
-        files, list(hypotheses), f"text in {output.path}", "an output", allow_missing
-    )
-    texts = read_references(files, list(hypotheses))
+    ids = list(hypotheses)
+    _check_left_out(files, ids, f"text in {output.path}", "an output", allow_missing)
+    references = read_references(files, ids)
     header = Header(translates=files[0].of_translations)
-    lists = [
-        replace(nbest, references=texts[nbest.id], header=header)
-        for nbest in best_lists(hypotheses)
-    ]
-    for nbest in lists if output.by_id is not None else ():
-        text = cheapest(
-            nbest.hypotheses[0].text,
-            nbest.references,
-            f"{output.path}: utterance {nbest.id}",
-        )
-        nbest.hypotheses = [replace(nbest.hypotheses[0], text=text)]
+    lists = []
+    for nbest in best_lists(hypotheses):
+        own = references[nbest.id]
+        if output.by_id is not None:
+            place = f"{output.path}: utterance {nbest.id}"
+            best = nbest.hypotheses[0]
+            best.text = cheapest(best.text, own, place)
+        lists.append(replace(nbest, references=own, header=header))
     return lists
 
 
 def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
-    """1-best texts by id as lists of one hypothesis."""
-    return [
-        NbestList(
-            name, [Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})]
-        )
-        for name, (text,) in texts.items()
-    ]
+    """Return 1-best texts as lists of one hypothesis.
+
+    Args:
+        texts: One text for each id.
+    """
+    lists = []
+    for name, (text,) in texts.items():
+        best = Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})
+        lists.append(NbestList(name, [best]))
+    return lists
 
 
-def _with_ids(
-    output: TextFile, references: TextFile
-) -> dict[str, tuple[str, ...]] | None:
-    """The texts of an output by their ids; None if neither output nor references
+def _with_ids(output: TextFile, references: TextFile) -> Texts | None:
+    """Return the texts of an output by their ids; None if neither output nor references
     have ids.
     """
     if references.format == "plain":
         return None
     if output.by_id is not None:
         return output.by_id
-    ids, names = set(references.ids), set(output.first)
-    numbered = (
-        references.of_lists
-        and all(map(str.isdecimal, ids))
-        and len(ids) == len(output.lines)
-    )
-    # as of fairseq: some sentences begin with a number, too
-    if numbered and 2 * len(ids & names) <= len(ids):
+    ids = set(references.ids)
+    names = set(output.first)
+    if _is_numbered(output, references):
         return {
             name: (line,)
             for name, line in zip(references.ids, output.lines, strict=True)
@@ -605,6 +683,13 @@ def _with_ids(
             f" same words ({output.first[0]}), which may be ids or words; give"
             " --ref-format kaldi if they are ids, --ref-format plain if they are words"
         )
+    _check_without_ids(output, references)
+    return None
+
+
+def _check_without_ids(output: TextFile, references: TextFile) -> None:
+    """Check that neither an output nor its references have ids."""
+    ids = references.ids
     if output.has_ids and not all(map(str.isdecimal, output.first)):
         raise UserError(
             f"{references.path}: no reference for utterance {output.first[0]} of"
@@ -617,4 +702,14 @@ def _with_ids(
             f" {references.path}; give an output with ids (rescore rerank --best NAME,"
             " not NAME.txt), or --ref-format plain if both have none"
         )
-    return None
+
+
+def _is_numbered(output: TextFile, references: TextFile) -> bool:
+    """Return whether lines without ids stand beside lists that are numbered, as
+    fairseq's are. Some sentences may begin with a number.
+    """
+    ids = set(references.ids)
+    if not references.of_lists or len(ids) != len(output.lines):
+        return False
+    has_numbers = all(map(str.isdecimal, ids))
+    return has_numbers and 2 * len(ids.intersection(output.first)) <= len(ids)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from rescore.columns import FIRST_PASS, RANK
 from rescore.errors import UserError, counted
-from rescore.formats.records import GENERIC, ROLES, Fields, Records
+from rescore.formats.records import GENERIC, ROLES, Fields, Records, signed
 from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.text import as_number, grouped, strip_markup
 from rescore.formats.writing import check_holds, line, opened
@@ -19,6 +20,7 @@ from rescore.nbest import Hypothesis, NbestList
 NUMBER = re.compile(
     r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE
 )
+"""A number in a cell; NaN is none."""
 _HOLDS = frozenset({"reference", "source", "columns"})
 
 
@@ -26,6 +28,10 @@ class DelimitedTable:
     """Columns by name. In CSV, quotation marks stand around cells, as RFC 4180 says;
     TSV has no quoting (IANA's text/tab-separated-values), so a text may begin with a
     quotation mark.
+
+    Args:
+        delimiters: The characters that may part cells; the first is written.
+        quoted: Whether cells may have quotation marks around them.
     """
 
     Options = Fields
@@ -33,43 +39,55 @@ class DelimitedTable:
 
     def __init__(self, delimiters: str, quoted: bool) -> None:
         self._delimiters = delimiters
-        self._quoting: dict[str, Any] = (
-            {"strict": True}
-            if quoted
-            else {"quoting": csv.QUOTE_NONE, "quotechar": None}
-        )
+        self._quoting: dict[str, Any] = {"quoting": csv.QUOTE_NONE, "quotechar": None}
+        if quoted:
+            self._quoting = {"strict": True}
 
     def sniff(self, source: Source) -> bool:
+        """Return whether a column has a name that hypotheses have."""
         names = self._names(source.head)
-        return len(names) > 1 and bool(
-            {name.lower() for name in names} & set(GENERIC.text)
-        )
+        lower = {name.lower() for name in names}
+        return len(names) > 1 and not lower.isdisjoint(GENERIC.text)
 
     def _names(self, head: str) -> list[str]:
+        """Return the cells of the first line; none if it is no CSV."""
         first = head.partition("\n")[0].rstrip("\r")
-        delimiter = max(self._delimiters, key=first.count)
+        delimiter = self._delimiter(first)
         try:
             return next(csv.reader([first], delimiter=delimiter, **self._quoting), [])
         except csv.Error:
             return []
 
+    def _delimiter(self, first_line: str) -> str:
+        """Return the delimiter that a line has most of."""
+        return max(self._delimiters, key=first_line.count)
+
+    # --- reading ---
+
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Lines of one id stand together. Columns of numbers that have no role become
-        columns of scores.
+        """Yield the lists of a table, in which lines of one id stand together.
+
+        Args:
+            source: The table. Columns of numbers that have no role become columns of
+                scores.
+            options: The options of formats.
+
+        Raises:
+            UserError: A column is missing, or a line has another number of cells.
         """
         yield from grouped(self._rows(source, options), source.name)
 
     def _rows(
         self, source: Source, options: ReadOptions
     ) -> Iterator[tuple[str | None, NbestList]]:
+        """Yield the id of each line, and a list with its contents."""
         names = self._names(source.head)
-        layout, more = _roles(
-            GENERIC.with_fields(options.of(Fields).fields), names, source.name
-        )
-        delimiter = max(self._delimiters, key=source.head.partition("\n")[0].count)
+        fields = options.of(Fields).fields
+        layout = _Layout.of(GENERIC.with_fields(fields), names, source.name)
+        delimiter = self._delimiter(source.head.partition("\n")[0])
         lines = (f"{line}\n" for line in source.lines(crlf=True))
         reader = csv.DictReader(lines, names, delimiter=delimiter, **self._quoting)
-        columns: dict[str, bool] = {}
+        is_numeric: dict[str, bool] = {}
         for number, row in enumerate(_as_user_errors(reader, source.name)):
             if number == 0:
                 continue  # the names
@@ -79,58 +97,43 @@ class DelimitedTable:
                     f"{place}: expected {counted(len(names), 'column')}, as in the"
                     " first line; quote fields that contain a comma"
                 )
-            scores: dict[str, float] = {}
-            if layout.score:
-                value = as_number(row[layout.score[0]], place, layout.score[0])
-                scores[FIRST_PASS] = -value if layout.costs else value
-            for name, (key, sign) in more.items():
-                if row[key].strip() and columns.setdefault(
-                    name, NUMBER.fullmatch(row[key]) is not None
-                ):
-                    scores[name] = sign * as_number(
-                        row[key], place, f"column {key}, which has numbers above,"
-                    )
-            reference, said = (
-                row[keys[0]].strip() if keys else ""
-                for keys in (layout.ref, layout.src)
+            text = strip_markup(row[layout.text])
+            hypothesis = Hypothesis(text, layout.scores(row, is_numeric, place))
+            # an empty cell is no reference and no source
+            reference = line(row[layout.ref]) if layout.ref else ""
+            translated = row[layout.src].strip() if layout.src else ""
+            identity = row[layout.id] if layout.id else None
+            nbest = NbestList(
+                identity or str(number),
+                [hypothesis],
+                references=(reference,) if reference else (),
+                source=translated or None,
             )
-            identity = row[layout.id[0]] if layout.id else None
-            hypothesis = Hypothesis(strip_markup(row[layout.text[0]]), scores)
-            # an empty cell is no reference
-            references = (" ".join(reference.split()),) if reference else ()
-            yield (
-                identity,
-                NbestList(
-                    identity or str(number), [hypothesis], references, said or None
-                ),
-            )
+            yield identity, nbest
+
+    # --- writing ---
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """One hypothesis per line: id, text, score, further columns, and ref and src if
-        present.
+        """Write one hypothesis per line: id, text, score, further columns, and ref and
+        src if the first list has them.
+
+        Args:
+            lists: The lists, which must have the columns of the first.
+            path: The file; `-` is standard output.
+
+        Raises:
+            UserError: A list does not fit the columns, or the file cannot be written.
         """
-        stream = iter(check_holds(lists, _HOLDS, path))
+        stream = check_holds(lists, _HOLDS, path)
         first = next(stream, None)
         if first is None:
             return
-        columns = list(
-            dict.fromkeys(
-                name
-                for hypothesis in first.hypotheses
-                for name in hypothesis.scores
-                if name != FIRST_PASS
-            )
-        )
-        for name in columns:
-            if line(name).lower() in {"", RANK, *ROLES}:
-                raise UserError(
-                    f"{path}: the column {name!r} has another meaning in tables; write"
-                    " .jsonl"
-                )
-        about = [
-            *(["ref"] if first.references else []),
-            *(["src"] if first.source is not None else []),
-        ]
+        columns = _columns_to_write(first, path)
+        about = []
+        if first.references:
+            about.append("ref")
+        if first.source is not None:
+            about.append("src")
         with opened(path) as file:
             writer = csv.writer(
                 file,
@@ -139,47 +142,76 @@ class DelimitedTable:
                 **self._quoting,
             )
             writer.writerow(["id", "text", "score", *map(line, columns), *about])
-            for nbest in (first, *stream):
-                if (nbest.references and "ref" not in about) or (
-                    nbest.source is not None and "src" not in about
-                ):
-                    raise UserError(
-                        f"{path}: utterance {nbest.id} has a reference or source,"
-                        f" {first.id} none; write .jsonl"
-                    )
-                known = {
-                    "ref": nbest.references[0] if nbest.references else "",
-                    "src": nbest.source or "",
-                }
-                for hypothesis in nbest.hypotheses:
-                    if more := hypothesis.scores.keys() - {FIRST_PASS, *columns}:
-                        raise UserError(
-                            f"{path}: utterance {nbest.id} has a column {min(more)},"
-                            f" {first.id} none; write .jsonl"
-                        )
-                    scores = [
-                        hypothesis.scores.get(name) for name in (FIRST_PASS, *columns)
-                    ]
-                    cells = ["" if score is None else repr(score) for score in scores]
-                    row = [
-                        nbest.id,
-                        line(hypothesis.text),
-                        *cells,
-                        *(line(known[name]) for name in about),
-                    ]
+            for nbest in chain([first], stream):
+                _check_about(nbest, first, about, path)
+                for row in _rows_to_write(nbest, first, columns, about, path):
                     try:
                         writer.writerow(row)
-                    except (
-                        csv.Error
-                    ):  # only an id can have a tab or the end of a line here
+                    except csv.Error:  # here only an id can have a tab or a line end
                         raise UserError(
                             f"{path}: a TSV cannot hold the id {nbest.id!r}; write"
                             " .jsonl"
                         ) from None
 
 
+def _columns_to_write(first: NbestList, path: str) -> list[str]:
+    """Return the columns of scores beside the first pass."""
+    columns: dict[str, None] = {}
+    for hypothesis in first.hypotheses:
+        columns.update(dict.fromkeys(hypothesis.scores))
+    columns.pop(FIRST_PASS, None)
+    for name in columns:
+        if line(name).lower() in {"", RANK, *ROLES}:
+            raise UserError(
+                f"{path}: the column {name!r} has another meaning in tables; write"
+                " .jsonl"
+            )
+    return list(columns)
+
+
+def _check_about(
+    nbest: NbestList, first: NbestList, about: Sequence[str], path: str
+) -> None:
+    """Check that a list has no reference and no source that have no column."""
+    has_more_references = nbest.references and "ref" not in about
+    has_more_source = nbest.source is not None and "src" not in about
+    if has_more_references or has_more_source:
+        raise UserError(
+            f"{path}: utterance {nbest.id} has a reference or source,"
+            f" {first.id} none; write .jsonl"
+        )
+
+
+def _rows_to_write(
+    nbest: NbestList,
+    first: NbestList,
+    columns: Sequence[str],
+    about: Sequence[str],
+    path: str,
+) -> Iterator[list[str]]:
+    """Yield the cells of each hypothesis."""
+    known = {
+        "ref": nbest.references[0] if nbest.references else "",
+        "src": nbest.source or "",
+    }
+    about_cells = [line(known[name]) for name in about]
+    names = [FIRST_PASS, *columns]
+    for hypothesis in nbest.hypotheses:
+        more = hypothesis.scores.keys() - names
+        if more:
+            raise UserError(
+                f"{path}: utterance {nbest.id} has a column {min(more)},"
+                f" {first.id} none; write .jsonl"
+            )
+        cells = []
+        for name in names:
+            score = hypothesis.scores.get(name)
+            cells.append("" if score is None else repr(score))
+        yield [nbest.id, line(hypothesis.text), *cells, *about_cells]
+
+
 def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
-    """The rows; invalid CSV is an error that names its line."""
+    """Yield the rows; invalid CSV is an error that names its line."""
     try:
         yield from reader
     except csv.Error as error:
@@ -189,54 +221,120 @@ def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str
         ) from None
 
 
-def _roles(
-    layout: Records, names: list[str], path: str
-) -> tuple[Records, dict[str, tuple[str, int]]]:
-    """The layout with the one key of each role that the table has; and further columns
-    with their keys and signs.
+# --- roles of columns ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """The names of a table's columns by their roles; None for a role without a
+    column.
     """
-    lower = {name.lower().strip(): name for name in names}
-    if len(set(names)) < len(names):
-        twice = next(name for index, name in enumerate(names) if name in names[:index])
-        raise UserError(
-            f"{path}: line 1: column {twice!r} is duplicated; give each a name of"
-            " its own"
-        )
-    chosen: dict[str, Any] = {}
-    for role in ROLES:
-        keys: tuple[str, ...] = getattr(layout, role)
-        chosen[role] = tuple(
-            lower[key.lower()] for key in keys if key.lower() in lower
-        )[:1]
-        if not chosen[role] and keys and keys != getattr(GENERIC, role):
+
+    text: str
+    score: str | None
+    costs: bool
+    """Whether lower scores are better."""
+    id: str | None
+    ref: str | None
+    src: str | None
+    more: Mapping[str, tuple[str, int]]
+    """The name of each further column of scores in the table, and its sign."""
+
+    @classmethod
+    def of(cls, records: Records, names: list[str], path: str) -> _Layout:
+        """Return the layout of a table.
+
+        Args:
+            records: The names that columns of each role may have.
+            names: The names of the columns.
+            path: The table, for messages.
+        """
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise UserError(
+                    f"{path}: line 1: column {name!r} is duplicated; give each a name"
+                    " of its own"
+                )
+        chosen = {role: _column(records, role, names, path) for role in ROLES}
+        text = chosen["text"]
+        if text is None:
             raise UserError(
-                f"{path}: no column {keys[0]} (there are {', '.join(names)}); correct"
-                f" --field {role}=NAME"
+                f"{path}: which column has the hypotheses? Say it with --field"
+                f" text=NAME ({', '.join(names)})"
             )
-    if not chosen["text"]:
-        raise UserError(
-            f"{path}: which column has the hypotheses? Say it with --field text=NAME"
-            f" ({', '.join(names)})"
+        taken = {*chosen.values(), *records.systems}
+        return cls(
+            text=text,
+            score=chosen["score"],
+            costs=records.costs,
+            id=chosen["id"],
+            ref=chosen["ref"],
+            src=chosen["src"],
+            more=_more_columns(records, names, taken, path),
         )
-    taken = {key for keys in chosen.values() for key in keys}.union(layout.systems)
-    columns = {key.removeprefix("-"): name for name, key in layout.columns.items()}
-    for key in columns:
+
+    def scores(
+        self, row: Mapping[str, str], is_numeric: dict[str, bool], place: str
+    ) -> dict[str, float]:
+        """Return the scores of a line, higher is better.
+
+        Args:
+            row: The cells by the names of their columns.
+            is_numeric: Whether further columns hold numbers: the first cell of a column
+                that is not empty decides, and is recorded here.
+            place: The file and line, for messages.
+        """
+        scores: dict[str, float] = {}
+        if self.score:
+            value = as_number(row[self.score], place, self.score)
+            scores[FIRST_PASS] = -value if self.costs else value
+        for name, (key, sign) in self.more.items():
+            cell = row[key]
+            if not cell.strip():
+                continue
+            if name not in is_numeric:
+                is_numeric[name] = NUMBER.fullmatch(cell) is not None
+            if is_numeric[name]:
+                what = f"column {key}, which has numbers above,"
+                scores[name] = sign * as_number(cell, place, what)
+        return scores
+
+
+def _column(records: Records, role: str, names: list[str], path: str) -> str | None:
+    """Return the column of a role; None if the table has none."""
+    lower = {name.lower().strip(): name for name in names}
+    keys: tuple[str, ...] = getattr(records, role)
+    for key in keys:
+        if key.lower() in lower:
+            return lower[key.lower()]
+    is_named = keys != getattr(GENERIC, role)
+    if keys and is_named:
+        raise UserError(
+            f"{path}: no column {keys[0]} (there are {', '.join(names)}); correct"
+            f" --field {role}=NAME"
+        )
+    return None
+
+
+def _more_columns(
+    records: Records, names: list[str], taken: set[str | None], path: str
+) -> dict[str, tuple[str, int]]:
+    """Return the further columns, and the signs of those that --field names."""
+    more = {}
+    named = set()
+    for name, column in records.columns.items():
+        key, sign = signed(column)
         if key not in names:
             raise UserError(
                 f"{path}: no column {key} (there are {', '.join(names)}); correct"
-                f" --field {columns[key]}={key}"
+                f" --field {name}={key}"
             )
-    signs = {
-        name: (key.removeprefix("-"), -1 if key.startswith("-") else 1)
-        for name, key in layout.columns.items()
-    }
-    left = (
-        key
-        for key in names
-        if key not in taken and key not in columns and key.strip() and key != RANK
-    )
-    more = signs | {key: (key, 1) for key in left}
-    return replace(layout, **chosen), more
+        more[name] = (key, sign)
+        named.add(key)
+    for key in names:
+        if key.strip() and key != RANK and key not in taken and key not in named:
+            more[key] = (key, 1)
+    return more
 
 
 CSV = DelimitedTable(",;", quoted=True)

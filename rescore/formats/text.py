@@ -18,8 +18,9 @@ from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Declared, option
 
 T = TypeVar("T")
-# Escapes of the Moses tokeniser; the ampersand last, or `&amp;lt;` would be unescaped
-# twice.
+
+# --- from tokens to texts ------------------------------------------------------------
+
 _ENTITIES = {
     "&#124;": "|",
     "&lt;": "<",
@@ -30,26 +31,35 @@ _ENTITIES = {
     "&#93;": "]",
     "&amp;": "&",
 }
+"""Escapes of the Moses tokeniser; the ampersand last, or `&amp;lt;` would be unescaped
+twice.
+"""
 _SENTENCE_MARKS = re.compile(r"<(?:s|/s|eos|sos|sos/eos|blank|pad)>")
 
 
 def undo_bpe(text: str) -> str:
-    """Join subwords: `@@ ` of subword-nmt, `▁` of SentencePiece."""
+    """Return the text with subwords joined: `@@ ` of subword-nmt, `▁` of SentencePiece.
+
+    Args:
+        text: Subwords between blanks, or a text without subwords.
+    """
     if "@@" in text:
         text = re.sub(r"@@(?: |$)", "", text)
     if "▁" in text:
-        # a blank parts two pieces; ▁ is the blank that was read
+        # a blank parts two pieces; ▁ is the blank of the text
         text = text.replace(" ", "").replace("▁", " ")
     return " ".join(text.split())
 
 
 def has_entities(text: str) -> bool:
-    """Whether a text has escapes of the Moses tokeniser."""
+    """Return whether a text has escapes of the Moses tokeniser."""
     return "&" in text and any(entity in text for entity in _ENTITIES)
 
 
 def undo_entities(text: str) -> str:
-    """Undo the escapes of the Moses tokeniser: `&apos;` is an apostrophe again."""
+    """Return the text without escapes of the Moses tokeniser: `&apos;` is an apostrophe
+    again.
+    """
     if "&" in text:
         for entity, character in _ENTITIES.items():
             text = text.replace(entity, character)
@@ -57,19 +67,26 @@ def undo_entities(text: str) -> str:
 
 
 def undo_marks(text: str) -> str:
-    """Remove `<eos>` and its like, turn `<space>` into a blank."""
+    """Return the text without `<eos>` and its like, and with blanks for `<space>`."""
     if "<" in text:
         text = _SENTENCE_MARKS.sub("", text.replace("<space>", " "))
     return " ".join(text.split())
 
 
 def strip_markup(text: str) -> str:
-    """All of it: marks, subwords, entities."""
+    """Return the text without marks, subwords and entities of toolkits."""
     return undo_entities(undo_bpe(undo_marks(text)))
 
 
 def detokeniser(language: str) -> Callable[[str], str]:
-    """Undoes the Moses tokeniser, by sacremoses."""
+    """Return a function that undoes the Moses tokeniser, by sacremoses.
+
+    Args:
+        language: The code of the language, such as `en`.
+
+    Raises:
+        UserError: sacremoses is not installed.
+    """
     try:
         from sacremoses import MosesDetokenizer
     except ImportError:
@@ -80,30 +97,38 @@ def detokeniser(language: str) -> Callable[[str], str]:
     return lambda text: str(tool.detokenize(text.split(), unescape=True))
 
 
+# --- from lines to lists -------------------------------------------------------------
+
+
 def grouped(
     parts: Iterable[tuple[str | None, NbestList]],
     name: str,
     more_references: bool = False,
 ) -> Iterator[NbestList]:
-    """Join neighbouring parts with the same id, as a stream.
+    """Yield lists, in which neighbouring parts with the same id are joined.
 
     Args:
-        parts: an id and a list with the contents of one line (a hypothesis, a
+        parts: An id and a list with the contents of one line (a hypothesis, a
             reference, a source); or None and a whole list.
-        name: of the file.
-        more_references: whether references add up; else two different references are an
-            error.
+        name: The file, for messages.
+        more_references: Whether references add up; otherwise two different references
+            are an error.
+
+    Raises:
+        UserError: Parts of a list have different references or sources.
     """
     current: NbestList | None = None
     for identity, nbest in parts:
-        if identity is not None and current is not None and current.id == identity:
+        if current is not None and current.id == identity:
             _join(current, nbest, name, more_references)
             continue
         if current is not None:
             yield current
-        current = nbest if identity is not None else None
+            current = None
         if identity is None:
             yield nbest
+        else:
+            current = nbest
     if current is not None:
         yield current
 
@@ -111,6 +136,7 @@ def grouped(
 def _join(
     current: NbestList, nbest: NbestList, name: str, more_references: bool
 ) -> None:
+    """Add the contents of a part to the list that it belongs to."""
     current.hypotheses += nbest.hypotheses
     new = tuple(text for text in nbest.references if text not in current.references)
     if new and current.references and not more_references:
@@ -120,17 +146,20 @@ def _join(
             " reference"
         )
     current.references += new
-    if nbest.source is not None and nbest.source != current.source:
-        if current.source is not None:
-            raise UserError(
-                f"{name}: utterance {current.id}: its lines have different sources;"
-                " give a single source"
-            )
-        current.source = nbest.source
+    if nbest.source is None or nbest.source == current.source:
+        return
+    if current.source is not None:
+        raise UserError(
+            f"{name}: utterance {current.id}: its lines have different sources;"
+            " give a single source"
+        )
+    current.source = nbest.source
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListSize(Declared):
+    """The option of formats whose files do not mark the end of a list."""
+
     size: int | None = option(
         None,
         "Hypotheses per list, if the file does not mark the end of a list (NeMo beams,"
@@ -143,10 +172,19 @@ class ListSize(Declared):
 def portions(
     hypotheses: Iterable[Hypothesis], size: int, name: str
 ) -> Iterator[NbestList]:
-    """Lists of `size` hypotheses each, numbered from 1: for files that do not say where
-    a list ends.
+    """Yield lists of equal size, numbered from 1: for files that do not mark the end of
+    a list.
+
+    Args:
+        hypotheses: The hypotheses of all lists.
+        size: The number of hypotheses of each list.
+        name: The file, for messages.
+
+    Raises:
+        UserError: The last list has fewer hypotheses.
     """
-    nbest, number = NbestList("1", []), 0
+    nbest = NbestList("1", [])
+    number = 0
     for number, hypothesis in enumerate(hypotheses, 1):
         nbest.hypotheses.append(hypothesis)
         if number % size == 0:
@@ -159,57 +197,85 @@ def portions(
         )
 
 
+# --- lines with ids ------------------------------------------------------------------
+
+_DIGIT = re.compile("[0-9]")
+_ID_MARK = re.compile(r"[\w.][-_]\w|\d")
+"""A hyphen or underscore between letters, or a digit."""
+
+
 def split_id(line: str) -> tuple[str, str]:
-    """`utterance text` of a Kaldi-style line; only blanks and tabs part the two, and
-    the text may be empty.
+    """Return the id and the text of a Kaldi-style line.
+
+    Args:
+        line: A line `utterance text`, in which blanks and tabs alone part the two.
+
+    Returns:
+        The id, and the text, which may be empty.
     """
     name, _, text = line.strip(" \t").replace("\t", " ").partition(" ")
     return name, text.strip(" ")
 
 
 def are_numbers(ids: Sequence[str]) -> bool:
-    """Whether ids are numbers in order, as of lists that have no ids: they may be
-    paired with others by order.
+    """Return whether ids are numbers in order, as of lists that have no ids: they may
+    be paired with others by order.
+
+    Args:
+        ids: The ids of lists.
     """
-    if not ids or not (ids[0].isascii() and ids[0].isdecimal()) or len(ids[0]) > 9:
+    if not ids or len(ids[0]) > 9 or not (ids[0].isascii() and ids[0].isdecimal()):
         return False
-    return list(ids) == [
-        str(number) for number in range(int(ids[0]), int(ids[0]) + len(ids))
-    ]
+    first = int(ids[0])
+    return list(ids) == list(map(str, range(first, first + len(ids))))
 
 
 def begin_with_ids(lines: Sequence[str], beside: Sequence[str] = ()) -> bool:
-    """Whether all lines begin with different words that look like ids: each has a
-    digit.
+    """Return whether all lines begin with different words that look like ids: each has
+    a digit.
 
     Args:
-        beside: another text whose lines begin with the same words. A hyphen or
+        lines: Lines of a text; empty lines do not count.
+        beside: Lines of another text that begin with the same words. A hyphen or
             underscore between letters is then as good as a digit, and no id is a
             further word of these texts.
     """
-    first, mark = first_words(lines), r"[\w.][-_]\w|\d" if beside else "[0-9]"
-    words = (
-        {word for line in (*lines, *beside) for word in split_id(line)[1].split()}
-        if beside
-        else ()
-    )
-    return len(set(first)) == len(first) > 0 and all(
-        re.search(mark, word) and word not in words for word in first
-    )
+    first = first_words(lines)
+    if not first or len(set(first)) < len(first):
+        return False
+    if not beside:
+        return all(map(_DIGIT.search, first))
+    words = set[str]()
+    for line in (*lines, *beside):
+        words.update(split_id(line)[1].split())
+    return words.isdisjoint(first) and all(map(_ID_MARK.search, first))
 
 
 def split_trn(line: str) -> tuple[str, str] | None:
-    """Text and id of a line of trn; None if no id in brackets is at its end."""
+    """Return the text and the id of a line of trn; None if no id in brackets is at its
+    end.
+    """
     match = re.search(r"(?:^|\s)\(([^\s()]+)\)\s*$", line)
-    return (line[: match.start()], match[1]) if match else None
+    if match is None:
+        return None
+    return line[: match.start()], match[1]
 
 
 def first_words(lines: Sequence[str]) -> list[str]:
+    """Return the first words of the lines that are not empty."""
     return [split_id(line)[0] for line in lines if line.strip()]
 
 
 def table(path: Path, warnings: InputWarnings | None = None) -> dict[str, str]:
-    """The lines `utterance value` of a Kaldi-style file."""
+    """Return the values of a Kaldi-style file by utterance.
+
+    Args:
+        path: A file with lines `utterance value`.
+        warnings: Collects repairs; with None, they are reported at once.
+
+    Raises:
+        UserError: An utterance has two different values.
+    """
     values: dict[str, str] = {}
     for place, line in Source(path, warnings).filled():
         name, value = split_id(line)
@@ -221,19 +287,32 @@ def table(path: Path, warnings: InputWarnings | None = None) -> dict[str, str]:
 
 
 def numbered(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
-    """What a folder has with names that match, in the order of the number in the first
-    group.
+    """Return the paths in a folder whose names match, in the order of their numbers.
+
+    Args:
+        folder: The folder.
+        pattern: The pattern of a whole name; its first group is the number.
     """
-    entries = [
-        (int(match[1]), path)
-        for path in folder.iterdir()
-        if (match := pattern.fullmatch(path.name))
-    ]
+    entries = []
+    for path in folder.iterdir():
+        match = pattern.fullmatch(path.name)
+        if match is not None:
+            entries.append((int(match[1]), path))
     return [path for _, path in sorted(entries)]
 
 
 def add_once(values: dict[str, T], name: str, value: T, place: str) -> None:
-    """Set the value of an utterance that must have none yet."""
+    """Set the value of an utterance that must have none yet.
+
+    Args:
+        values: The values by utterance, which are changed.
+        name: The utterance.
+        value: The value.
+        place: The file and line, for the message.
+
+    Raises:
+        UserError: The utterance has a value.
+    """
     if name in values:
         raise UserError(
             f"{place}: utterance {name} is duplicated; give each utterance once"
@@ -241,11 +320,19 @@ def add_once(values: dict[str, T], name: str, value: T, place: str) -> None:
     values[name] = value
 
 
+# --- values --------------------------------------------------------------------------
+
+
 def as_number(text: str, place: str, what: str = "score") -> float:
-    """A number as a file has it.
+    """Return a number as a file has it.
 
     Args:
-        what: a description of the number, for the message.
+        text: The number in decimal notation.
+        place: The file and line, for the message.
+        what: A description of the number, for the message.
+
+    Raises:
+        UserError: The text is no number.
     """
     try:
         return float(text)
@@ -254,7 +341,16 @@ def as_number(text: str, place: str, what: str = "score") -> float:
 
 
 def json_number(value: Any, place: str, what: str = "score") -> float:
-    """A JSON number, or a text that holds a number."""
+    """Return the number that a JSON value holds.
+
+    Args:
+        value: A JSON number, or a text that holds a number.
+        place: The file and line, for the message.
+        what: A description of the number, for the message.
+
+    Raises:
+        UserError: The value is no number.
+    """
     try:
         if isinstance(value, (bool, list, dict)):
             raise TypeError
@@ -270,7 +366,15 @@ def json_number(value: Any, place: str, what: str = "score") -> float:
 
 
 def literal_words(text: str, place: str) -> str:
-    """The words of a list as Python prints it, `['A', 'B']`; or of a text."""
+    """Return the words of a list as Python prints it, with blanks between them.
+
+    Args:
+        text: A list such as `['A', 'B']`, or a text in quotation marks.
+        place: The file and line, for the message.
+
+    Raises:
+        UserError: The text is neither.
+    """
     try:
         value = ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -287,16 +391,9 @@ def literal_words(text: str, place: str) -> str:
     return " ".join(value)
 
 
-def identity_of(value: Any) -> str:
-    """An id; of the path of an audio file its name without folder and ending."""
-    text = str(value)
-    return (
-        utterance_of(text)
-        if re.search(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$", text)
-        else text
-    )
+# --- names of utterances -------------------------------------------------------------
 
-
+_AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$")
 _ENDINGS = re.compile(
     r"(?:\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mp4|webm))?"
     r"(?:\.(?:json|jsonl|txt|srt|vtt|nbest|score|out|slf|lat|htk|fst))*(?:\.gz|\.xz)?$",
@@ -304,9 +401,23 @@ _ENDINGS = re.compile(
 )
 
 
+def identity_of(value: Any) -> str:
+    """Return an id as text; of the path of an audio file, its name without folder and
+    ending.
+
+    Args:
+        value: A text or a number.
+    """
+    text = str(value)
+    return utterance_of(text) if _AUDIO.search(text) else text
+
+
 def utterance_of(path: str) -> str:
-    """The name of a file without folder and known endings, which may hold dots: what
-    its utterance is called.
+    """Return the name of a file without folder and known endings, which may hold dots:
+    the name of its utterance.
+
+    Args:
+        path: The path, with slashes or backslashes.
 
     Example:
         >>> utterance_of("calls/talk.2024-01-01.wav.json")
@@ -317,21 +428,25 @@ def utterance_of(path: str) -> str:
 
 
 def stem_of(source: Source) -> str:
-    """What the utterance or recording of a file is called."""
+    """Return the name of the utterance or recording of a file; `stdin` for a stream."""
     return "stdin" if source.is_stdin else utterance_of(source.path.name)
 
 
 def read_lines(
     path: Path, empty: bool = False, warnings: InputWarnings | None = None
 ) -> Iterator[str]:
-    """The lines of a text for training or scoring, without blanks around them.
+    """Yield the lines of a text for training or scoring, without blanks around them.
 
     Args:
-        path: a file, plain, gzip or xz; `-` is standard input.
-        empty: whether empty lines are wanted, too.
-        warnings: collects repairs. With None, for training, a text that is not UTF-8 is
+        path: A file, plain, gzip or xz; `-` is standard input.
+        empty: Whether empty lines are wanted, too.
+        warnings: Collects repairs. With None, for training, a text that is not UTF-8 is
             an error: invalid characters must not be learnt.
+
+    Raises:
+        UserError: The file cannot be read.
     """
     for line in Source(path, warnings or InputWarnings(refused=UTF8)).lines():
-        if (line := line.strip()) or empty:
-            yield line
+        text = line.strip()
+        if text or empty:
+            yield text
