@@ -77,13 +77,9 @@ def parse(spec: str) -> Spec:
         UserError: There is no such kind, option or shipped model.
     """
     first, *rest = spec.split(":")
-    kind = None
-    if first in shipped():
-        kind = card_value(shipped_models() / first, "kind")
-    kind = kind or KINDS.known(first)
+    kind, folder = _kind_and_folder(first)
     if not kind:
         raise UserError(f"--lm {spec}: {first!r} {_advice_on_name(spec)}")
-    folder = shipped_models() / (first if first in shipped() else kind)
     known = _options(kind)
     options = []
     while rest and rest[0].partition("=")[0] in known:
@@ -99,6 +95,17 @@ def parse(spec: str) -> Spec:
         named = ":".join([kind, *options, kind_of(kind).place])
         raise UserError(f"--lm {spec}: no {kind} is shipped; give the model as {named}")
     return Spec(kind, tuple(options), Path(place) if place else folder, place)
+
+
+def _kind_and_folder(name: str) -> tuple[str, Path]:
+    """Return the kind of a shipped model or the kind of this name, and the folder of
+    the shipped model. The kind is empty if there is none.
+    """
+    if name in shipped():
+        folder = shipped_models() / name
+        return card_value(folder, "kind") or KINDS.known(name), folder
+    kind = KINDS.known(name)
+    return kind, shipped_models() / kind
 
 
 def _advice_on_name(spec: str) -> str:

@@ -364,10 +364,10 @@ class Wrapped(Streamed):
         Args:
             questions: Sentences, or questions.
         """
-        asked = []
+        whole = []
         for question in questions:
-            asked.append(Question(question) if isinstance(question, str) else question)
-        return super().score(asked)
+            whole.append(Question(question) if isinstance(question, str) else question)
+        return super().score(whole)
 
     def as_scored(
         self, questions: Sequence[Question]

@@ -23,10 +23,10 @@ from rescore.lms.scorers import (
 )
 
 LARGEST_TREE = 512
-"""Nodes of a tree; attention grows with their square."""
+"""Nodes of a tree, at most; attention grows with their square."""
 ATTENTION_COST = 1000
-"""In a tree of n nodes, m more attend to n instead of few: as costly as the projections
-of n m / ATTENTION_COST.
+"""Attention of m more nodes to all n nodes of a tree costs as much as the projections
+of n m / ATTENTION_COST nodes.
 """
 
 
@@ -46,28 +46,41 @@ class CausalScorer(NetworkScorer):
 
     @property
     def frame(self) -> tuple[list[int], list[int]]:
+        """The tokens before each sequence; no tokens stand after it."""
         return self.network.before, []
 
     def scored(self, sentence: Encoded) -> slice:
+        """Return the place of the tokens that have a token before them."""
         own = sentence.scored
-        return slice(max(0 if self.network.before else 1, own.start), own.stop)
+        first = 0 if self.network.before else 1
+        return slice(max(first, own.start), own.stop)
 
     def in_order(self, sentence: Encoded) -> Encoded:
-        end = [] if sentence.whole else self.network.end
+        """Return a sentence with its end, which is scored, too."""
+        if sentence.whole:
+            return sentence
+        end = self.network.end
         return sentence._replace(
             ids=(*sentence.ids, *end), words=(*sentence.words, *[-1] * len(end))
         )
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
-        yield from self.read(
-            sorted(self.windows(sentences), key=lambda path: path.tokens)
-        )
+        """Yield the requests for all sentences as trees.
+
+        Args:
+            sentences: Different sentences, as `encoded` returns them.
+        """
+        paths = sorted(self.windows(sentences), key=lambda path: path.tokens)
+        yield from self.read(paths)
 
     def read(
         self, paths: Sequence[Window], past: tuple[int, ...] = ()
     ) -> Iterator[Request]:
-        """Requests for sorted paths; their network reads the tokens of `past` before
-        them.
+        """Yield the requests for sorted paths.
+
+        Args:
+            paths: The sequences, sorted by their tokens.
+            past: Tokens that the network reads before all paths.
         """
         network = self.network
         trees = list(prefix_trees(paths, network.reads_trees, self.largest, len(past)))
@@ -89,12 +102,13 @@ class BackwardScorer(CausalScorer):
     backwards = True
 
     def in_order(self, sentence: Encoded) -> Encoded:
+        """Return the reversed sentence with its end, which is scored, too."""
         return super().in_order(Encoded(sentence.ids[::-1], sentence.words[::-1]))
 
     def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
-        return super()._result(
-            Encoded(sentence.ids[::-1], sentence.words[::-1]), log_probs[::-1]
-        )
+        """Return the scores in the order of the sentence."""
+        in_own_order = Encoded(sentence.ids[::-1], sentence.words[::-1])
+        return super()._result(in_own_order, log_probs[::-1])
 
 
 class PrefixTree:
@@ -112,6 +126,7 @@ class PrefixTree:
     """
 
     def __init__(self) -> None:
+        """Make a tree without nodes."""
         self.tokens: list[int] = []
         self.parents: list[int] = []
         self.depths: list[int] = []
@@ -120,16 +135,35 @@ class PrefixTree:
         order.
         """
         self.scored: list[tuple[Window, list[int]]] = []
-        """Of each path, the nodes whose values it takes."""
-        self._last: list[int] = []  # the nodes of the sequence that was added last
+        """Each path, and the nodes whose values it takes."""
+        self._last: list[int] = []
+        """The nodes of the path that was added last."""
 
     @property
     def size(self) -> int:
         """Number of tokens that the network reads."""
         return len(self.read)
 
+    @property
+    def first_predicted(self) -> int:
+        """The first node that is predicted; nodes before it are context only."""
+        return min(nodes[0] for _, nodes in self.scored)
+
+    def of_read(self, values: Sequence[int]) -> list[int]:
+        """Return the values of the nodes that are read.
+
+        Args:
+            values: A value for each node.
+        """
+        return [values[node] for node in self.read]
+
     def shared(self, path: Window) -> int:
-        """Number of leading tokens that the path shares with the path added last."""
+        """Return the number of leading tokens that a path shares with the path added
+        last.
+
+        Args:
+            path: The path.
+        """
         common = 0
         for node, token in zip(self._last, path.tokens, strict=False):
             if self.tokens[node] != token:
@@ -138,7 +172,11 @@ class PrefixTree:
         return common
 
     def add(self, path: Window) -> None:
-        """Paths have to come sorted, so that each prefix is met once."""
+        """Add a path.
+
+        Args:
+            path: The path. Paths have to come sorted, so that each prefix is met once.
+        """
         nodes = self._last[: self.shared(path)]
         for depth in range(len(nodes), len(path.tokens)):
             if nodes:
@@ -151,7 +189,15 @@ class PrefixTree:
         self.scored.append((path, nodes[path.scored]))
 
     def visible(self, size: int) -> npt.NDArray[np.bool_]:
-        """(size, size), True where a node that is read sees itself or an ancestor."""
+        """Return a mask, True where a node that is read sees itself or an ancestor.
+
+        Args:
+            size: Rows and columns of the mask, at least the number of nodes that are
+                read.
+
+        Returns:
+            The mask of shape (size, size).
+        """
         seen = np.zeros((size, size), dtype=np.bool_)
         for node, rank in self.read.items():
             if node:
@@ -163,11 +209,13 @@ class PrefixTree:
 def prefix_trees(
     paths: Sequence[Window], share: bool, largest: int, past: int = 0
 ) -> Iterator[PrefixTree]:
-    """Cut sorted paths into trees, at places where sharing a common beginning no longer
-    pays.
+    """Yield sorted paths as trees, cut where sharing a common beginning no longer pays.
 
     Args:
-        past: number of tokens before all trees that the network has read already; each
+        paths: The paths, sorted by their tokens.
+        share: Whether paths share beginnings; otherwise each path is a tree.
+        largest: Nodes of a tree, at most.
+        past: Number of tokens before all trees that the network has read already; each
             tree attends to them again.
     """
     tree = PrefixTree()
@@ -175,7 +223,8 @@ def prefix_trees(
         shared = tree.shared(path)
         more = len(path.tokens) - shared
         fits = share and tree.size + more <= largest
-        if not (fits and (past + shared) * ATTENTION_COST > tree.size * more):
+        pays = (past + shared) * ATTENTION_COST > tree.size * more
+        if not (fits and pays):
             if tree.scored:
                 yield tree
             tree = PrefixTree()
@@ -187,43 +236,37 @@ def prefix_trees(
 def as_request(
     trees: Sequence[PrefixTree], pad: int, share: bool, past: tuple[int, ...] = ()
 ) -> Request:
-    """A batch of trees behind the tokens of `past`; without `share` these are
-    sequences.
+    """Return the request for a batch of trees.
+
+    Args:
+        trees: The trees.
+        pad: The token that fills trees up.
+        share: Whether paths share beginnings; otherwise trees are plain sequences.
+        past: Tokens before all trees.
     """
-    tokens, lengths = padded(
-        [[tree.tokens[node] for node in tree.read] for tree in trees], pad
-    )
+    tokens, lengths = padded([tree.of_read(tree.tokens) for tree in trees], pad)
+    width = tokens.shape[1]
     at: list[int] = []
     rows: list[int] = []
     targets: list[int] = []
     spans = []
     for row, tree in enumerate(trees):
-        # nodes before it are context only
-        first = min(nodes[0] for _, nodes in tree.scored)
+        first = tree.first_predicted
         parents = [tree.read[parent] for parent in tree.parents[first:]]
         lowest = min(parents)
         for path, nodes in tree.scored:
-            spans.append(
-                Span(
-                    path.sentence,
-                    path.first,
-                    [len(targets) + node - first for node in nodes],
-                )
-            )
+            values = [len(targets) + node - first for node in nodes]
+            spans.append(Span(path.sentence, path.first, values))
         rows += [len(at) + parent - lowest for parent in parents]
         targets += tree.tokens[first:]
-        begin = row * tokens.shape[1]
-        at += range(begin + lowest, begin + tree.size)
-    structure = None
-    if share:
-        depth, _ = padded(
-            [[tree.depths[node] for node in tree.read] for tree in trees], 0
-        )
-        structure = Tree(
-            depth,
-            torch.from_numpy(
-                np.stack([tree.visible(tokens.shape[1]) for tree in trees])
-            ),
-        )
+        at += range(row * width + lowest, row * width + tree.size)
+    structure = _structure(trees, width) if share else None
     batch = Batch(tokens, lengths, torch.tensor(at), structure, past)
     return Request(batch, torch.tensor(rows), torch.tensor(targets), spans)
+
+
+def _structure(trees: Sequence[PrefixTree], width: int) -> Tree:
+    """Return the depths and the masks of trees in rows of `width` nodes."""
+    depth, _ = padded([tree.of_read(tree.depths) for tree in trees], 0)
+    visible = np.stack([tree.visible(width) for tree in trees])
+    return Tree(depth, torch.from_numpy(visible))

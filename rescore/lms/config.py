@@ -100,6 +100,7 @@ class NetworkConfig:
     """
 
     def __post_init__(self) -> None:
+        """Check that the fields are possible, alone and together."""
         kind = network_kind(self.kind)
         for name in LIMITS:
             if not 1 <= getattr(self, name) <= LIMITS[name]:

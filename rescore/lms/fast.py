@@ -1,5 +1,5 @@
-"""What makes scoring fast: the hidden vectors and probabilities of
-`rescore.lms.networks`, at less cost.
+"""Fast scoring: the hidden vectors and probabilities of `rescore.lms.networks`, at less
+cost.
 
 - `predict`: only the requested positions; what tokens, positions or prefixes have in
   common is computed once.
@@ -11,9 +11,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, singledispatch
-from itertools import repeat
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -45,7 +44,9 @@ class Tree(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Sequences of different lengths, and where they are to be read off."""
+    """Sequences of different lengths, and the positions whose hidden vectors are
+    wanted.
+    """
 
     tokens: Tensor
     """(batch, n), padded behind."""
@@ -56,13 +57,21 @@ class Batch(NamedTuple):
     row (row * n + column).
     """
     tree: Tree | None = None
+    """The structure of the rows, where they are trees."""
     past: tuple[int, ...] = ()
     """Tokens before each of the trees, for a network that keeps what it has read
     (`Network.keeps_past`).
     """
 
     def to(self, device: torch.device) -> Batch:
-        tree = self.tree and Tree(*(part.to(device) for part in self.tree))
+        """Return the batch on a device.
+
+        Args:
+            device: The device.
+        """
+        tree = self.tree
+        if tree is not None:
+            tree = Tree(tree.depth.to(device), tree.visible.to(device))
         return self._replace(
             tokens=self.tokens.to(device),
             lengths=self.lengths.to(device),
@@ -75,40 +84,78 @@ class Packing:
     """The positions of a (rows, columns) grid that are computed, one after another."""
 
     def __init__(self, at: Tensor, rows: int, columns: int) -> None:
-        """at: (k,), ascending, as in `Batch`."""
-        self.at, self.shape = at, (rows, columns)
+        """Make a packing.
+
+        Args:
+            at: The positions of shape (k,), ascending, as in `Batch`.
+            rows: Rows of the grid.
+            columns: Columns of the grid.
+        """
+        self.at = at
+        self.shape = (rows, columns)
         self._whole = len(at) == rows * columns
 
     def pad(self, packed: Tensor) -> Tensor:
-        """(k, d) -> (rows, columns, d), zero elsewhere."""
+        """Return packed vectors in the grid, with zeros elsewhere.
+
+        Args:
+            packed: Vectors of shape (k, d).
+
+        Returns:
+            Vectors of shape (rows, columns, d).
+        """
         if self._whole:
             return packed.view(*self.shape, -1)
         grid = packed.new_zeros(self.shape[0] * self.shape[1], packed.shape[-1])
         return grid.index_copy_(0, self.at, packed).view(*self.shape, -1)
 
     def pack(self, grid: Tensor) -> Tensor:
-        """(rows, columns, d) -> (k, d)."""
+        """Return the vectors of the positions.
+
+        Args:
+            grid: Vectors of shape (rows, columns, d).
+
+        Returns:
+            Vectors of shape (k, d).
+        """
         flat = grid.flatten(0, 1)
         return flat if self._whole else flat.index_select(0, self.at)
 
 
 def real_positions(batch: Batch) -> Tensor:
-    """The positions that are no padding, as in `Batch.at`."""
+    """Return the positions that are not padding, as in `Batch.at`.
+
+    Args:
+        batch: The batch.
+    """
     columns = torch.arange(batch.tokens.shape[1], device=batch.tokens.device)
     return (columns < batch.lengths[:, None]).flatten().nonzero().squeeze(-1)
 
 
 @singledispatch
 def predict(network: Network, batch: Batch) -> Tensor:
-    """The hidden vectors of `forward` (k, d) at the k positions `batch.at`, without
-    computations that cannot change them. A class of networks registers its own function
-    here; without one its `forward` is used, and it reads no trees.
+    """Return the hidden vectors of `forward` at the positions `batch.at`, without
+    computations that cannot change them.
+
+    A class of networks registers its own function here; without one its `forward` is
+    used, and it reads no trees.
+
+    Args:
+        network: The network.
+        batch: The batch, with k positions.
+
+    Returns:
+        Hidden vectors of shape (k, d).
     """
     return cast(Tensor, network(batch.tokens, batch.lengths).flatten(0, 1)[batch.at])
 
 
 def reads_trees(network: Network) -> bool:
-    """Whether batches for this network may be trees."""
+    """Return whether batches for a network may be trees.
+
+    Args:
+        network: The network.
+    """
     return predict.dispatch(type(network)) is not predict.dispatch(Network)
 
 
@@ -127,45 +174,54 @@ def _tta(network: TTA, batch: Batch) -> Tensor:
     """
     tokens = batch.tokens
     rows, columns = tokens.shape
-    row, column = batch.at // columns, batch.at % columns
-    # of a query in its row
+    row = batch.at // columns
+    column = batch.at % columns
+    # the number of a query in its row
     rank = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)
     width = int(rank.max()) + 1
     packing = Packing(row * width + rank, rows, width)
     visible = network.visible(tokens, batch.lengths).expand(rows, columns, columns)
-    mask = additive(
-        visible[torch.arange(rows)[:, None], packing.pad(column[:, None])[..., 0]],
-        network,
-    )
+    own_columns = packing.pad(column[:, None])[..., 0]
+    mask = additive(visible[torch.arange(rows)[:, None], own_columns], network)
     places = network.places(tokens)
+    normed = network.config.embedding_norm
     positions = network.position_embedding.weight[:columns]
-    if network.config.embedding_norm:
+    if normed:
         pairs, which = (tokens * columns + places).unique(return_inverse=True)
         memory = network.embed_at(pairs // columns, pairs % columns)
     else:
         distinct, which = tokens.unique(return_inverse=True)
         memory = network.embed_tokens(distinct)
-    sentences = network.config.sentences
-    numbers = tokens.flatten()[batch.at] // network.config.vocab_size % sentences
-    starts = places.expand_as(tokens).flatten()[batch.at] * sentences + numbers
-    starts, where = starts.unique(return_inverse=True)
-    first = network.query_at(starts // sentences, starts % sentences)
-    query = first[where]  # (k, d)
+
+    def of_memory(linear: nn.Linear) -> Tensor:
+        """Return keys or values (batch, n, d)."""
+        if normed:
+            return F.embedding(which, linear(memory))
+        of_tokens = F.embedding(which, F.linear(memory, linear.weight))
+        return of_tokens + F.embedding(places, linear(positions))
+
+    first, start = _first_queries(network, batch, places)
+    query = first[start]  # (k, d)
     for number, block in enumerate(network.layers()):
         attention = block.attention
-        projected = attention.query(query) if number else attention.query(first)[where]
-        key, value = (  # (batch, n, d)
-            (
-                F.embedding(which, linear(memory))
-                if network.config.embedding_norm
-                else F.embedding(which, F.linear(memory, linear.weight))
-                + F.embedding(places, linear(positions))
-            )
-            for linear in (attention.key, attention.value)
-        )
+        projected = attention.query(query) if number else attention.query(first)[start]
+        key = of_memory(attention.key)
+        value = of_memory(attention.value)
         context = attend(attention.heads, packing.pad(projected), key, value, mask)
         query = finish(block, query, packing.pack(context))
     return cast(Tensor, network.output_transform(query))
+
+
+def _first_queries(network: TTA, batch: Batch, places: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distinct queries before the first layer, and the query (k,) of each of
+    the positions `batch.at`.
+    """
+    tokens = batch.tokens
+    sentences = network.config.sentences
+    numbers = tokens.flatten()[batch.at] // network.config.vocab_size % sentences
+    starts = places.expand_as(tokens).flatten()[batch.at] * sentences + numbers
+    starts, which = starts.unique(return_inverse=True)
+    return network.query_at(starts // sentences, starts % sentences), which
 
 
 @predict.register
@@ -181,64 +237,48 @@ def _transformer(network: Transformer, batch: Batch) -> Tensor:
       one.
     """
     rows, columns = batch.tokens.shape
-    real, wanted = (
-        Packing(real_positions(batch), rows, columns),
-        Packing(batch.at, rows, columns),
-    )
-    mask = additive(
-        (
-            batch.tree.visible
-            if batch.tree
-            else network.visible(batch.tokens, batch.lengths)
-        ),
-        network,
-    )
+    real = Packing(real_positions(batch), rows, columns)
+    wanted = Packing(batch.at, rows, columns)
+    if batch.tree is None:
+        visible = network.visible(batch.tokens, batch.lengths)
+        places = network.places(batch.tokens)
+    else:
+        visible = batch.tree.visible
+        places = _places_in_tree(network, batch.tokens, batch.tree)
+    mask = additive(visible, network)
     size = network.config.max_positions
-    places = (
-        _places_in_tree(network, batch.tokens, batch.tree)
-        if batch.tree
-        else network.places(batch.tokens)
-    )
-    pairs, which = (
-        (batch.tokens * size + places).flatten()[real.at].unique(return_inverse=True)
-    )
+    pairs = (batch.tokens * size + places).flatten()[real.at]
+    pairs, which = pairs.unique(return_inverse=True)
     distinct = network.embed_at(pairs // size, pairs % size) * network.scale
     hidden = distinct[which]
     *inner, last = network.layers()
     for number, block in enumerate(inner):
-        query, key, value = (
-            real.pad(linear(hidden) if number else linear(distinct)[which])
-            for linear in (
-                block.attention.query,
-                block.attention.key,
-                block.attention.value,
-            )
-        )
-        hidden = finish(
-            block,
-            hidden,
-            real.pack(attend(block.attention.heads, query, key, value, mask)),
-        )
+        attention = block.attention
+        projected = []
+        for linear in (attention.query, attention.key, attention.value):
+            vectors = linear(hidden) if number else linear(distinct)[which]
+            projected.append(real.pad(vectors))
+        query, key, value = projected
+        context = attend(attention.heads, query, key, value, mask)
+        hidden = finish(block, hidden, real.pack(context))
     grid = real.pad(hidden)
     query = wanted.pack(grid)
     attention = last.attention
-    if torch.equal(batch.at // columns, torch.arange(rows, device=batch.at.device)):
-        seen = mask.expand(rows, 1, columns, columns)[
-            batch.at // columns, 0, batch.at % columns
-        ]
-        context = _attend_once(attention, query, grid, seen)
+    row = batch.at // columns
+    if torch.equal(row, torch.arange(rows, device=row.device)):
+        every_mask = mask.expand(rows, 1, columns, columns)
+        own_mask = every_mask[row, 0, batch.at % columns]
+        context = _attend_once(attention, query, grid, own_mask)
     else:
-        key, value = real.pad(attention.key(hidden)), real.pad(attention.value(hidden))
-        context = wanted.pack(
-            attend(
-                attention.heads, wanted.pad(attention.query(query)), key, value, mask
-            )
-        )
+        queries = wanted.pad(attention.query(query))
+        key = real.pad(attention.key(hidden))
+        value = real.pad(attention.value(hidden))
+        context = wanted.pack(attend(attention.heads, queries, key, value, mask))
     return cast(Tensor, network.output_transform(finish(last, query, context)))
 
 
 def _places_in_tree(network: Transformer, tokens: Tensor, tree: Tree) -> Tensor:
-    """(batch, n): the position of each node in its sentence."""
+    """Return the position of each node in its sentence: (batch, n)."""
     if network.config.sentences == 1:
         return tree.depth
     number = tokens // network.config.vocab_size
@@ -250,8 +290,14 @@ def _places_in_tree(network: Transformer, tokens: Tensor, tree: Tree) -> Tensor:
 
 
 def additive(visible: Tensor, network: Transformer) -> Tensor:
-    """(batch or 1, n or 1, n), True where attention may look -> (batch or 1, 1, n or 1,
-    n) to add to its logits.
+    """Return a mask that is added to the logits of attention.
+
+    Args:
+        visible: (batch or 1, n or 1, n), True where attention may look.
+        network: The network, whose number format the mask has.
+
+    Returns:
+        The mask of shape (batch or 1, 1, n or 1, n).
     """
     dtype = network.position_embedding.weight.dtype
     mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
@@ -263,56 +309,73 @@ def additive(visible: Tensor, network: Transformer) -> Tensor:
 def attend(
     heads: int, query: Tensor, key: Tensor, value: Tensor, mask: Tensor
 ) -> Tensor:
-    """Attention of projected queries (batch, m, d) over keys and values (batch, n, d)
-    -> (batch, m, d) before `output`.
+    """Return the attention of projected queries, before the map `output`.
 
-    mask: (batch or 1, 1, m or 1, n), additive.
+    Args:
+        heads: Number of heads.
+        query: Projected queries of shape (batch, m, d).
+        key: Projected keys of shape (batch, n, d).
+        value: Projected values of shape (batch, n, d).
+        mask: Additive mask of shape (batch or 1, 1, m or 1, n).
+
+    Returns:
+        Vectors of shape (batch, m, d).
     """
-    query, key, value = (split_heads(x, heads) for x in (query, key, value))
-    return (
-        F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
-        .transpose(1, 2)
-        .flatten(-2)
+    context = F.scaled_dot_product_attention(
+        split_heads(query, heads),
+        split_heads(key, heads),
+        split_heads(value, heads),
+        attn_mask=mask,
     )
+    return context.transpose(1, 2).flatten(-2)
 
 
 def _attend_once(
     attention: Attention, query: Tensor, hidden: Tensor, mask: Tensor
 ) -> Tensor:
-    """Attention of one query (batch, d) per row over unprojected hidden vectors (batch,
-    n, d).
+    """Return the attention of one query (batch, d) per row over unprojected hidden
+    vectors (batch, n, d): (batch, d).
 
-    mask: (batch, n), additive. A key's bias adds a constant to all logits of a query,
-    which softmax ignores.
+    The additive mask is (batch, n). A key's bias adds a constant to all logits of a
+    query, which softmax ignores.
     """
-    heads, size = attention.heads, hidden.shape[-1] // attention.heads
-    key, value = (
-        linear.weight.unflatten(0, (heads, size))
-        for linear in (attention.key, attention.value)
-    )
+    heads = attention.heads
+    size = hidden.shape[-1] // heads
+    key = attention.key.weight.unflatten(0, (heads, size))
+    value = attention.value.weight.unflatten(0, (heads, size))
     query = attention.query(query).unflatten(-1, (heads, size))
     query = torch.einsum("bhe,hed->bhd", query, key) * size**-0.5
     weights = (query @ hidden.transpose(-2, -1) + mask[:, None, :]).softmax(-1)
-    return (
-        torch.einsum("bhd,hed->bhe", weights @ hidden, value).flatten(-2)
-        + attention.value.bias
-    )
+    context = torch.einsum("bhd,hed->bhe", weights @ hidden, value)
+    return context.flatten(-2) + attention.value.bias
 
 
 def finish(block: Block, query: Tensor, context: Tensor) -> Tensor:
-    """A block behind its attention: query and context (k, d) -> hidden vectors (k,
-    d).
+    """Return the hidden vectors of a block, from its attention on.
+
+    Args:
+        block: The block.
+        query: Vectors of shape (k, d) that the block read.
+        context: Vectors of shape (k, d) that its attention gave.
+
+    Returns:
+        Vectors of shape (k, d).
     """
     hidden = block.attention_norm(query + block.attention.output(context))
-    return cast(
-        Tensor, block.feed_forward_norm(hidden + block.fc2(F.gelu(block.fc1(hidden))))
-    )
+    feed_forward = block.fc2(F.gelu(block.fc1(hidden)))
+    return cast(Tensor, block.feed_forward_norm(hidden + feed_forward))
 
 
-# of hidden vectors, at most: with a slice of the vocabulary they bound memory
 ROWS = 4096
-# on a CPU a slice's logits stay in the cache; whole, memory traffic costs half more
-CPU_SLICE, GPU_SLICE = 2048, 16384
+"""Hidden vectors that are multiplied together: with a slice of the vocabulary they
+bound memory.
+"""
+CPU_SLICE = 2048
+"""Tokens of a slice of the vocabulary on a CPU: its logits stay in the cache. Without
+slices, memory traffic costs half more.
+"""
+GPU_SLICE = 16384
+"""Tokens of a slice of the vocabulary on a GPU."""
 
 Linear = Callable[[Tensor], Tensor]
 
@@ -331,45 +394,49 @@ class TiedSoftmax:
         bias: Tensor | None = None,
         packed: torch.dtype | None = None,
     ) -> None:
-        """weight: (vocabulary, d). bias: (vocabulary,). packed: the type in which
-        slices of the matrix are packed.
+        """Make the softmax of a matrix.
+
+        Args:
+            weight: The matrix of shape (vocabulary, d).
+            bias: The bias of shape (vocabulary,); None for none.
+            packed: The type in which slices of the matrix are packed; None to leave
+                them as they are.
         """
-        self._weight, self._bias = weight, bias
+        self._weight = weight
+        self._bias = bias
         size = CPU_SLICE if weight.device.type == "cpu" else GPU_SLICE
-        parts = zip(
-            weight.split(size),
-            repeat(None) if bias is None else bias.split(size),
-            strict=False,
-        )
-        self._slices: Sequence[Linear] = [
-            (
-                partial(F.linear, weight=part, bias=part_bias)
-                if packed is None
-                else _packed(part, part_bias, packed)
-            )
-            for part, part_bias in parts
-        ]
+        self._slices: list[Linear] = []
+        for start in range(0, len(weight), size):
+            part = weight[start : start + size]
+            part_bias = None if bias is None else bias[start : start + size]
+            if packed is None:
+                linear: Linear = partial(F.linear, weight=part, bias=part_bias)
+            else:
+                linear = _packed(part, part_bias, packed)
+            self._slices.append(linear)
 
     def log_probs(self, hidden: Tensor, rows: Tensor, targets: Tensor) -> Tensor:
-        """The log-probability of each target (k,) given the hidden vector in its row
-        (k,) of (m, d); float32 (k,).
+        """Return the log-probability of each target, given a hidden vector.
+
+        Args:
+            hidden: Hidden vectors of shape (m, d).
+            rows: The hidden vector of each target, of shape (k,).
+            targets: Tokens of shape (k,).
+
+        Returns:
+            Log-probabilities of shape (k,), natural log, in float32.
         """
-        chunks = hidden.split(ROWS)
-        total = torch.cat(
-            [
-                torch.stack([log_sum_exp(part(c)) for part in self._slices]).logsumexp(
-                    0
-                )
-                for c in chunks
-            ]
-        )
+        totals = []
+        for chunk in hidden.split(ROWS):
+            parts = [log_sum_exp(linear(chunk)) for linear in self._slices]
+            totals.append(torch.stack(parts).logsumexp(0))
         chosen = (hidden.float()[rows] * self._weight[targets].float()).sum(-1)
         if self._bias is not None:
             chosen = chosen + self._bias[targets].float()
-        return chosen - total[rows]
+        return chosen - torch.cat(totals)[rows]
 
     def best(self, hidden: Tensor) -> Tensor:
-        """The most probable token for each hidden vector.
+        """Return the most probable token for each hidden vector.
 
         Args:
             hidden: Hidden vectors of shape (m, d).
@@ -380,10 +447,12 @@ class TiedSoftmax:
         return torch.cat([self._best(chunk) for chunk in hidden.split(ROWS)])
 
     def _best(self, hidden: Tensor) -> Tensor:
-        logits, tokens = [], []
+        """Return the most probable token for each of at most `ROWS` hidden vectors."""
+        logits = []
+        tokens = []
         first = 0
-        for part in self._slices:
-            part_logits = part(hidden).float()
+        for linear in self._slices:
+            part_logits = linear(hidden).float()
             highest, place = part_logits.max(-1)
             logits.append(highest)
             tokens.append(first + place)
@@ -393,15 +462,21 @@ class TiedSoftmax:
 
 
 def log_sum_exp(logits: Tensor) -> Tensor:
-    """Of each row, in float32; the logits are overwritten."""
+    """Return the log-sum-exp of each row, in float32. The logits are overwritten.
+
+    Args:
+        logits: Logits of shape (k, n).
+
+    Returns:
+        Numbers of shape (k,), natural log.
+    """
     logits = logits.float()
     peak = logits.amax(-1, keepdim=True)
     return logits.sub_(peak).exp_().sum(-1).log_().add_(peak.squeeze(-1))
 
 
 def convert(network: Network, precision: str) -> TiedSoftmax:
-    """Convert a network in place, with the matrix of its softmax, usually its
-    embeddings.
+    """Convert a network in place, and return its softmax.
 
     With int8, weights are quantised by row and inputs dynamically. With float32 on a
     CPU, weights that fit into float16, as in every checkpoint, are kept in float16,
@@ -410,24 +485,35 @@ def convert(network: Network, precision: str) -> TiedSoftmax:
 
     Keys and values are not converted: most of them are computed for distinct tokens
     only.
+
+    Args:
+        network: The network.
+        precision: A key of `rescore.lms.devices.DTYPES`.
     """
     network.to(DTYPES[precision])
     weight = network.output_weight.detach()
     bias = None if network.output_bias is None else network.output_bias.detach()
-    kind = {"int8": torch.qint8, "float32": torch.float16}.get(precision)
-    if kind is None or (precision == "float32" and not _fits_float16(network)):
+    kind = None
+    if precision == "int8":
+        kind = torch.qint8
+    elif precision == "float32" and _fits_float16(network):
+        kind = torch.float16
+    if kind is None:
         return TiedSoftmax(weight, bias)
-    for block in (module for module in network.modules() if isinstance(module, Block)):
-        attention = block.attention
-        attention.query, attention.output = (
-            quantised(attention.query, kind),
-            quantised(attention.output, kind),
-        )
-        block.fc1, block.fc2 = quantised(block.fc1, kind), quantised(block.fc2, kind)
+    for block in network.modules():
+        if isinstance(block, Block):
+            attention = block.attention
+            attention.query = quantised(attention.query, kind)
+            attention.output = quantised(attention.output, kind)
+            block.fc1 = quantised(block.fc1, kind)
+            block.fc2 = quantised(block.fc2, kind)
     return TiedSoftmax(weight, bias, kind)
 
 
 def _fits_float16(network: Network) -> bool:
+    """Return whether the weights can be packed in float16 without a loss, on this
+    machine.
+    """
     weights = list(network.parameters())
     return (
         weights[0].device.type == "cpu"
@@ -437,8 +523,12 @@ def _fits_float16(network: Network) -> bool:
 
 
 def quantised(module: nn.Module, kind: torch.dtype = torch.qint8) -> Any:
-    """A copy whose linear maps have weights of another type (PyTorch's dynamic
-    quantisation).
+    """Return a copy of a module whose linear maps have weights of another type
+    (PyTorch's dynamic quantisation).
+
+    Args:
+        module: The module.
+        kind: The type of the weights.
     """
     from torch.ao.quantization import quantize_dynamic
 
@@ -448,10 +538,9 @@ def quantised(module: nn.Module, kind: torch.dtype = torch.qint8) -> Any:
 
 
 def _packed(weight: Tensor, bias: Tensor | None, kind: torch.dtype) -> Linear:
-    """A linear map with these weights, of another type."""
-    linear = nn.Linear(
-        weight.shape[1], weight.shape[0], bias=bias is not None, device="meta"
-    )
+    """Return the linear map of a matrix, with weights of another type."""
+    outputs, inputs = weight.shape
+    linear = nn.Linear(inputs, outputs, bias=bias is not None, device="meta")
     linear.weight = nn.Parameter(weight, requires_grad=False)
     if bias is not None:
         linear.bias = nn.Parameter(bias, requires_grad=False)

@@ -105,6 +105,7 @@ class NeuralKind(Kind):
 
     @classmethod
     def training_options(cls) -> type[TrainingOptions] | None:
+        """Return the class of all options of a training, and import its module."""
         return cls.Options or cast("type[TrainingOptions]", resolve(cls.trained_with))
 
     def tasks(self, data: TrainingData) -> list[Task]:
@@ -128,6 +129,9 @@ class NeuralKind(Kind):
         raise NotImplementedError
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
+        """Return the scorer of a model folder, with neighbours or a source as the
+        options of --lm say.
+        """
         from rescore.lms import own
 
         return own.load(spec, computing, partial(self.scorer, spec))
@@ -135,6 +139,7 @@ class NeuralKind(Kind):
     def train(
         self, options: TrainingOptions, report: Report = lambda line: None
     ) -> None:
+        """Train a network and write its folder."""
         resolve("rescore.lms.training.train:train")(self, options, report=report)
 
 

@@ -1,5 +1,5 @@
-"""Interpolated modified Kneser-Ney n-gram models in NumPy: what KenLM's lmplz
-estimates, without a compiler.
+"""Interpolated modified Kneser-Ney n-gram models in NumPy: the estimates of KenLM's
+lmplz, without a compiler.
 
 KenLM's Python package only reads models. nltk has the unmodified form, one discount for
 all counts, and keeps a Python object for each n-gram.
@@ -49,6 +49,7 @@ GET_KENLM = (
     " kenlm-build --target lmplz build_binary query && export"
     ' PATH="$PWD/kenlm-build/bin:$PATH"'
 )
+"""The commands that build KenLM's programs, for a message."""
 TOO_SMALL = (
     "the text is too small to estimate Kneser-Ney discounts from; give"
     " --discount-fallback, or more text"
@@ -61,22 +62,23 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass
 class _Order:
-    """The n-grams of one order; the id of an n-gram is its place here.
-
-    contexts: (k,) id of the first n - 1 words among the n-grams of the order below.
-    words: (k,) the last word. suffixes: (k,) id of the last n - 1 words. counts: (k,)
-    occurrences. begins: (k,) whether the first word is <s>.
-    """
+    """The n-grams of one order; the id of an n-gram is its place here."""
 
     contexts: Ints
+    """(k,): the id of the first n - 1 words among the n-grams of the order below."""
     words: Ints
+    """(k,): the last word."""
     suffixes: Ints
+    """(k,): the id of the last n - 1 words."""
     counts: Ints
+    """(k,): occurrences."""
     begins: Flags
+    """(k,): whether the first word is <s>."""
     kept: Flags = field(default_factory=lambda: np.empty(0, bool))
-    """(k,) which n-grams pruning leaves."""
+    """(k,): whether pruning leaves the n-gram."""
 
     def __len__(self) -> int:
+        """Return the number of n-grams."""
         return len(self.words)
 
 
@@ -90,42 +92,45 @@ def estimate(
     """Write the model of a text as an ARPA file.
 
     Args:
-        sentences: the words of each. order: of the longest n-grams.
-        thresholds: n-grams of order 1, 2, ... that occur so often or less are pruned;
+        sentences: The words of each sentence.
+        order: The order of the longest n-grams.
+        path: The file to write.
+        thresholds: N-grams of order 1, 2, ... that occur so often or less are pruned;
             the last number is for all higher orders.
-        fallback: use fixed discounts where the text is too small to estimate them.
+        fallback: Whether fixed discounts are used where the text is too small to
+            estimate them.
 
     Returns:
         The number of sentences.
+
+    Raises:
+        UserError: The text is too small or too large, or has a word that n-gram models
+            use themselves.
     """
     tokens, vocabulary, number = _read(sentences)
-    orders = [*_count(tokens, len(vocabulary), order)]
+    orders = list(_count(tokens, len(vocabulary), order))
     del tokens
-    for level, threshold in zip(
-        orders,
-        [*thresholds, *[thresholds[-1] if thresholds else 0] * order],
-        strict=False,
-    ):
+    for n, level in enumerate(orders):
+        threshold = thresholds[min(n, len(thresholds) - 1)] if thresholds else 0
         level.kept = level.counts > threshold
     orders[0].kept[:3] = True  # <unk>, <s> and </s>
     with open(path, "w", encoding="utf-8") as file:
-        head = (
-            f"ngram {n}={np.count_nonzero(level.kept)}\n"
-            for n, level in enumerate(orders, 1)
-        )
-        file.write("".join(["\\data\\\n", *head]))
+        file.write("\\data\\\n")
+        for n, level in enumerate(orders, 1):
+            file.write(f"ngram {n}={np.count_nonzero(level.kept)}\n")
         _write(orders, vocabulary, fallback, file)
         file.write("\n\\end\\\n")
     return number
 
 
 def _read(sentences: Iterable[Sequence[str]]) -> tuple[Ints, list[str], int]:
-    """The text as ids of words, each sentence between <s> and </s>; the words; and the
-    number of sentences.
+    """Return the text as ids of words, each sentence between <s> and </s>; the words;
+    and the number of sentences.
     """
     ids: defaultdict[str, int] = defaultdict(int, {UNKNOWN: 0, BEGIN: 1, END: 2})
     ids.default_factory = ids.__len__
-    tokens, number = array("i"), 0
+    tokens = array("i")
+    number = 0
     for number, words in enumerate(sentences, 1):
         tokens.append(1)
         tokens.extend(map(ids.__getitem__, words))
@@ -148,24 +153,21 @@ def _read(sentences: Iterable[Sequence[str]]) -> tuple[Ints, list[str], int]:
 
 
 def _count(tokens: Ints, size: int, order: int) -> Iterator[_Order]:
-    """The n-grams of a text, order by order; `size` of the vocabulary."""
+    """Yield the n-grams of a text, order by order, up to `order`; the vocabulary has
+    `size` words.
+    """
     counts = np.bincount(tokens, minlength=size).astype(np.int32)
     counts[:2] = 0  # <unk> and <s> are predicted nowhere
     none = np.zeros(size, np.int32)
-    level = _Order(
-        none, np.arange(size, dtype=np.int32), none, counts, np.arange(size) == 1
-    )
+    words = np.arange(size, dtype=np.int32)
+    level = _Order(none, words, none, counts, words == 1)
+    yield level
     # at each place of the text: the id of the n-gram that ends there; -1 where the
     # sentence is too short
     ends = tokens
-    while True:
-        yield level
-        order -= 1
-        if not order:
-            return
-        places = (
-            np.flatnonzero((ends[:-1] >= 0) & (tokens[1:] != 1)).astype(np.int32) + 1
-        )
+    for _ in range(order - 1):
+        continues = (ends[:-1] >= 0) & (tokens[1:] != 1)
+        places = np.flatnonzero(continues).astype(np.int32) + 1
         keys = ends[places - 1].astype(np.int64) * size + tokens[places]
         by_key = np.argsort(keys)
         keys = keys[by_key]
@@ -174,7 +176,7 @@ def _count(tokens: Ints, size: int, order: int) -> Iterator[_Order]:
         contexts, words = np.divmod(keys[firsts], size)
         suffixes = ends[places[by_key[firsts]]]
         counts = np.diff(firsts, append=len(keys)).astype(np.int32)
-        del keys, firsts
+        del continues, keys, firsts  # large arrays: memory is bounded by this loop
         ends = np.full(len(tokens), -1, np.int32)
         ends[places[by_key]] = np.cumsum(new, dtype=np.int32) - 1
         del by_key, new, places
@@ -182,22 +184,23 @@ def _count(tokens: Ints, size: int, order: int) -> Iterator[_Order]:
         level = _Order(
             contexts.astype(np.int32), words.astype(np.int32), suffixes, counts, begins
         )
+        yield level
 
 
-def _adjusted(level: _Order, longer: _Order | None) -> Ints:
-    """The adjusted counts of n-grams: words before them; occurrences in the highest
-    order and after <s>.
+def _adjusted(orders: Sequence[_Order], n: int) -> Ints:
+    """Return the adjusted counts of the n-grams of an order: the number of words before
+    them; occurrences in the highest order and after <s>.
     """
-    if longer is None:
+    level = orders[n - 1]
+    if n == len(orders):
         return level.counts
-    return np.where(
-        level.begins, level.counts, np.bincount(longer.suffixes, minlength=len(level))
-    ).astype(np.int32)
+    words_before = np.bincount(orders[n].suffixes, minlength=len(level))
+    return np.where(level.begins, level.counts, words_before).astype(np.int32)
 
 
 def _last(orders: Sequence[_Order]) -> list[int]:
-    """The id of the last n-gram of each order; of the lowest orders only, if one begins
-    with <s>.
+    """Return the id of the last n-gram of each order; of the lowest orders only, if
+    that of the next order would begin with <s>.
 
     N-grams are compared by their last words, then by the words before; words by their
     first place in the text.
@@ -207,24 +210,26 @@ def _last(orders: Sequence[_Order]) -> list[int]:
         ids = np.flatnonzero(orders[n].suffixes == last[-1])
         if not len(ids):
             break
-        last.append(int(ids[_words(orders[: n + 1], ids)[0].argmax()]))
+        first_words = _words(orders[: n + 1], ids)[0]
+        last.append(int(ids[first_words.argmax()]))
     return last
 
 
 def _discounts(
     level: _Order, adjusted: Ints, last: int | None, fallback: bool
 ) -> Floats:
-    """D of adjusted counts 0, 1, 2, and 3 or more (equation 26 of Chen and Goodman).
+    """Return D of adjusted counts 0, 1, 2, and 3 or more (equation 26 of Chen and
+    Goodman).
 
-    Args:
-        last: id of an n-gram that is counted by its occurrences, as lmplz does; in a
-            small text it makes a difference.
+    The n-gram `last` is counted by its occurrences, as lmplz does; in a small text it
+    makes a difference.
     """
     n = np.bincount(adjusted[adjusted < 5], minlength=5).astype(np.float64)
     if last is not None:
-        for counts, change in ((adjusted, -1), (level.counts, 1)):
-            if counts[last] < 5:
-                n[counts[last]] += change
+        if adjusted[last] < 5:
+            n[adjusted[last]] -= 1
+        if level.counts[last] < 5:
+            n[level.counts[last]] += 1
     if n[1:4].all():
         number = np.arange(1, 4)
         discounts = number - (number + 1) * n[1] / (n[1] + 2 * n[2]) * n[2:5] / n[1:4]
@@ -242,59 +247,72 @@ def _write(
     write them.
     """
     names = np.array(vocabulary, dtype=object)
-    # of the order below; at first the uniform
+    last: list[int | None] = [*_last(orders)]
+    last += [None] * (len(orders) - len(last))
+    # below the unigrams is the uniform distribution
     probabilities = np.array([1 / (np.count_nonzero(orders[0].kept) - 1)])
-    adjusted = _adjusted(orders[0], orders[1] if len(orders) > 1 else None)
-    last = [*_last(orders), *[None] * len(orders)]
+    adjusted = _adjusted(orders, 1)
     discounts = _discounts(orders[0], adjusted, last[0], fallback)
     totals, backoffs = _contexts(orders[0], adjusted, discounts, 1)
     for n, level in enumerate(orders, 1):
         share = (adjusted - discounts[adjusted.clip(max=3)]) / totals[level.contexts]
         probabilities = share + backoffs[level.contexts] * probabilities[level.suffixes]
+        del share
         if n == 1:
             probabilities[1] = 1  # <s> is never predicted
-        del share
-        longer = orders[n] if n < len(orders) else None
-        if longer is not None:
-            adjusted = _adjusted(longer, orders[n + 1] if n + 1 < len(orders) else None)
-            discounts = _discounts(longer, adjusted, last[n], fallback)
-            totals, backoffs = _contexts(longer, adjusted, discounts, len(level))
-        file.write(f"\n\\{n}-grams:\n")
-        for ids in np.array_split(
-            kept := np.flatnonzero(level.kept), max(1, -(-len(kept) // LINES))
-        ):
-            columns: list[list[object]] = [
-                names[words].tolist() for words in _words(orders[:n], ids)
-            ]
-            columns.insert(0, np.log10(probabilities[ids].clip(max=1)).tolist())
-            template = "%.8g\t" + " ".join(["%s"] * n)
-            if longer is not None:
-                columns.append(np.log10(backoffs[ids].clip(LOWEST)).tolist())
-                template += "\t%.8g"
-            file.writelines(map((template + "\n").__mod__, zip(*columns, strict=True)))
+        if n == len(orders):
+            _write_section(file, orders, names, probabilities, None)
+            return
+        adjusted = _adjusted(orders, n + 1)
+        discounts = _discounts(orders[n], adjusted, last[n], fallback)
+        totals, backoffs = _contexts(orders[n], adjusted, discounts, len(level))
+        _write_section(file, orders[:n], names, probabilities, backoffs)
+
+
+def _write_section(
+    file: IO[str],
+    orders: Sequence[_Order],
+    names: npt.NDArray[np.object_],
+    probabilities: Floats,
+    backoffs: Floats | None,
+) -> None:
+    """Write the n-grams of the last of the orders that pruning leaves."""
+    n = len(orders)
+    template = "%.8g\t" + " ".join(["%s"] * n)
+    if backoffs is not None:
+        template += "\t%.8g"
+    template += "\n"
+    file.write(f"\n\\{n}-grams:\n")
+    kept = np.flatnonzero(orders[-1].kept)
+    for ids in np.array_split(kept, max(1, -(-len(kept) // LINES))):
+        columns: list[list[object]] = []
+        columns.append(np.log10(probabilities[ids].clip(max=1)).tolist())
+        columns += [names[words].tolist() for words in _words(orders, ids)]
+        if backoffs is not None:
+            columns.append(np.log10(backoffs[ids].clip(LOWEST)).tolist())
+        # the fast form: no Python frame per n-gram
+        file.writelines(map(template.__mod__, zip(*columns, strict=True)))
 
 
 def _contexts(
     level: _Order, adjusted: Ints, discounts: Floats, size: int
 ) -> tuple[Floats, Floats]:
-    """The sum of adjusted counts after each context, and the context's back-off,
+    """Return the sum of adjusted counts after each context, and the context's back-off,
     (size,) each.
 
     Without an n-gram after it, a context has the back-off 1.
     """
     totals = np.bincount(level.contexts, adjusted, size)
-    taken = np.bincount(
-        level.contexts,
-        np.where(level.kept, discounts[adjusted.clip(max=3)], adjusted),
-        size,
-    )
+    # discounts take a part of an n-gram's count, pruning takes all of it
+    losses = np.where(level.kept, discounts[adjusted.clip(max=3)], adjusted)
+    taken = np.bincount(level.contexts, losses, size)
     backoffs = np.ones(size)
     np.divide(taken, totals, out=backoffs, where=totals > 0)
     return totals.astype(np.float64), backoffs
 
 
 def _words(orders: Sequence[_Order], ids: npt.NDArray[np.signedinteger]) -> list[Ints]:
-    """The words of n-grams of the last order: first words, second words, ..."""
+    """Return the words of n-grams of the last order: first words, second words, ..."""
     columns = []
     for level in reversed(orders):
         columns.append(level.words[ids])

@@ -25,7 +25,7 @@ NAME = "lexicon.txt.xz"
 LEAST = 3
 """Least count of a word in the lexicon; rarer words are often misprints."""
 GIVEN = 100
-"""The count of a word that a user gives: well known, but not among the most
+"""The count of a word from a user's list: well known, but not among the most
 frequent.
 """
 
@@ -34,27 +34,33 @@ AGAIN = "write the file again with `rescore train`"
 
 @dataclass(eq=False)
 class Lexicon:
-    """Counts of words in lower case; `total` counts all words of the text, including
-    those left out.
-    """
+    """Counts of words in lower case."""
 
     counts: Mapping[str, int]
+    """The count of each word that is kept."""
     total: int
+    """Number of all words of the text, with those that are not kept."""
     listed: frozenset[str] = frozenset()
-    """Words that a user gave."""
+    """Words from a user's list."""
 
     def __contains__(self, word: str) -> bool:
+        """Return whether a word in lower case is kept."""
         return word in self.counts
 
     def log_prob(self, word: str) -> float:
-        """Natural log of the word's share of the text; unknown words have half the
-        share of the rarest word.
+        """Return the natural log of a word's share of the text; unknown words have half
+        the share of the rarest word.
+
+        Args:
+            word: A word in lower case.
         """
         return math.log(self.counts.get(word, LEAST / 2) / self.total)
 
     def with_words(self, words: Iterable[str]) -> Lexicon:
-        """The lexicon with a user's words, in lower case, each counted `GIVEN` times at
-        least.
+        """Return the lexicon with a user's words, each counted `GIVEN` times at least.
+
+        Args:
+            words: The words, in any case.
         """
         listed = frozenset(map(str.lower, words))
         new = {word: max(GIVEN, self.counts.get(word, 0)) for word in listed}
@@ -62,41 +68,54 @@ class Lexicon:
 
     @cached_property
     def digest(self) -> str:
-        """Twelve hexadecimal digits that say which words and counts these are and which
-        a user gave, for signatures.
+        """Twelve hexadecimal digits for signatures: the hash of the words, their counts
+        and the user's list.
         """
-        counts = (f"{word} {count}" for word, count in sorted(self.counts.items()))
-        lines = "\n".join(
-            [*counts, *(f"listed {word}" for word in sorted(self.listed))]
-        )
-        return hashlib.sha256(f"{self.total}\n{lines}".encode()).hexdigest()[:12]
+        lines = [f"{word} {count}" for word, count in sorted(self.counts.items())]
+        lines += [f"listed {word}" for word in sorted(self.listed)]
+        content = f"{self.total}\n" + "\n".join(lines)
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
 
     @classmethod
     def count(cls, sentences: Iterable[Iterable[str]]) -> Lexicon:
-        """Count the words of sentences in lower case, and keep frequent words of
-        letters.
+        """Return the frequent words of sentences, in lower case. A word has only
+        letters and apostrophes.
+
+        Args:
+            sentences: The words of each sentence.
         """
-        counts = Counter(word.lower() for words in sentences for word in words)
-        kept = {
-            word: count
-            for word, count in counts.items()
-            if count >= LEAST and spelled(word)
-        }
+        counts: Counter[str] = Counter()
+        for words in sentences:
+            counts.update(map(str.lower, words))
+        kept = {}
+        for word, count in counts.items():
+            if count >= LEAST and spelled(word):
+                kept[word] = count
         return cls(kept, counts.total())
 
     def save(self, path: Path) -> None:
-        """Write lines `word count`, by word, after a line with the total; packed
-        with xz.
+        """Write a line with the total, then lines `word count`, by word, packed with
+        xz.
+
+        Args:
+            path: The file.
         """
-        lines = [f"{word} {count}" for word, count in sorted(self.counts.items())]
+        lines = [str(self.total)]
+        lines += [f"{word} {count}" for word, count in sorted(self.counts.items())]
+        text = "\n".join(lines) + "\n"
         with replacing(path) as temporary:
-            temporary.write_bytes(
-                lzma.compress("\n".join([str(self.total), *lines, ""]).encode())
-            )
+            temporary.write_bytes(lzma.compress(text.encode()))
 
     @classmethod
     def load(cls, path: Path) -> Lexicon:
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Args:
+            path: The file.
+
+        Raises:
+            UserError: The file is absent or damaged, or has no words.
+        """
         lines = read_lines(path)
         try:
             total = int(next(lines, ""))
@@ -111,13 +130,16 @@ class Lexicon:
 
 
 def spelled(word: str) -> bool:
-    """Whether a word has only letters and apostrophes, so that it may be looked up and
-    respelled.
+    """Return whether a word has only letters and apostrophes, so that it may be looked
+    up and respelled.
+
+    Args:
+        word: The word.
     """
     letters = word.replace("'", "")
-    return bool(letters) and all(
-        unicodedata.category(letter)[0] == "L" for letter in letters
-    )
+    if not letters:
+        return False
+    return all(unicodedata.category(letter)[0] == "L" for letter in letters)
 
 
 CHUNK = 10_000
@@ -125,5 +147,10 @@ CHUNK = 10_000
 
 
 def chunks(texts: Sequence[Path]) -> Iterator[list[str]]:
-    """The lines of some texts, as many as are normalised together."""
+    """Return an iterator over the lines of texts, in lists of lines that are normalised
+    together.
+
+    Args:
+        texts: The files.
+    """
     return in_parts(chain.from_iterable(map(read_lines, texts)), CHUNK)

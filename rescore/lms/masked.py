@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -21,15 +22,35 @@ from rescore.lms.scorers import (
 
 TOKENS_TOGETHER = 1 << 21
 """Number of tokens of masked copies that are sorted and deduplicated together."""
-Contexts = dict[tuple[int, tuple[int, ...]], list[tuple[int, int, int]]]
-"""Position and tokens of a masked copy -> sentence, place and token of each
-prediction.
-"""
+
+
+class Masked(NamedTuple):
+    """A copy of a sequence with one masked token."""
+
+    position: int
+    tokens: tuple[int, ...]
+
+
+class Prediction(NamedTuple):
+    """A token that is predicted where a copy is masked."""
+
+    sentence: int
+    """The number of the sentence among all sentences."""
+    place: int
+    """The place of the token in the sentence."""
+    token: int
+
+
+Copies = dict[Masked, list[Prediction]]
+"""All that is predicted from each copy."""
 
 
 def masked_scorer(spec: Spec, network: Network) -> NetworkScorer:
-    """The scorer that the options of a masked model ask for; with `intact`, the plain
-    scorer without masks.
+    """Return the scorer of a masked model; with `intact`, the scorer without masks.
+
+    Args:
+        spec: The value of --lm.
+        network: The network of the model.
     """
     if "intact" in spec.options:
         scorer = NetworkScorer(spec.name, network)
@@ -42,56 +63,71 @@ class MaskedScorer(NetworkScorer):
     """The pseudo-log-likelihood: log p of each token, which is masked, given all other
     tokens (Salazar et al. 2020).
 
-    Hypotheses that differ in one token are equal when this token is masked, so their
-    context is computed once.
+    Hypotheses that differ in one token are equal when this token is masked, so this
+    copy is computed once.
     """
 
     masks = True
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
-        contexts: Contexts = {}
+        """Yield the requests for all masked copies.
+
+        Args:
+            sentences: Different sentences, as `encoded` returns them.
+        """
+        copies: Copies = {}
         size = 0
         for window in self.windows(sentences):
-            for at in range(window.scored.start, window.scored.stop):
-                token = window.first + at - window.scored.start
-                context = at, self._masked(window.tokens, at)
-                contexts.setdefault(context, []).append(
-                    (window.sentence, token, window.tokens[at])
-                )
+            for position in range(window.scored.start, window.scored.stop):
+                place = window.first + position - window.scored.start
+                token = window.tokens[position]
+                copy = Masked(position, self._masked(window.tokens, position))
+                predictions = copies.setdefault(copy, [])
+                predictions.append(Prediction(window.sentence, place, token))
                 size += len(window.tokens)
             if size > TOKENS_TOGETHER:
-                yield from self._ask(contexts)
-                contexts, size = {}, 0
-        yield from self._ask(contexts)
+                yield from self._requests(copies)
+                copies = {}
+                size = 0
+        yield from self._requests(copies)
 
-    def _masked(self, tokens: tuple[int, ...], at: int) -> tuple[int, ...]:
-        shift = tokens[at] // self.network.vocabulary * self.network.vocabulary
-        return (*tokens[:at], self.network.mask + shift, *tokens[at + 1 :])
+    def _masked(self, tokens: tuple[int, ...], position: int) -> tuple[int, ...]:
+        """Return the tokens with [MASK] at a position, in the same sentence."""
+        shift = tokens[position] // self.network.vocabulary * self.network.vocabulary
+        mask = self.network.mask + shift
+        return (*tokens[:position], mask, *tokens[position + 1 :])
 
-    def _ask(self, contexts: Contexts) -> Iterator[Request]:
+    def _requests(self, copies: Copies) -> Iterator[Request]:
+        """Yield the requests for some copies, in batches of about one length."""
         # The sort is stable: copies of a sentence stay together and share computations.
-        rows = sorted(contexts.items(), key=lambda row: len(row[0][1]))
-        for batch in batches(
-            rows, lambda row: len(row[0][1]), self.network.batch_tokens
-        ):
-            tokens, lengths = padded(
-                [masked for (_, masked), _ in batch], self.network.pad
-            )
-            at = [
-                row * tokens.shape[1] + position
-                for row, ((position, _), _) in enumerate(batch)
-            ]
-            predictions = [
-                (row, *wanted)
-                for row, (_, every) in enumerate(batch)
-                for wanted in every
-            ]
-            yield Request(
-                Batch(tokens, lengths, torch.tensor(at)),
-                torch.tensor([row for row, *_ in predictions]),
-                torch.tensor([target for *_, target in predictions]),
-                [
-                    Span(sentence, token, slice(number, number + 1))
-                    for number, (_, sentence, token, _) in enumerate(predictions)
-                ],
-            )
+        rows = sorted(copies.items(), key=_length)
+        for batch in batches(rows, _length, self.network.batch_tokens):
+            yield self._copies_request(batch)
+
+    def _copies_request(
+        self, batch: Sequence[tuple[Masked, list[Prediction]]]
+    ) -> Request:
+        """Return the request for a batch of copies."""
+        tokens, lengths = padded([copy.tokens for copy, _ in batch], self.network.pad)
+        at: list[int] = []
+        rows: list[int] = []
+        targets: list[int] = []
+        spans = []
+        for row, (copy, predictions) in enumerate(batch):
+            at.append(row * tokens.shape[1] + copy.position)
+            for prediction in predictions:
+                value = slice(len(targets), len(targets) + 1)
+                spans.append(Span(prediction.sentence, prediction.place, value))
+                rows.append(row)
+                targets.append(prediction.token)
+        return Request(
+            Batch(tokens, lengths, torch.tensor(at)),
+            torch.tensor(rows),
+            torch.tensor(targets),
+            spans,
+        )
+
+
+def _length(row: tuple[Masked, list[Prediction]]) -> int:
+    """Return the number of tokens of a copy."""
+    return len(row[0].tokens)

@@ -1,5 +1,5 @@
-"""The definition of our networks: T-TA, biLM and uniLM are one Transformer with three
-ways to look.
+"""The definition of the networks: T-TA, biLM and uniLM are one Transformer with three
+masks of attention.
 
 `rescore.lms.fast` computes the same hidden vectors at less cost, and a test holds both
 equal. It uses the masks of `visible`, except where a uniLM reads a list as a tree of
@@ -21,8 +21,8 @@ from rescore.lms.tokenizer import MASK_ID
 class Network(nn.Module):
     """Reads tokens, and predicts tokens by a softmax whose matrix is the embeddings.
 
-    Dropout is a habit of training, not a property of the network: `set_dropout` sets
-    it, checkpoints do not know it.
+    Dropout belongs to the training, not to the network: `set_dropout` sets it, and
+    checkpoints do not have it.
     """
 
     config: NetworkConfig
@@ -37,21 +37,39 @@ class Network(nn.Module):
         return self.token_embedding.weight
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """tokens (batch, n) -> the input of the first layer (batch, n, d)."""
+        """Return the input of the first layer.
+
+        Args:
+            tokens: Tokens of shape (batch, n), with their frame.
+
+        Returns:
+            Vectors of shape (batch, n, d).
+        """
         raise NotImplementedError
 
     def forward(
         self, tokens: Tensor, lengths: Tensor, layers: int | None = None
     ) -> Tensor:
-        """tokens (batch, n) with their frame, lengths (batch,) -> hidden vectors
-        (batch, n, d).
+        """Return hidden vectors.
 
-        layers: number of layers to compute, without the transform to the softmax; 0
-        gives the input of the first layer.
+        Args:
+            tokens: Tokens of shape (batch, n), with their frame, padded behind.
+            lengths: Lengths of shape (batch,).
+            layers: Number of layers to compute, without the transform to the softmax; 0
+                gives the input of the first layer. None for all layers and the
+                transform.
+
+        Returns:
+            Vectors of shape (batch, n, d).
         """
         raise NotImplementedError
 
     def set_dropout(self, probability: float) -> None:
+        """Set the dropout of all layers.
+
+        Args:
+            probability: The probability that a value becomes 0 in training.
+        """
         for module in self.modules():
             if isinstance(module, nn.Dropout):
                 module.p = probability
@@ -61,6 +79,11 @@ class Attention(nn.Module):
     """Multi-head scaled dot-product attention (Vaswani et al. 2017)."""
 
     def __init__(self, config: NetworkConfig) -> None:
+        """Make the four linear maps.
+
+        Args:
+            config: The configuration of the network.
+        """
         super().__init__()
         self.heads = config.heads
         self.query = nn.Linear(config.d_model, config.d_model)
@@ -70,13 +93,19 @@ class Attention(nn.Module):
         self.dropout = nn.Dropout(0.0)
 
     def forward(self, query: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-        """query (batch, n, d), memory (batch, m, d), mask (batch or 1, 1, n or 1, m),
-        True where attention may look.
+        """Return the attention of queries over a memory.
+
+        Args:
+            query: Vectors of shape (batch, n, d).
+            memory: Vectors of shape (batch, m, d), which give keys and values.
+            mask: (batch or 1, 1, n or 1, m), True where attention may look.
+
+        Returns:
+            Vectors of shape (batch, n, d).
         """
-        query, key, value = (
-            split_heads(x, self.heads)
-            for x in (self.query(query), self.key(memory), self.value(memory))
-        )
+        query = split_heads(self.query(query), self.heads)
+        key = split_heads(self.key(memory), self.heads)
+        value = split_heads(self.value(memory), self.heads)
         if query.device.type == "cpu" and query.dtype == torch.bfloat16:
             # Forward and backward pass of PyTorch's own function take 2.9 times as long
             # for that (2.13, 20 tokens).
@@ -92,7 +121,15 @@ class Attention(nn.Module):
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
-    """(batch, n, d) -> (batch, heads, n, d / heads)."""
+    """Return vectors cut into heads.
+
+    Args:
+        x: Vectors of shape (batch, n, d).
+        heads: Number of heads.
+
+    Returns:
+        Vectors of shape (batch, heads, n, d / heads).
+    """
     return x.unflatten(-1, (heads, -1)).transpose(1, 2)
 
 
@@ -102,6 +139,11 @@ class Block(nn.Module):
     """
 
     def __init__(self, config: NetworkConfig) -> None:
+        """Make the attention and the feed-forward layer.
+
+        Args:
+            config: The configuration of the network.
+        """
         super().__init__()
         self.attention = Attention(config)
         self.attention_norm = nn.LayerNorm(config.d_model)
@@ -111,23 +153,44 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(0.0)
 
     def forward(self, query: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-        hidden = self.attention_norm(
-            query + self.dropout(self.attention(query, memory, mask))
-        )
-        return self.feed_forward_norm(
-            hidden + self.dropout(self.fc2(F.gelu(self.fc1(hidden))))
-        )
+        """Return the hidden vectors of the block.
+
+        Args:
+            query: Vectors of shape (batch, n, d).
+            memory: Vectors of shape (batch, m, d), which give keys and values.
+            mask: (batch or 1, 1, n or 1, m), True where attention may look.
+
+        Returns:
+            Vectors of shape (batch, n, d).
+        """
+        context = self.dropout(self.attention(query, memory, mask))
+        hidden = self.attention_norm(query + context)
+        feed_forward = self.dropout(self.fc2(F.gelu(self.fc1(hidden))))
+        return self.feed_forward_norm(hidden + feed_forward)
 
 
 class OutputTransform(nn.Module):
     """BERT's dense layer, gelu and LayerNorm between the last block and the softmax."""
 
     def __init__(self, config: NetworkConfig) -> None:
+        """Make the layers.
+
+        Args:
+            config: The configuration of the network.
+        """
         super().__init__()
         self.dense = nn.Linear(config.d_model, config.d_model)
         self.norm = nn.LayerNorm(config.d_model)
 
     def forward(self, hidden: Tensor) -> Tensor:
+        """Return the vectors that the softmax reads.
+
+        Args:
+            hidden: Vectors of shape (..., d).
+
+        Returns:
+            Vectors of shape (..., d).
+        """
         return cast(Tensor, self.norm(F.gelu(self.dense(hidden))))
 
 
@@ -145,107 +208,146 @@ class Transformer(Network):
     """
 
     def __init__(self, config: NetworkConfig) -> None:
+        """Make a network with fresh random weights.
+
+        Args:
+            config: The configuration of the network.
+        """
         super().__init__()
         self.config = config
         self.token_embedding = nn.Embedding(config.vocab_size, config.d_model)
         self.position_embedding = nn.Embedding(config.max_positions, config.d_model)
         if config.sentences > 1:
             self.sentence_embedding = nn.Embedding(config.sentences, config.d_model)
-        self.embedding_norm = (
-            nn.LayerNorm(config.d_model) if config.embedding_norm else nn.Identity()
-        )
+        self.embedding_norm: nn.Module = nn.Identity()
+        if config.embedding_norm:
+            self.embedding_norm = nn.LayerNorm(config.d_model)
         self.embedding_dropout = nn.Dropout(0.0)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.output_transform = (
-            OutputTransform(config) if config.output_transform else nn.Identity()
-        )
-        self.output_bias = (
-            nn.Parameter(torch.zeros(config.vocab_size)) if config.output_bias else None
-        )
+        self.output_transform: nn.Module = nn.Identity()
+        if config.output_transform:
+            self.output_transform = OutputTransform(config)
+        self.output_bias = None
+        if config.output_bias:
+            self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.apply(initialise)
-        # at first a sentence reads alike wherever it stands: weights without these fit
+        # At first a sentence reads alike wherever it stands, so that weights of a model
+        # without sentence embeddings fit.
         if config.sentences > 1:
             nn.init.zeros_(self.sentence_embedding.weight)
 
     def visible(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """(batch or 1, n or 1, n), True at [b, i, j] where position i looks at
-        position j.
+        """Return the mask of attention.
+
+        Args:
+            tokens: Tokens of shape (batch, n), padded behind.
+            lengths: Lengths of shape (batch,).
+
+        Returns:
+            (batch or 1, n or 1, n), True at [b, i, j] where position i looks at
+            position j.
         """
         raise NotImplementedError
 
     def forward(
         self, tokens: Tensor, lengths: Tensor, layers: int | None = None
     ) -> Tensor:
+        """Return hidden vectors (batch, n, d), as `Network.forward` says."""
         memory = self.embedding_dropout(self.embed(tokens) * self.scale)
         hidden = self.first_query(tokens) if self.isolated else memory
         mask = self.visible(tokens, lengths)[:, None]
         for block in self.layers()[:layers]:
             hidden = block(hidden, memory if self.isolated else hidden, mask)
-        return (
-            hidden
-            if layers is not None
-            else cast(Tensor, self.output_transform(hidden))
-        )
+        if layers is not None:
+            return hidden
+        return cast(Tensor, self.output_transform(hidden))
 
     @property
     def scale(self) -> float:
-        """Of the embeddings before the first layer."""
-        return (
-            self.config.d_model**0.5
-            if self.config.scaled_embeddings and not self.isolated
-            else 1.0
-        )
+        """The factor of the embeddings before the first layer."""
+        if self.config.scaled_embeddings and not self.isolated:
+            return self.config.d_model**0.5
+        return 1.0
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """tokens (batch, n) -> X + P (batch, n, d), through a LayerNorm where the
-        configuration has one.
+        """Return X + P, through a LayerNorm where the configuration has one.
+
+        Args:
+            tokens: Tokens of shape (batch, n), with their frame.
+
+        Returns:
+            Vectors of shape (batch, n, d).
         """
         return self.embed_at(tokens, self.places(tokens))
 
     def embed_at(self, tokens: Tensor, places: Tensor) -> Tensor:
-        """Tokens at given places: the shapes are equal, or the places broadcast ->
-        (..., d).
+        """Return X + P for tokens at given places.
+
+        Args:
+            tokens: Tokens of any shape.
+            places: Positions of the same shape, or of a shape that broadcasts.
+
+        Returns:
+            Vectors of shape (..., d).
         """
-        return cast(
-            Tensor,
-            self.embedding_norm(
-                self.embed_tokens(tokens) + self.position_embedding(places)
-            ),
-        )
+        embedded = self.embed_tokens(tokens) + self.position_embedding(places)
+        return cast(Tensor, self.embedding_norm(embedded))
 
     def embed_tokens(self, tokens: Tensor) -> Tensor:
-        """Token embeddings without positions: tokens of any shape -> (..., d)."""
+        """Return token embeddings without positions.
+
+        Args:
+            tokens: Tokens of any shape.
+
+        Returns:
+            Vectors of shape (..., d).
+        """
         if self.config.sentences == 1:
             return cast(Tensor, self.token_embedding(tokens))
         size = self.config.vocab_size
-        return cast(
-            Tensor,
-            self.token_embedding(tokens % size)
-            + self.sentence_embedding(tokens // size),
-        )
+        of_tokens = self.token_embedding(tokens % size)
+        return cast(Tensor, of_tokens + self.sentence_embedding(tokens // size))
 
     def first_query(self, tokens: Tensor) -> Tensor:
-        """The query of an isolated network before the first layer, which knows no
-        token: (batch, n, d).
+        """Return the query of an isolated network before the first layer, which knows
+        no token.
+
+        Args:
+            tokens: Tokens of shape (batch, n), which tell sentences and positions.
+
+        Returns:
+            Vectors of shape (batch, n, d).
         """
-        return self.query_at(
-            self.places(tokens), tokens // self.config.vocab_size
-        ).expand(*tokens.shape, -1)
+        sentences = tokens // self.config.vocab_size
+        query = self.query_at(self.places(tokens), sentences)
+        return query.expand(*tokens.shape, -1)
 
     def query_at(self, places: Tensor, sentences: Tensor) -> Tensor:
-        """The first queries (..., d) at places in sentences."""
+        """Return the first queries at places in sentences.
+
+        Args:
+            places: Positions of any shape.
+            sentences: Numbers of sentences, of the same shape or of a shape that
+                broadcasts.
+
+        Returns:
+            Vectors of shape (..., d).
+        """
         if self.config.first_query == "mask":
             return self.embed_at(MASK_ID + sentences * self.config.vocab_size, places)
         query: Tensor = self.position_embedding(places)
-        return (
-            query
-            if self.config.sentences == 1
-            else query + self.sentence_embedding(sentences)
-        )
+        if self.config.sentences == 1:
+            return query
+        return query + self.sentence_embedding(sentences)
 
     def places(self, tokens: Tensor) -> Tensor:
-        """The position of each token (batch, n) in its sentence: (n,) or, of several
-        sentences, (batch, n).
+        """Return the position of each token in its sentence.
+
+        Args:
+            tokens: Tokens of shape (batch, n).
+
+        Returns:
+            Positions of shape (n,), or (batch, n) if there are several sentences.
         """
         columns = torch.arange(tokens.shape[1], device=tokens.device)
         if self.config.sentences == 1 or int(tokens.max()) < self.config.vocab_size:
@@ -257,6 +359,7 @@ class Transformer(Network):
         return (columns - start).clamp_max(self.config.max_positions - 1)
 
     def layers(self) -> list[Block]:
+        """Return the blocks, from the first to the last."""
         return [cast(Block, block) for block in self.blocks]
 
 
@@ -272,14 +375,16 @@ class TTA(Transformer):
     isolated = True
 
     def visible(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return a mask (batch, n, n): all tokens but the position itself."""
         itself = torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device)
         return padding_mask(lengths, tokens.shape[1])[:, None, :] & ~itself
 
 
 class BiLM(Transformer):
-    """Every position looks at all positions: BERT's encoder."""
+    """BERT's encoder: every position looks at all positions."""
 
     def visible(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return a mask (batch, 1, n): all tokens."""
         return padding_mask(lengths, tokens.shape[1])[:, None, :]
 
 
@@ -289,20 +394,34 @@ class UniLM(Transformer):
     """
 
     def visible(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return a mask (1, n, n): the position itself and the positions before it."""
         size = tokens.shape[1]
         return torch.ones(1, size, size, dtype=torch.bool, device=tokens.device).tril()
 
 
 def padding_mask(lengths: Tensor, size: int) -> Tensor:
-    """lengths (batch,) -> (batch, size), True where a sentence has a token."""
+    """Return a mask of tokens.
+
+    Args:
+        lengths: Lengths of shape (batch,).
+        size: Number of positions n.
+
+    Returns:
+        (batch, n), True where a sentence has a token.
+    """
     return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 
 def initialise(module: nn.Module) -> None:
-    """Fresh random weights of one module, as `apply` wants it."""
-    # Variances are kept from layer to layer (Glorot and Bengio 2010). BERT's 0.02
-    # everywhere presumes its LayerNorm on the embeddings; without one, as here, values
-    # start so small that training stays at unigram statistics for long.
+    """Give a module fresh random weights, as `nn.Module.apply` calls it.
+
+    Variances are kept from layer to layer (Glorot and Bengio 2010). BERT's 0.02
+    everywhere presumes its LayerNorm on the embeddings; without one, as here, values
+    start so small that training stays at unigram statistics for long.
+
+    Args:
+        module: The module.
+    """
     if isinstance(module, nn.Linear):
         nn.init.xavier_uniform_(module.weight)
         nn.init.zeros_(module.bias)

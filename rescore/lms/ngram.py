@@ -9,10 +9,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, chain, takewhile
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
@@ -56,6 +56,8 @@ class NgramKind(Kind):
 
     @dataclass(frozen=True, kw_only=True)
     class Options(TextOptions, TokenizerOptions):
+        """Options of a training of an n-gram model."""
+
         title = "n-gram models"
 
         order: int = option(5, "N-gram order.", "-o", "--order", low=2, common=True)
@@ -97,6 +99,7 @@ class NgramKind(Kind):
             return numbers
 
     def load(self, spec: Spec, computing: ComputeOptions) -> NgramLM:
+        """Return the model of a file or a folder."""
         return NgramLM(spec.name, spec.path)
 
     def train(
@@ -120,8 +123,17 @@ class NgramLM:
     precision = "float32"
 
     def __init__(self, name: str, path: Path) -> None:
-        """Load a model; memory mapped where it is a binary."""
-        self.name = self.model = name
+        """Load a model; memory mapped where it is a binary.
+
+        Args:
+            name: The back-end and its options.
+            path: The file or the folder of the model.
+
+        Raises:
+            UserError: The model is absent or damaged.
+        """
+        self.name = name
+        self.model = name
         self._file, self._tokenizer = _find(path)
         self._model = _open(self._file)
         if self._model.closed:
@@ -133,16 +145,21 @@ class NgramLM:
 
     @cached_property
     def fingerprint(self) -> str:
+        """Content hash of the file and the tokenizer."""
         digest = hashlib.sha256(b"ngram")
         digest.update(sha256(self._file))
         if self._tokenizer is not None:
             digest.update(sha256(self._file.parent / TOKENIZER))
-        digest.update(b"closed" if self._model.closed else b"")
+        if self._model.closed:
+            digest.update(b"closed")
         return digest.hexdigest()
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question. A token is a word, the last `</s>`; unknown words
-        score as `<unk>`.
+        """Return the scores of each question's text, in their order. A token is a word,
+        the last `</s>`; unknown words score as `<unk>`.
+
+        Args:
+            questions: The questions.
         """
         texts = [question.text for question in questions]
         if self._tokenizer is not None:
@@ -156,6 +173,15 @@ class KenlmModel:
     """A model that KenLM reads: an ARPA file, or its own binary."""
 
     def __init__(self, path: Path, kenlm: ModuleType) -> None:
+        """Load a model.
+
+        Args:
+            path: The file.
+            kenlm: KenLM's Python package.
+
+        Raises:
+            UserError: KenLM cannot read the file.
+        """
         config = kenlm.Config()
         config.show_progress = False
         config.arpa_complain = kenlm.ARPALoadComplain.NONE
@@ -167,14 +193,17 @@ class KenlmModel:
                 f" read ({reason_of(error)})"
             ) from None
         self._known: set[str] = set()
-        self.closed = (
-            next(self._model.full_scores("\x01", bos=False, eos=False))[0] <= -99
-        )
+        """Words that the model has; looking them up again would cost time."""
+        unknown, *_ = next(self._model.full_scores("\x01", bos=False, eos=False))
+        self.closed = unknown <= -99
+        """Whether the file has no `<unk>`."""
         self._raised = (UNKNOWN_LOG_10 + 100) * LOG_10 if self.closed else 0.0
 
     def score(self, texts: Sequence[str]) -> list[TokenScores]:
-        """One result per text, whose words stand between blanks; `</s>` is the last
-        token.
+        """Return the scores of each text, whose last token is `</s>`.
+
+        Args:
+            texts: Words between blanks.
         """
         cleaned: list[str] = []
         unknown: list[tuple[int, ...]] = []
@@ -182,27 +211,29 @@ class KenlmModel:
             words = text.split()
             # other characters than blanks end a word in Python, but not in KenLM
             cleaned.append(" ".join(words))
-            unknown.append(
-                () if self._known.issuperset(words) else self._look_up(words)
-            )
+            if self._known.issuperset(words):
+                unknown.append(())
+            else:
+                unknown.append(self._look_up(words))
         batch = _Batch(self._model, cleaned, unknown, self._raised)
         return [WordScores(batch, place) for place in range(len(cleaned))]
 
     def _look_up(self, words: Sequence[str]) -> tuple[int, ...]:
-        """The places of unknown words; the known words are kept in mind."""
+        """Return the places of unknown words; the known words are kept in mind."""
         unknown: list[int] = []
         for place, word in enumerate(words):
-            if word not in self._known:
-                if word in self._model:
-                    self._known.add(word)
-                else:
-                    unknown.append(place)
+            if word in self._known:
+                continue
+            if word in self._model:
+                self._known.add(word)
+            else:
+                unknown.append(place)
         return tuple(unknown)
 
 
 class _Batch:
-    """Sentences that are scored together, once somebody asks: for their sums, or for
-    the scores of their words.
+    """Sentences that are scored together when a caller reads their sums, or the scores
+    of their words.
     """
 
     def __init__(
@@ -212,101 +243,130 @@ class _Batch:
         unknown: list[tuple[int, ...]],
         raised: float,
     ) -> None:
-        """texts: words between single blanks. raised: nats that KenLM's scores of
-        unknown words are raised by.
+        """Make a batch of texts, whose words stand between single blanks; KenLM's
+        scores of unknown words are raised by `raised` nats.
         """
-        self.texts, self.unknown, self._model, self._raised = (
-            texts,
-            unknown,
-            model,
-            raised,
-        )
+        self.texts = texts
+        self.unknown = unknown
+        self._model = model
+        self._raised = raised
+        self._log10: list[Values] | None = None
+        """KenLM's scores: an array (tokens,) per sentence; None before it is read."""
 
-    @cached_property
-    def _log10(self) -> list[Values]:
-        """KenLM's scores: an array (tokens,) per sentence."""
-        scores = chain.from_iterable(map(self._model.full_scores, self.texts))
-        values = np.fromiter(map(itemgetter(0), scores), np.float64)
-        ends = list(accumulate(text.count(" ") + 1 + bool(text) for text in self.texts))
-        return [values[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    def _words_log10(self) -> list[Values]:
+        """Return KenLM's scores of words: an array (tokens,) per sentence."""
+        if self._log10 is None:
+            scores = chain.from_iterable(map(self._model.full_scores, self.texts))
+            values = np.fromiter(map(itemgetter(0), scores), np.float64)
+            self._log10 = []
+            begin = 0
+            for text in self.texts:
+                words = text.count(" ") + 1 if text else 0
+                end = begin + words + 1  # </s>
+                self._log10.append(values[begin:end])
+                begin = end
+        return self._log10
 
     @cached_property
     def sums(self) -> list[float]:
-        """Natural log. KenLM adds in float32 from left to right."""
-        known = "_log10" in self.__dict__
-        sums = (
-            (row.cumsum(dtype=np.float32)[-1] for row in self._log10)
-            if known
-            else map(self._model.score, self.texts)
-        )
+        """The score of each sentence, natural log. KenLM adds in float32 from left to
+        right.
+        """
+        sums: Iterable[Any]
+        if self._log10 is None:
+            sums = map(self._model.score, self.texts)
+        else:
+            sums = (row.cumsum(dtype=np.float32)[-1] for row in self._log10)
         return [
             float(log10) * LOG_10 + self._raised * len(places)
             for log10, places in zip(sums, self.unknown, strict=True)
         ]
 
     def log_probs(self, place: int) -> Values:
-        """(tokens,), natural log, of a sentence."""
-        values = self._log10[place] * LOG_10
+        """Return the scores of a sentence's tokens (tokens,), natural log.
+
+        Args:
+            place: The place of the sentence in the batch.
+        """
+        values = self._words_log10()[place] * LOG_10
         if self._raised:
             values[list(self.unknown[place])] += self._raised
         return values
 
 
 class WordScores(TokenScores):
-    """Scores of a sentence, which are computed when somebody asks: the sum alone costs
-    half of the scores of words.
+    """Scores of a sentence, which are computed when a caller reads them: the sum alone
+    costs half of the scores of words.
     """
 
     __slots__ = ("_batch", "_place")
 
     def __init__(self, batch: _Batch, place: int) -> None:
-        self._batch, self._place, self.unknown = batch, place, batch.unknown[place]
+        """Make the scores of a sentence.
+
+        Args:
+            batch: The sentences that are scored together.
+            place: The place of the sentence in the batch.
+        """
+        self._batch = batch
+        self._place = place
+        self.unknown = batch.unknown[place]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process gets the scores of all words: a model of KenLM cannot be
-        sent.
+        """Return the scores of all words for another process, to which a model of KenLM
+        cannot be sent.
         """
         return TokenScores, (self.tokens, self.log_probs, self.unknown, self.sum)
 
     @property
     def tokens(self) -> list[str]:  # type: ignore[override]
+        """The words, and `</s>`."""
         return [*self._batch.texts[self._place].split(), END]
 
     @property
     def log_probs(self) -> Values:  # type: ignore[override]
+        """The score of each token (tokens,), natural log."""
         return self._batch.log_probs(self._place)
 
     @property
     def sum(self) -> float:  # type: ignore[override]
+        """The score of the sentence, natural log."""
         return self._batch.sums[self._place]
 
 
 def _open(path: Path) -> KenlmModel | ArpaModel:
-    """KenLM's reader; where it is not installed, an ARPA file is read here."""
+    """Return KenLM's reader of a file; where it is not installed, read an ARPA file
+    here.
+    """
     try:
         import kenlm
     except ImportError:
-        with open(path, "rb") as file:
-            # KenLM's binaries have zeros among their first bytes
-            is_text = b"\0" not in file.read(256)
-        if path.suffix == ".gz" or is_text:
-            if path.stat().st_size > LARGE:
-                log.info(
-                    "kenlm is not installed: NumPy reads %s, which is slower but gives"
-                    " the same scores",
-                    path,
-                )
-            return ArpaModel(path)
+        return _open_without_kenlm(path)
+    return KenlmModel(path, kenlm)
+
+
+def _open_without_kenlm(path: Path) -> ArpaModel:
+    """Read an ARPA file in NumPy."""
+    with open(path, "rb") as file:
+        # KenLM's binaries have zeros among their first bytes
+        is_text = b"\0" not in file.read(256)
+    if path.suffix != ".gz" and not is_text:
         raise UserError(
             f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds:"
             " pip install 'rescore[ngram]' (without a compiler, or on Python 3.13: pip"
             " install kenlm-ex); an ARPA file needs nothing"
-        ) from None
-    return KenlmModel(path, kenlm)
+        )
+    if path.stat().st_size > LARGE:
+        log.info(
+            "kenlm is not installed: NumPy reads %s, which is slower but gives the same"
+            " scores",
+            path,
+        )
+    return ArpaModel(path)
 
 
 def _find(path: Path) -> tuple[Path, Tokenizer | None]:
-    """The model file, and the tokenizer beside it."""
+    """Return the model file, and the tokenizer beside it if it is in a folder."""
     if not path.exists():
         raise UserError(
             f"{path}: no such file; expected an ARPA file, a KenLM binary, or a folder"
@@ -314,10 +374,10 @@ def _find(path: Path) -> tuple[Path, Tokenizer | None]:
         )
     if path.is_file():
         return path, None
-    files = [
-        path / name for name in ("lm.binary", "lm.arpa") if (path / name).is_file()
-    ]
-    if not files:
+    file = path / "lm.binary"
+    if not file.is_file():
+        file = path / "lm.arpa"
+    if not file.is_file():
         raise UserError(
             f"{path}: neither lm.binary nor lm.arpa in it; give the model's file as"
             " ngram:FILE"
@@ -327,12 +387,16 @@ def _find(path: Path) -> tuple[Path, Tokenizer | None]:
             f"{path}: n-grams of subwords are not supported any more; train the model"
             " again"
         )
-    place = path / TOKENIZER
-    return files[0], Tokenizer.load(place) if place.is_file() else None
+    tokenizer = path / TOKENIZER
+    return file, Tokenizer.load(tokenizer) if tokenizer.is_file() else None
 
 
 def reason_of(error: Exception) -> str:
-    """KenLM's message without its source code."""
+    """Return the message of an error of KenLM without its source code.
+
+    Args:
+        error: The error.
+    """
     message = " ".join(str(error).split())
     match = re.search(
         r"(?:threw \w+(?: because `.*?')?\.|Exception because.*?\.) (.*)$", message
@@ -341,45 +405,41 @@ def reason_of(error: Exception) -> str:
 
 
 def train(options: NgramKind.Options, report: Report = lambda line: None) -> None:
-    """Estimate a model, with lmplz if it is on PATH, and write its folder."""
-    out, thresholds = options.out, options.thresholds
+    """Estimate a model, with lmplz if it is on PATH, and write its folder.
+
+    Args:
+        options: The options of the training.
+        report: Called with each line about the progress.
+
+    Raises:
+        UserError: An option is not valid, or the text is too small or too large.
+    """
+    out = options.out
+    thresholds = options.thresholds
     if not options.text:
         raise UserError("no text to train on; give --text FILE")
-    tokenizer = (
-        Tokenizer.load(options.tokenizer)
-        if options.tokenizer
-        else word_tokenizer(options.normalisation)
-    )
-    lmplz, build_binary = find_tool("lmplz"), find_tool("build_binary")
+    if options.tokenizer:
+        tokenizer = Tokenizer.load(options.tokenizer)
+    else:
+        tokenizer = word_tokenizer(options.normalisation)
+    lmplz = find_tool("lmplz")
+    build_binary = find_tool("build_binary")
     names = ", ".join(map(str, options.text))
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out) as folder:
-        text, arpa, binary = (
-            Path(folder) / name for name in ("text", "lm.arpa", "lm.binary")
-        )
+    with tempfile.TemporaryDirectory(dir=out) as name:
+        folder = Path(name)
+        text = folder / "text"
+        arpa = folder / "lm.arpa"
+        binary = folder / "lm.binary"
         program = "lmplz" if lmplz else "NumPy (lmplz is not on PATH)"
         report(f"{program}: {options.order}-grams of words in {names}")
-        sentences = _write_words(options, tokenizer, text, Path(folder))
+        sentences = _write_words(options, tokenizer, text, folder)
         if not sentences:
             raise UserError(
                 f"{names}: no sentence; give a text with one sentence per line"
             )
         if lmplz:
-            prune = ["--prune", *map(str, thresholds)] if thresholds else []
-            fallback = ["--discount_fallback"] if options.discount_fallback else []
-            limits = ["-o", str(options.order), "-S", options.memory, "-T", folder]
-            _run(
-                [
-                    lmplz,
-                    *limits,
-                    "--text",
-                    str(text),
-                    "--arpa",
-                    str(arpa),
-                    *prune,
-                    *fallback,
-                ]
-            )
+            _run_lmplz(lmplz, options, text, arpa)
         else:
             with open(text, encoding="utf-8", newline="\n") as file:
                 words = (line.rstrip("\n").split(" ") for line in file)
@@ -389,23 +449,32 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
         counts = _ngram_counts(arpa)
         if build_binary:
             report("build_binary")
-            _run([build_binary, "-T", folder, str(arpa), str(binary)])
+            _run([build_binary, "-T", str(folder), str(arpa), str(binary)])
             binary.replace(out / binary.name)
         else:
             (out / binary.name).unlink(missing_ok=True)  # of an earlier training
             arpa.replace(out / arpa.name)
         tokenizer.save(out / TOKENIZER)
-        (Path(folder) / lexicon.NAME).replace(out / lexicon.NAME)
-    write_text(
-        out / "README.md",
-        _card(options, sentences, counts, "KenLM's lmplz" if lmplz else "rescore"),
-    )
+        (folder / lexicon.NAME).replace(out / lexicon.NAME)
+    made_by = "KenLM's lmplz" if lmplz else "rescore"
+    write_text(out / "README.md", _card(options, sentences, counts, made_by))
+
+
+def _run_lmplz(lmplz: str, options: NgramKind.Options, text: Path, arpa: Path) -> None:
+    """Estimate a model by lmplz, with its temporary files beside the text."""
+    command = [lmplz, "-o", str(options.order), "-S", options.memory]
+    command += ["-T", str(text.parent), "--text", str(text), "--arpa", str(arpa)]
+    if options.thresholds:
+        command += ["--prune", *map(str, options.thresholds)]
+    if options.discount_fallback:
+        command.append("--discount_fallback")
+    _run(command)
 
 
 def _write_words(
     options: NgramKind.Options, tokenizer: Tokenizer, path: Path, folder: Path
 ) -> int:
-    """Write the sentences, a line each, and the lexicon of their words; returns the
+    """Write the sentences, a line each, and the lexicon of their words; return the
     number of sentences.
 
     The text is read once, because it may be a pipe.
@@ -413,6 +482,7 @@ def _write_words(
     number = 0
 
     def words_of_lines() -> Iterator[list[str]]:
+        """Yield the words of each line, and write them."""
         nonlocal number
         for lines in lexicon.chunks(options.text):
             for words in tokenizer.words(lines):
@@ -427,18 +497,21 @@ def _write_words(
 
 
 def find_tool(name: str) -> str | None:
-    """The path of one of KenLM's programs, on PATH or beside the Python that runs; None
-    if it is absent.
+    """Return the path of one of KenLM's programs; None if it is absent.
+
+    It is on PATH, or beside the Python that runs.
+
+    Args:
+        name: The name of the program.
     """
-    return shutil.which(name) or shutil.which(
-        name, path=str(Path(sys.executable).parent)
-    )
+    on_path = shutil.which(name)
+    if on_path is not None:
+        return on_path
+    return shutil.which(name, path=str(Path(sys.executable).parent))
 
 
 def _run(command: Sequence[str]) -> None:
-    """Run one of KenLM's programs; the line that explains a failure is the last of all
-    that it prints.
-    """
+    """Run one of KenLM's programs. The last line that it prints explains a failure."""
     done = subprocess.run(
         command,
         capture_output=True,
@@ -447,31 +520,38 @@ def _run(command: Sequence[str]) -> None:
         errors="replace",
         check=False,
     )
-    if done.returncode:
-        printed = [
-            line.strip() for line in done.stderr.splitlines() if line.strip()
-        ] or ["it said nothing"]
-        small = any("discount_fallback" in line for line in printed)
-        raise UserError(
-            f"{Path(command[0]).name} failed:"
-            f" {kneser_ney.TOO_SMALL if small else printed[-1][:300]}"
-        )
+    if not done.returncode:
+        return
+    if "discount_fallback" in done.stderr:
+        reason = kneser_ney.TOO_SMALL
+    else:
+        lines = done.stderr.strip().splitlines() or ["it said nothing"]
+        reason = lines[-1].strip()[:300]
+    raise UserError(f"{Path(command[0]).name} failed: {reason}")
 
 
 def _ngram_counts(arpa: Path) -> list[int]:
-    """The number of n-grams of each order, from an ARPA file's head."""
+    """Return the number of n-grams of each order, from an ARPA file's head."""
+    counts = []
     with open(arpa, encoding="utf-8") as file:
-        head = takewhile(lambda line: not line.startswith("\\1-grams"), file)
-        return [
-            int(line.partition("=")[2]) for line in head if line.startswith("ngram ")
-        ]
+        for line in file:
+            if line.startswith("\\1-grams"):
+                break
+            if line.startswith("ngram "):
+                counts.append(int(line.partition("=")[2]))
+    return counts
 
 
 def _card(
     options: NgramKind.Options, sentences: int, counts: Sequence[int], program: str
 ) -> str:
-    own = {"kind": "ngram", "order": options.order, "recommended_weight": 0.3}
-    own["training_text"] = ", ".join(text.name for text in options.text)
+    """Return the model's README.md."""
+    own = {
+        "kind": "ngram",
+        "order": options.order,
+        "recommended_weight": 0.3,
+        "training_text": ", ".join(text.name for text in options.text),
+    }
     return f"""{card_head("text-generation", own)}
 
 # ngram

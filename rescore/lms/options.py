@@ -26,6 +26,8 @@ class TrainingOptions(Declared):
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions(TrainingOptions):
+    """Options of kinds that learn from text."""
+
     text: tuple[Path, ...] = read_file(
         (),
         "Training text, one sentence per line, UTF-8 (plain, .gz or .xz). May be"
@@ -42,7 +44,10 @@ NORMALISATIONS = ("english", "speech", "text", "folded")
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerOptions(TrainingOptions):
+    """Options of kinds that cut text into tokens."""
+
     usual_normalisation: ClassVar[str] = "english"
+    """The normalisation where no option says it."""
 
     tokenizer: Path | None = read_file(
         None,
@@ -59,11 +64,14 @@ class TokenizerOptions(TrainingOptions):
 
     @property
     def normalisation(self) -> str:
+        """The normalisation of a new tokenizer, one of `NORMALISATIONS`."""
         return self.normalize or self.usual_normalisation
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions(TrainingOptions):
+    """Options of kinds that learn from pairs of sentences."""
+
     pairs: tuple[Path, Path] | None = option(
         None,
         "Source sentences and their translations, line by line.",

@@ -1,4 +1,6 @@
-"""Scores of networks in one pass."""
+"""Scores of networks in one pass: how sentences become batches of token sequences, and
+log-probabilities become scores.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,12 @@ which are not scored.
 
 
 class Encoded(NamedTuple):
-    """A sentence's token ids, usually without a frame, and the number of the word that
-    each belongs to.
-    """
+    """The tokens of a sentence, usually without a frame."""
 
     ids: tuple[int, ...]
+    """The ids of the tokens."""
     words: tuple[int, ...]
+    """The number of the word that each token belongs to."""
     whole: bool = False
     """Whether the frame is among the tokens; such a sequence fits the network and is
     not cut.
@@ -48,11 +50,15 @@ class Encoded(NamedTuple):
 
     @property
     def scored(self) -> slice:
-        """The sentence's own tokens, without context before and after them."""
+        """The place of the sentence's own tokens, without context before and after
+        them.
+        """
         if CONTEXT_TOKEN not in self.words:
             return slice(0, len(self.words))
         own = [place for place, word in enumerate(self.words) if word != CONTEXT_TOKEN]
-        return slice(own[0], own[-1] + 1) if own else slice(0, 0)
+        if not own:
+            return slice(0, 0)
+        return slice(own[0], own[-1] + 1)
 
 
 class Network(Protocol):
@@ -68,7 +74,9 @@ class Network(Protocol):
     end: list[int]
     """The token (or none) that a causal network predicts at the end of a sentence."""
     mask: int
+    """The token [MASK]."""
     pad: int
+    """The token that fills sequences up behind their ends."""
     vocabulary: int
     """Number of tokens; tokens of other sentences have higher numbers, `id + k *
     vocabulary`.
@@ -76,9 +84,9 @@ class Network(Protocol):
     unknown: int | None
     """The token for unknown text, if the tokenizer has one."""
     positions: int
-    """The longest sequence."""
+    """Tokens of the longest sequence."""
     batch_tokens: int
-    """Padded tokens in a batch: bounds memory."""
+    """Padded tokens in a batch, at most: bounds memory."""
 
     @property
     def reads_trees(self) -> bool:
@@ -86,21 +94,38 @@ class Network(Protocol):
         ...
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
-        """The input of each question: the text, and the context that a network of this
-        kind reads.
+        """Return the tokens of each question: the text, and the context that a network
+        of this kind reads.
+
+        Args:
+            questions: The questions.
         """
         ...
 
-    def strings(self, ids: Sequence[int]) -> list[str]: ...
+    def strings(self, ids: Sequence[int]) -> list[str]:
+        """Return tokens as text.
+
+        Args:
+            ids: The ids of the tokens.
+        """
+        ...
 
     def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
-        """Natural-log probabilities of targets (k,), each predicted by the hidden
-        vector at `batch.at[rows]`.
+        """Return log-probabilities of tokens, natural log.
+
+        Args:
+            batch: The sequences.
+            rows: Indices into `batch.at` of shape (k,): the hidden vector at
+                `batch.at[rows[i]]` predicts the token `targets[i]`.
+            targets: Tokens of shape (k,).
+
+        Returns:
+            Log-probabilities of shape (k,).
         """
         ...
 
     def digest(self) -> bytes:
-        """Content hash of weights, tokenizer and settings."""
+        """Return the content hash of weights, tokenizer and settings."""
         ...
 
 
@@ -108,20 +133,24 @@ class Window(NamedTuple):
     """A sentence in its frame, or a part of it."""
 
     tokens: tuple[int, ...]
+    """The tokens that the network reads."""
     scored: slice
-    """Which of the tokens are scored."""
+    """The place of the tokens that are scored."""
     sentence: int
+    """The number of the sentence among all sentences."""
     first: int
-    """The first scored token, counted in the sentence."""
+    """The place of the first scored token in the sentence."""
 
 
 class Span(NamedTuple):
-    """Where values go: to the tokens of a sentence from `first` on."""
+    """The destination of values: the tokens of a sentence from `first` on."""
 
     sentence: int
+    """The number of the sentence among all sentences."""
     first: int
+    """The place of the token that gets the first value."""
     values: Sequence[int] | slice
-    """Which of the values of a request."""
+    """The place of the values among the values of a request."""
 
 
 class Request(NamedTuple):
@@ -136,45 +165,57 @@ class Request(NamedTuple):
 
 
 class NetworkScorer(Streamed):
-    """One pass over the sentence with both sides of its frame: the score of a token is
-    log softmax(H E^T) at the token itself (section 4.1 of the T-TA paper); [BOS] and
-    [EOS] are context and are not scored. Sentences longer than the network's positions
-    are read in overlapping windows.
+    """Scores a sentence in one pass, with both sides of its frame: the score of a token
+    is log softmax(H E^T) at the token itself (section 4.1 of the T-TA paper).
+
+    [BOS] and [EOS] are context and are not scored. Sentences longer than the network's
+    positions are read in overlapping windows.
     """
 
     capabilities = Capabilities(pseudo=True, vectors=True)
     behind = 0
-    """How many positions before a token the hidden vector is that predicts it."""
+    """The hidden vector that predicts a token is this number of positions before it."""
     backwards = False
     """Whether it reads sentences from their ends."""
     masks = False
     """Whether predicted tokens are masked."""
     reads = ""
-    """What it reads beside a text, as its fingerprint has it."""
+    """The name, in the fingerprint, of what it reads beside a text; empty if it reads
+    the text alone.
+    """
     beside = ""
-    """The same in messages."""
+    """The name, in messages, of what it reads beside a text."""
 
     def __init__(self, name: str, network: Network) -> None:
-        self.name = self._model = name
+        """Make the scorer of a network.
+
+        Args:
+            name: The back-end and its options.
+            network: The network.
+        """
+        self.name = name
+        self._model = name
         self.network = network
-        self._reported = False
+        self._reported_long = False
 
     @property
     def model(self) -> str:
-        return self._model  # a name can get a number behind it, this cannot
+        """The back-end and its options; unlike `name`, it never gets a number."""
+        return self._model
 
     @property
     def precision(self) -> str:
+        """The arithmetic of the network."""
         return self.network.precision
 
     @cached_property
     def fingerprint(self) -> str:
-        alone = hashlib.sha256(self._model.encode() + self.network.digest()).hexdigest()
-        return (
-            hashlib.sha256(f"{self.reads} {alone}".encode()).hexdigest()
-            if self.reads
-            else alone
-        )
+        """Content hash of the network, the options, and what is read beside a text."""
+        content = self._model.encode() + self.network.digest()
+        alone = hashlib.sha256(content).hexdigest()
+        if not self.reads:
+            return alone
+        return hashlib.sha256(f"{self.reads} {alone}".encode()).hexdigest()
 
     @property
     def frame(self) -> tuple[list[int], list[int]]:
@@ -191,21 +232,25 @@ class NetworkScorer(Streamed):
     def as_scored(
         self, questions: Sequence[Question]
     ) -> Iterator[tuple[int, TokenScores]]:
-        """The places of questions and their scores, as the batches end; questions with
-        equal tokens are scored once.
+        """Yield places and scores as the batches end.
 
-        The batches are those of all questions, so `--cache` stores the same bits that
-        are scored without it.
+        Questions with equal tokens are scored once. The batches are those of all
+        questions, so `--cache` stores the same bits that are scored without it.
+
+        Args:
+            questions: The questions.
         """
         places = places_of(self.encoded(questions))
         distinct = list(places)
-        self._tell_once(distinct)
+        self._report_long(distinct)
         log_probs = [np.zeros(len(sentence.ids)) for sentence in distinct]
         missing = [len(sentence.ids[self.scored(sentence)]) for sentence in distinct]
 
         def answers(index: int) -> Iterator[tuple[int, TokenScores]]:
+            """Yield the places of a sentence, with its scores."""
             result = self._result(distinct[index], log_probs[index])
-            return ((place, result) for place in places[distinct[index]])
+            for place in places[distinct[index]]:
+                yield place, result
 
         for index, number in enumerate(missing):
             if not number:
@@ -213,109 +258,141 @@ class NetworkScorer(Streamed):
         for batch, rows, targets, spans in self.requests(distinct):
             values = self.network.log_probs(batch, rows, targets).double().cpu().numpy()
             for index, first, which in spans:
-                found = values[which]
-                log_probs[index][first : first + len(found)] += found
-                missing[index] -= len(found)
+                own = values[which]
+                log_probs[index][first : first + len(own)] += own
+                missing[index] -= len(own)
                 if not missing[index]:
                     yield from answers(index)
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        """The tokens of each question that are read and scored."""
+        """Return the tokens of each question that are read and scored.
+
+        Args:
+            questions: The questions.
+        """
         return [self.in_order(sentence) for sentence in self.network.encode(questions)]
 
     def scored(self, sentence: Encoded) -> slice:
-        """Which of the tokens are scored."""
+        """Return the place of the tokens that are scored.
+
+        Args:
+            sentence: A sentence as `encoded` returns it.
+        """
         return sentence.scored
 
     def in_order(self, sentence: Encoded) -> Encoded:
-        """The scored tokens, in the order in which the network reads them."""
+        """Return the tokens in the order in which the network reads them.
+
+        Args:
+            sentence: A sentence in its own order.
+        """
         return sentence
 
     def _result(self, sentence: Encoded, log_probs: Values) -> TokenScores:
-        """The result, in the order of the sentence."""
+        """Return the scores of the scored tokens, in the order of the sentence."""
         own = self.scored(sentence)
-        ids, log_probs = sentence.ids[own], log_probs[own]
-        unknown, size = self.network.unknown, self.network.vocabulary
-        places = (
-            ()
-            if unknown is None
-            else tuple(
-                place for place, token in enumerate(ids) if token % size == unknown
+        ids = sentence.ids[own]
+        unknown: tuple[int, ...] = ()
+        if self.network.unknown is not None:
+            size = self.network.vocabulary
+            unknown = tuple(
+                place
+                for place, token in enumerate(ids)
+                if token % size == self.network.unknown
             )
-        )
-        return TokenScores(self.network.strings(ids), log_probs, places)
+        return TokenScores(self.network.strings(ids), log_probs[own], unknown)
 
     def windows(self, sentences: Sequence[Encoded]) -> Iterator[Window]:
-        """The sequences that are read, which are windows of sentences that are too
-        long.
+        """Yield the sequences that the network reads; a sentence that is too long gives
+        several.
+
+        Args:
+            sentences: Sentences as `encoded` returns them.
         """
         before, after = self.frame
         for number, sentence in enumerate(sentences):
             own = self.scored(sentence)
-            size = len(sentence.ids)
-            for start, stop, first, last in windows(
-                size, size if sentence.whole else self.room
-            ):
-                first, last = max(first, own.start), min(last, own.stop)
+            if sentence.whole:
+                if own.start < own.stop:
+                    yield Window(sentence.ids, own, number, own.start)
+                continue
+            for start, stop, first, last in windows(len(sentence.ids), self.room):
+                first = max(first, own.start)
+                last = min(last, own.stop)
                 if first < last:
-                    ids = sentence.ids[start:stop]
-                    tokens = ids if sentence.whole else (*before, *ids, *after)
-                    shift = 0 if sentence.whole else len(before) - start
-                    yield Window(
-                        tokens, slice(first + shift, last + shift), number, first
-                    )
+                    tokens = (*before, *sentence.ids[start:stop], *after)
+                    shift = len(before) - start
+                    scored = slice(first + shift, last + shift)
+                    yield Window(tokens, scored, number, first)
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
-        """All requests to the network."""
-        rows = sorted(self.windows(sentences), key=lambda window: len(window.tokens))
-        for batch in batches(
-            rows, lambda window: len(window.tokens), self.network.batch_tokens
-        ):
-            tokens, lengths = padded(
-                [window.tokens for window in batch], self.network.pad
-            )
-            at: list[int] = []
-            targets: list[int] = []
-            spans = []
-            for row, window in enumerate(batch):
-                begin = row * tokens.shape[1]
-                at += range(begin + window.scored.start, begin + window.scored.stop)
-                spans.append(
-                    Span(window.sentence, window.first, slice(len(targets), len(at)))
-                )
-                targets += window.tokens[window.scored]
-            yield Request(
-                Batch(tokens, lengths, torch.tensor(at)),
-                torch.arange(len(at)),
-                torch.tensor(targets),
-                spans,
-            )
+        """Yield all requests to the network.
 
-    def _tell_once(self, sentences: Sequence[Encoded]) -> None:
-        long = [
-            len(sentence.ids)
-            for sentence in sentences
-            if not sentence.whole and len(sentence.ids) > self.room
-        ]
-        if long and not self._reported:
-            self._reported = True
-            texts = (
-                f"texts are scored without {self.beside},"
-                if self.beside
-                else "sentences are scored"
-            )
-            log.warning(
-                "%s: a sentence has %d tokens, but the model only %d positions; long %s"
-                " in overlapping windows",
-                self.name,
-                long[0],
-                self.room,
-                texts,
-            )
+        Args:
+            sentences: Different sentences, as `encoded` returns them.
+        """
+        rows = sorted(self.windows(sentences), key=_window_length)
+        for batch in batches(rows, _window_length, self.network.batch_tokens):
+            yield self._request(batch)
+
+    def _request(self, batch: Sequence[Window]) -> Request:
+        """Return the request that scores windows at their own tokens."""
+        tokens, lengths = padded([window.tokens for window in batch], self.network.pad)
+        at: list[int] = []
+        targets: list[int] = []
+        spans = []
+        for row, window in enumerate(batch):
+            begin = row * tokens.shape[1]
+            at += range(begin + window.scored.start, begin + window.scored.stop)
+            values = slice(len(targets), len(at))
+            spans.append(Span(window.sentence, window.first, values))
+            targets += window.tokens[window.scored]
+        return Request(
+            Batch(tokens, lengths, torch.tensor(at)),
+            torch.arange(len(at)),
+            torch.tensor(targets),
+            spans,
+        )
+
+    def _report_long(self, sentences: Sequence[Encoded]) -> None:
+        """Warn of sentences that are too long for the network, once."""
+        if self._reported_long:
+            return
+        for sentence in sentences:
+            if not sentence.whole and len(sentence.ids) > self.room:
+                break
+        else:
+            return
+        self._reported_long = True
+        if self.beside:
+            texts = f"texts are scored without {self.beside},"
+        else:
+            texts = "sentences are scored"
+        log.warning(
+            "%s: a sentence has %d tokens, but the model only %d positions; long %s"
+            " in overlapping windows",
+            self.name,
+            len(sentence.ids),
+            self.room,
+            texts,
+        )
+
+
+def _window_length(window: Window) -> int:
+    """Return the number of tokens of a window."""
+    return len(window.tokens)
 
 
 def padded(sequences: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
-    """Sequences as tokens (batch, n), padded behind, and their lengths (batch,)."""
+    """Return sequences as a tensor.
+
+    Args:
+        sequences: The sequences of tokens.
+        pad: The token that fills them up.
+
+    Returns:
+        Tokens of shape (batch, longest), padded behind, and lengths of shape (batch,).
+    """
     lengths = [len(sequence) for sequence in sequences]
     tokens = np.full((len(sequences), max(lengths)), pad, dtype=np.int64)
     for row, sequence in enumerate(sequences):
@@ -329,8 +406,13 @@ def batches(
     budget: int,
     most: int | None = None,
 ) -> Iterator[list[Item]]:
-    """Cut items, sorted by length, into batches of at most `budget` padded tokens (or
-    one item) and `most` items.
+    """Yield items in batches.
+
+    Args:
+        items: The items, sorted by length.
+        length: Returns the number of tokens of an item.
+        budget: Padded tokens of a batch, at most; a single item may have more.
+        most: Items of a batch, at most; None for no limit.
     """
     batch: list[Item] = []
     for item in items:
@@ -343,21 +425,29 @@ def batches(
 
 
 def windows(length: int, size: int) -> list[tuple[int, int, int, int]]:
-    """Windows of at most `size` tokens over a sentence: (start, stop, first kept, after
-    the last kept).
+    """Return the windows that cover a sentence.
 
-    They overlap by at least half; each token is kept once, from the window where it is
+    They overlap by at least half. Each token is kept once, from the window where it is
     furthest from an edge that cuts the sentence.
+
+    Args:
+        length: Tokens of the sentence.
+        size: Tokens of a window, at most.
+
+    Returns:
+        The start and the stop of each window, and the start and the stop of the tokens
+        that are kept from it; all are places in the sentence.
     """
+    if length == 0:
+        return []
     if length <= size:
-        return [(0, length, 0, length)] if length else []
+        return [(0, length, 0, length)]
     starts = [*range(0, length - size, size // 2), length - size]
-    cuts = [
-        0,
-        *((left + size + right) // 2 for left, right in pairwise(starts)),
-        length,
-    ]
+    cuts = [0]
+    for left, right in pairwise(starts):
+        cuts.append((left + size + right) // 2)
+    cuts.append(length)
+    kept = pairwise(cuts)
     return [
-        (start, start + size, *cuts[rank : rank + 2])
-        for rank, start in enumerate(starts)
+        (start, start + size, *part) for start, part in zip(starts, kept, strict=True)
     ]

@@ -1,11 +1,11 @@
-"""Tokenizers of WordPieces or words. Normalisation is defined in tokenizer.json
-alone.
+"""Tokenizers of WordPieces or words. Their tokenizer.json alone defines how text is
+normalised.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tokenizers import Encoding, pre_tokenizers
@@ -14,10 +14,14 @@ from tokenizers import Tokenizer as HuggingFaceTokenizer
 from rescore.errors import UserError
 from rescore.files import write_text
 
-PAD, UNK, BOS, EOS, MASK = "[PAD]", "[UNK]", "[BOS]", "[EOS]", "[MASK]"
+PAD = "[PAD]"
+UNK = "[UNK]"
+BOS = "[BOS]"
+EOS = "[EOS]"
+MASK = "[MASK]"
 SPECIAL = (PAD, UNK, BOS, EOS, MASK)
 MASK_ID = SPECIAL.index(MASK)
-"""In every vocabulary that is trained here."""
+"""The id of [MASK] in every vocabulary that is trained here."""
 
 PROBE = "a \u9f98 \ue000"
 """Letters that no vocabulary has completely: a tokenizer that fails on these fails on
@@ -31,29 +35,52 @@ class Tokenizer:
     def __init__(
         self, tokenizer: HuggingFaceTokenizer, source: str = "tokenizer"
     ) -> None:
-        self._tokenizer, self._source = tokenizer, source
+        """Check a tokenizer.
+
+        Args:
+            tokenizer: The tokenizer of Hugging Face's library.
+            source: The file that it was read from, for messages.
+
+        Raises:
+            UserError: The tokenizer lacks a special token, has gaps among its ids, or
+                cannot cut text.
+        """
+        self._tokenizer = tokenizer
+        self._source = source
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        ids = []
-        for token in SPECIAL:
-            index = tokenizer.token_to_id(token)
-            if index is None:
-                raise UserError(
-                    f"{source}: no token {token}; add it to the vocabulary or train a"
-                    " new tokenizer"
-                )
-            ids.append(index)
-        known = tokenizer.get_vocab().values()
-        if max(known) >= len(known):
+        self.pad = self._special(PAD)
+        self.unk = self._special(UNK)
+        self.bos = self._special(BOS)
+        self.eos = self._special(EOS)
+        self.mask = self._special(MASK)
+        ids = tokenizer.get_vocab().values()
+        if max(ids) >= len(ids):
             raise UserError(
-                f"{source}: ids are not 0 to {len(known) - 1} (there is {max(known)})"
+                f"{source}: ids are not 0 to {len(ids) - 1} (there is {max(ids)})"
             )
         self._batch([PROBE])
-        self.pad, self.unk, self.bos, self.eos, self.mask = ids
+
+    def _special(self, token: str) -> int:
+        """Return the id of a special token."""
+        index = self._tokenizer.token_to_id(token)
+        if index is None:
+            raise UserError(
+                f"{self._source}: no token {token}; add it to the vocabulary or train a"
+                " new tokenizer"
+            )
+        return index
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """Read a tokenizer.json."""
+        """Read a tokenizer.json.
+
+        Args:
+            path: The file.
+
+        Raises:
+            UserError: The file is absent, or is no usable tokenizer.
+        """
         if not path.is_file():
             raise UserError(f"{path}: no such file")
         try:
@@ -65,10 +92,16 @@ class Tokenizer:
             raise _user_error(error, f"{path}: not a tokenizer.json") from None
 
     def save(self, path: Path) -> None:
+        """Write a tokenizer.json.
+
+        Args:
+            path: The file.
+        """
         write_text(path, self._tokenizer.to_str(pretty=True))
 
     @property
     def vocab_size(self) -> int:
+        """Number of tokens, with the special tokens."""
         return self._tokenizer.get_vocab_size()
 
     @property
@@ -77,8 +110,8 @@ class Tokenizer:
         return hashlib.sha256(self._tokenizer.to_str().encode()).hexdigest()
 
     def _batch(self, sentences: Sequence[str]) -> list[Encoding]:
-        """Encodings; a tokenizer that can be read, but not used, is an error of the
-        user.
+        """Return the encodings of sentences; a tokenizer that can be read, but not
+        used, is an error of the user.
         """
         try:
             return self._tokenizer.encode_batch(sentences, add_special_tokens=False)
@@ -88,15 +121,20 @@ class Tokenizer:
             ) from None
 
     def encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Token ids of each sentence, without [BOS] and [EOS].
+        """Return the token ids of each sentence, without [BOS] and [EOS].
 
         A text that spells a special token, such as [BOS], has [UNK] in its place: the
         frame and the masks of a sequence are never from a text.
+
+        Args:
+            sentences: The sentences.
         """
         return [self._plain(encoding.ids) for encoding in self._batch(sentences)]
 
     def _plain(self, ids: list[int]) -> list[int]:
-        """Token ids without those of the frame, of masks and of padding."""
+        """Return token ids with [UNK] instead of tokens of the frame, of masks and of
+        padding.
+        """
         special = {self.bos, self.eos, self.mask, self.pad}
         if special.isdisjoint(ids):
             return ids
@@ -105,8 +143,11 @@ class Tokenizer:
     def encode_words(
         self, sentences: Sequence[str]
     ) -> list[tuple[list[int], list[int]]]:
-        """Token ids of each sentence as `encode` has them, and for each token the
-        number of its word.
+        """Return the token ids of each sentence as `encode` has them, and the number of
+        each token's word.
+
+        Args:
+            sentences: The sentences.
         """
         encodings = self._batch(sentences)
         numbered = []
@@ -116,28 +157,44 @@ class Tokenizer:
         return numbered
 
     def words(self, sentences: Sequence[str]) -> list[list[str]]:
-        """The normalised words of each sentence, before they are cut into
+        """Return the normalised words of each sentence, before they are cut into
         WordPieces.
+
+        Args:
+            sentences: The sentences.
         """
-        normalizer, cut = self._tokenizer.normalizer, self._tokenizer.pre_tokenizer
-        normal = (
-            normalizer.normalize_str(text) if normalizer else text for text in sentences
-        )
+        normalizer = self._tokenizer.normalizer
+        normal: Iterable[str] = sentences
+        if normalizer is not None:
+            normal = map(normalizer.normalize_str, sentences)
+        cut = self._tokenizer.pre_tokenizer
         if cut is None or isinstance(cut, pre_tokenizers.WhitespaceSplit):
             return [text.split() for text in normal]
-        return [[word for word, _ in cut.pre_tokenize_str(text)] for text in normal]
+        words = []
+        for text in normal:
+            words.append([word for word, _ in cut.pre_tokenize_str(text)])
+        return words
 
     def pieces(self, sentences: Sequence[str]) -> list[list[str]]:
-        """The WordPieces of each sentence, as text."""
+        """Return the WordPieces of each sentence, as text.
+
+        Args:
+            sentences: The sentences.
+        """
         return [encoding.tokens for encoding in self._batch(sentences)]
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
+        """Return tokens as text.
+
+        Args:
+            ids: The ids of the tokens.
+        """
         return [str(self._tokenizer.id_to_token(index)) for index in ids]
 
 
 def _user_error(error: BaseException, what: str) -> BaseException:
-    """A `UserError` for an error of the library; errors that end the program are raised
-    again.
+    """Return a `UserError` for an error of the library, and the error itself if it ends
+    the program.
     """
     if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
         return error

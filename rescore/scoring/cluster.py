@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError, counted
+from rescore.lms import load_all, parse
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,
@@ -34,7 +35,7 @@ from rescore.lms.base import (
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 3
-"""How often texts are tried whose worker died."""
+"""Number of times that texts are tried whose worker died."""
 AHEAD = 2
 """Batches under way for each worker: one in work, one to go on with."""
 CONNECTING = 30.0
@@ -59,18 +60,34 @@ class RemoteModel:
     """A language model that the workers hold."""
 
     def __init__(self, cluster: Cluster, rank: int, about: About) -> None:
-        self._cluster, self._rank = cluster, rank
+        """Make the model.
+
+        Args:
+            cluster: The workers.
+            rank: The number of the model in each worker.
+            about: Facts about the model.
+        """
+        self._cluster = cluster
+        self._rank = rank
         self.name, self.model, self.precision, self.fingerprint, capabilities = about
         self.capabilities = replace(capabilities, vectors=False, streams=True)
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
-        """One result per question, in their order."""
+        """Return the scores of each question, in their order.
+
+        Args:
+            questions: The questions.
+        """
         return next(self.stream([questions]))
 
     def stream(
         self, batches: Iterable[Sequence[Question]]
     ) -> Iterator[list[TokenScores]]:
-        """Results of batches in their order."""
+        """Return an iterator over the scores of each batch, in their order.
+
+        Args:
+            batches: Batches of questions, which are taken ahead.
+        """
         return self._cluster.stream(self._rank, batches)
 
 
@@ -90,9 +107,16 @@ class Cluster:
         """Join or start a cluster, and load the models in every worker.
 
         Args:
-            address: of a running cluster; None starts a cluster here and ends it
-                afterwards.
-            workers: their number; None for one per GPU, or one per core.
+            specs: Values of --lm.
+            computing: Where and how the models compute.
+            cache: The folder in which scores are kept; None to keep no scores.
+            address: The address of a running cluster; None starts a cluster here and
+                ends it afterwards.
+            workers: Number of workers; None for one per GPU, or one per core.
+
+        Raises:
+            UserError: Ray is not installed, no cluster answers, or a model cannot be
+                loaded.
         """
         self._ray = _import_ray()
         self._loading: dict[Any, Any] = {}
@@ -101,30 +125,13 @@ class Cluster:
         """Workers that have loaded their models; they are given questions in turn."""
         self._started_here = self._connect(address)
         try:
-            resources = self._ray.cluster_resources()
-            cores, gpus = (
-                max(1, int(resources.get("CPU", 1))),
-                int(resources.get("GPU", 0)),
-            )
-            use_gpus = bool(gpus) and (computing.device or "cuda").startswith("cuda")
-            self._size = workers or (gpus if use_gpus else cores)
-            largest = max(
-                int(node["Resources"].get("CPU", 0))
-                for node in self._ray.nodes()
-                if node["Alive"]
-            )
-            # a worker must fit into one node
-            threads = max(1, min(cores // self._size, largest))
-            needs = {
-                "num_cpus": threads,
-                "num_gpus": min(1.0, gpus / self._size) if use_gpus else 0,
-            }
+            self._size, needs = self._plan(computing, workers)
             # A worker computes with as many threads as it has cores: Ray sets
             # OMP_NUM_THREADS. Ray would restart a worker where it was; here it is
             # replaced wherever there is room.
             self._actor = self._ray.remote(**needs, max_restarts=0)(_Holder)
             folder = None if cache is None else str(Path(cache).absolute())
-            self._arguments = [_absolute(spec) for spec in specs], computing, folder
+            self._arguments = ([_absolute(spec) for spec in specs], computing, folder)
             for _ in range(self._size):
                 self._start()
             self.models = [
@@ -136,47 +143,59 @@ class Cluster:
             raise
 
     def _connect(self, address: str | None) -> bool:
-        """True where a cluster was started here."""
+        """Join or start a cluster; return whether it was started or joined here."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         if self._ray.is_initialized():
             return False
+        settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
         if address:
             _check_address(address)
-        more = (
-            {}
-            if address
-            else {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
-        )
+            settings["address"] = address
+        else:
+            settings["address"] = "local"
+            settings["include_dashboard"] = False
+            settings["object_store_memory"] = OBJECT_STORE
         try:
-            self._ray.init(
-                address=address or "local",
-                log_to_driver=False,
-                logging_level="error",
-                **more,
-            )
-        except (
-            Exception
-        ) as error:  # also plain Exception, as where a node starts slowly
-            raise UserError(
-                f"--engine ray: {(str(error) or type(error).__name__).splitlines()[0]}"
-            ) from None
+            self._ray.init(**settings)
+        # also plain Exception, as where a node starts slowly
+        except Exception as error:
+            reason = (str(error) or type(error).__name__).splitlines()[0]
+            raise UserError(f"--engine ray: {reason}") from None
         return True
 
+    def _plan(
+        self, computing: ComputeOptions, workers: int | None
+    ) -> tuple[int, dict[str, float]]:
+        """Return the number of workers, and the resources that each needs."""
+        resources = self._ray.cluster_resources()
+        cores = max(1, int(resources.get("CPU", 1)))
+        gpus = int(resources.get("GPU", 0))
+        use_gpus = gpus > 0 and (computing.device or "cuda").startswith("cuda")
+        size = workers or (gpus if use_gpus else cores)
+        cores_of_nodes = []
+        for node in self._ray.nodes():
+            if node["Alive"]:
+                cores_of_nodes.append(int(node["Resources"].get("CPU", 0)))
+        # a worker must fit into one node
+        threads = max(1, min(cores // size, max(cores_of_nodes)))
+        gpus_a_worker = min(1.0, gpus / size) if use_gpus else 0
+        return size, {"num_cpus": threads, "num_gpus": gpus_a_worker}
+
     def _start(self) -> None:
+        """Start a worker, which loads its models."""
         worker = self._actor.remote(*self._arguments)
         self._loading[worker.load.remote()] = worker
 
     def _loaded(self, seconds: float) -> list[About]:
         """Note the workers that have loaded their models, after at most some seconds;
-        returns the models' facts.
+        return the facts about the models.
         """
+        references: list[Any] = []
+        if self._loading:
+            references, _ = self._ray.wait(list(self._loading), timeout=seconds)
         facts: list[About] = []
-        for reference in (
-            self._ray.wait(list(self._loading), timeout=seconds)[0]
-            if self._loading
-            else []
-        ):
+        for reference in references:
             worker = self._loading.pop(reference)
             try:
                 facts = self._ray.get(reference)
@@ -186,7 +205,7 @@ class Cluster:
                     " --workers"
                 ) from None
             except self._ray.exceptions.RayTaskError as error:
-                raise _told(error) from None
+                raise _user_error(error) from None
             self._ready.append(worker)
         if not self._ready:
             raise UserError(
@@ -198,8 +217,15 @@ class Cluster:
     def stream(
         self, rank: int, batches: Iterable[Sequence[Question]]
     ) -> Iterator[list[TokenScores]]:
-        """Scores by the model of that rank, in the order of the batches; at most
-        `AHEAD` a worker are under way.
+        """Yield the scores of each batch, in their order; at most `AHEAD` batches a
+        worker are under way.
+
+        Args:
+            rank: The number of the model.
+            batches: Batches of questions.
+
+        Raises:
+            UserError: Questions cannot be scored.
         """
         under_way: deque[tuple[Sequence[Question], Task]] = deque()
         for questions in batches:
@@ -219,7 +245,7 @@ class Cluster:
     def _finished(
         self, rank: int, questions: Sequence[Question], task: Task
     ) -> list[TokenScores]:
-        """The scores of questions, which are sent again if their worker died.
+        """Return the scores of questions, which are sent again if their worker died.
 
         Results are taken in order, so a text that kills its worker is sent again before
         the texts behind it.
@@ -234,7 +260,7 @@ class Cluster:
                 scores: list[TokenScores] = self._ray.get(reference)
                 return scores
             except self._ray.exceptions.RayTaskError as error:
-                raise UserError(f"{where}: {_told(error)}") from None
+                raise UserError(f"{where}: {_user_error(error)}") from None
             except self._ray.exceptions.RayActorError:
                 log.warning(
                     "a worker died; a new worker is started, and the lists of the dead"
@@ -260,39 +286,44 @@ class _Holder:
     def __init__(
         self, specs: list[str], computing: ComputeOptions, cache: str | None
     ) -> None:
-        self._arguments = specs, computing, cache
+        """Keep the arguments of `load_all`; `load` loads the models."""
+        self._arguments = (specs, computing, cache)
         self._models: list[LanguageModel] = []
 
     def load(self) -> list[About]:
-        """The facts of the models."""
-        from rescore.lms import load_all
-
+        """Load the models, and return the facts about them."""
         self._models = load_all(*self._arguments)
-        return [
-            (
-                model.name,
-                model.model,
-                model.precision,
-                model.fingerprint,
-                capabilities_of(model),
+        facts = []
+        for model in self._models:
+            capabilities = capabilities_of(model)
+            facts.append(
+                (
+                    model.name,
+                    model.model,
+                    model.precision,
+                    model.fingerprint,
+                    capabilities,
+                )
             )
-            for model in self._models
-        ]
+        return facts
 
     def score(self, rank: int, questions: list[Question]) -> list[TokenScores]:
+        """Return the scores of questions by the model of this number."""
         return self._models[rank].score(questions)
 
 
 def _check_address(address: str) -> None:
-    """See that a server listens at HOST:PORT: Ray itself would wait for minutes, deaf
-    to signals.
+    """Raise an error if no server listens at HOST:PORT: Ray itself would wait for
+    minutes, deaf to signals.
     """
     host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not port.isdecimal():  # other values, such as auto, are no address
+        return
     try:
-        if port.isdecimal():  # other values, such as auto, are no address
-            socket.create_connection(
-                (host.strip("[]"), int(port)), timeout=CONNECTING
-            ).close()
+        connection = socket.create_connection(
+            (host.strip("[]"), int(port)), timeout=CONNECTING
+        )
+        connection.close()
     except (OSError, OverflowError) as error:
         raise UserError(
             f"--engine ray:{address}: no cluster answers ({error}); is its head running"
@@ -300,22 +331,18 @@ def _check_address(address: str) -> None:
         ) from None
 
 
-def _told(error: Any) -> UserError:
-    """What an error in a worker says, in one line."""
+def _user_error(error: Any) -> UserError:
+    """Return the error of a worker as an error of one line."""
     cause = getattr(error, "cause", None)
-    return (
-        cause
-        if isinstance(cause, UserError)
-        else UserError(f"--engine ray: {cause or error}")
-    )
+    if isinstance(cause, UserError):
+        return cause
+    return UserError(f"--engine ray: {cause or error}")
 
 
 def _absolute(spec: str) -> str:
-    """The value of --lm with an absolute path, so that workers in other folders find
-    it.
+    """Return the value of --lm with an absolute path, so that workers in other folders
+    find it.
     """
-    from rescore.lms import parse
-
     parsed = parse(spec)
     if str(parsed.path) not in spec or not parsed.path.exists():
         return spec
@@ -323,16 +350,16 @@ def _absolute(spec: str) -> str:
 
 
 def _import_ray() -> Any:
+    """Return the module of Ray."""
     try:
         import ray
         import ray._private.worker as driver
-
-        # Ray prints about dead workers to standard output, where lists may go; the
-        # engine reports them instead.
-        if hasattr(driver, "print_to_stdstream"):
-            driver.print_to_stdstream = lambda *arguments, **options: None
     except ImportError:
         raise UserError(
             "--engine ray needs Ray; install it with: pip install 'rescore[ray]'"
         ) from None
+    # Ray prints about dead workers to standard output, where lists may go; the engine
+    # reports them instead.
+    if hasattr(driver, "print_to_stdstream"):
+        driver.print_to_stdstream = lambda *arguments, **options: None
     return ray

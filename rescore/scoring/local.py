@@ -1,5 +1,8 @@
 """Scoring in this process: N-best lists get a column of a language model's scores, as a
 stream.
+
+Lists are cut into windows (`windows`), a model scores the different questions of a
+window together (`score_windows`), and the scores become columns (`add_columns`).
 """
 
 from __future__ import annotations
@@ -9,29 +12,36 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Protocol, cast
 
 from rescore.columns import TOKENS, Role
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin
 from rescore.lms.base import WithNeighbours, as_scored
+from rescore.lms.cache import Cached
 from rescore.lms.context import ask
 from rescore.nbest import Header, NbestList, in_parts
 
 log = logging.getLogger(__name__)
 
-# hypotheses scored together: enough to sort by length and share repeats, few enough for
-# a lively bar
 WINDOW = 5_000
+"""Hypotheses that are scored together: enough to sort by length and share repeats, few
+enough for a lively progress bar.
+"""
 
 OnProgress = Callable[[int], object]
 """Called with the number of hypotheses just done."""
 
 
 def windows(lists: Iterable[WithNeighbours]) -> Iterator[list[WithNeighbours]]:
-    """The lists in parts of at most `WINDOW` hypotheses, or one list, that are scored
-    together.
+    """Return the lists in parts that are scored together.
+
+    Args:
+        lists: The lists.
+
+    Returns:
+        An iterator over parts of at most `WINDOW` hypotheses, or of a single list.
     """
     return in_parts(lists, WINDOW, lambda placed: len(placed.nbest.hypotheses))
 
@@ -39,16 +49,21 @@ def windows(lists: Iterable[WithNeighbours]) -> Iterator[list[WithNeighbours]]:
 Scored = list[tuple[WithNeighbours, list[TokenScores]]]
 """Lists with the scores of their hypotheses."""
 
-FOREIGN, LEAST_WORDS = 1.6, 30
-"""From how many times the tokens per word of its training text on a model is warned of;
-fewer words do not show it. English calls have 1.1 times as many for `tta`, French 1.9,
-Malay 2.3.
+FOREIGN = 1.6
+"""A model is warned of if words have this number of times the tokens of words of its
+training text. English calls have 1.1 times as many for `tta`, French 1.9, Malay 2.3.
 """
+LEAST_WORDS = 30
+"""The least number of words by which tokens are divided; fewer words do not show
+whether a text is foreign.
+"""
+CASE_TEXTS = 5
+"""Texts that are scored once more in lower case, where lists are in upper case."""
 
 
 @dataclass
 class _Tally:
-    """What is reported of a model's scores once all windows are scored."""
+    """Counts of a model's scores, which are reported once all windows are scored."""
 
     file: str = ""
     texts: int = 0
@@ -58,7 +73,7 @@ class _Tally:
     several: int = 0
     """Lists with different questions to the model."""
     alike: int = 0
-    """Such lists whose scores are all the same."""
+    """Lists with different questions whose scores are all the same."""
 
     def add(
         self, nbest: NbestList, ranks: Sequence[int], scores: Sequence[TokenScores]
@@ -68,43 +83,80 @@ class _Tally:
         """
         self.file = self.file or nbest.header.place
         self.texts += len(scores)
-        self.words += sum(
-            len(hypothesis.text.split()) for hypothesis in nbest.hypotheses
-        )
-        self.tokens += sum(len(score.tokens) for score in scores)
-        self.unknown += sum(len(score.unknown) for score in scores)
+        for hypothesis in nbest.hypotheses:
+            self.words += len(hypothesis.text.split())
+        for score in scores:
+            self.tokens += len(score.tokens)
+            self.unknown += len(score.unknown)
         if len(set(ranks)) > 1:
             self.several += 1
-            self.alike += len({score.sum for score in scores}) == 1
+            if len({score.sum for score in scores}) == 1:
+                self.alike += 1
 
     def report(self, lm: LanguageModel) -> None:
+        """Warn of a model that does not seem to be for these texts."""
         if self.several and self.alike == self.several:
             log.warning(
                 "%s%s: all hypotheses of a list have the same score, in each of %s"
                 " lists; check that the model is for this language",
-                *(self.file, lm.name, f"{self.several:,}"),
+                self.file,
+                lm.name,
+                f"{self.several:,}",
             )
-        about = capabilities_of(lm)
-        ends = 0 if about.pseudo else self.texts  # [EOS] is a token of causal models
-        per_word, usual = (
-            (self.tokens - ends) / max(self.words, LEAST_WORDS),
-            about.tokens_per_word,
-        )
-        told = f"{self.unknown:,} of {self.tokens:,} tokens are unknown to the model"
+        capabilities = capabilities_of(lm)
+        usual = capabilities.tokens_per_word
+        # [EOS] is a token of causal models
+        ends = 0 if capabilities.pseudo else self.texts
+        per_word = (self.tokens - ends) / max(self.words, LEAST_WORDS)
+        facts = f"{self.unknown:,} of {self.tokens:,} tokens are unknown to the model"
         if usual and per_word > FOREIGN * usual:
-            told = (
+            facts = (
                 f"a word has {per_word:.1f} tokens ({usual:.1f} in its training text),"
-                f" and {told}"
+                f" and {facts}"
             )
         elif 2 * self.unknown <= self.tokens:
             if 100 * self.unknown > self.tokens:
-                log.info("%s%s: %s", self.file, lm.name, told)
+                log.info("%s%s: %s", self.file, lm.name, facts)
             return
-        advice = (
-            "check its language, script and case, and that its training text was large"
-            " enough"
+        log.warning(
+            "%s%s: %s; check its language, script and case, and that its training text"
+            " was large enough",
+            self.file,
+            lm.name,
+            facts,
         )
-        log.warning("%s%s: %s; %s", self.file, lm.name, told, advice)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Lists and their questions to a model; equal questions are asked once."""
+
+    lists: list[WithNeighbours]
+    questions: list[Question]
+    ranks: list[list[int]]
+    """For each list, the places of its hypotheses' questions among `questions`."""
+
+    @classmethod
+    def of(cls, lm: LanguageModel, lists: list[WithNeighbours]) -> _Window:
+        """Return lists with their questions."""
+        rank_of: dict[Question, int] = {}
+        ranks = []
+        for placed in lists:
+            texts = (hypothesis.text for hypothesis in placed.nbest.hypotheses)
+            questions = ask(lm, placed, texts)
+            ranks.append([rank_of.setdefault(q, len(rank_of)) for q in questions])
+        return cls(lists, list(rank_of), ranks)
+
+    def scores(self, lm: LanguageModel, progress: OnProgress) -> list[TokenScores]:
+        """Return the scores of the questions. The progress is told how many hypotheses
+        a question is about.
+        """
+        hypotheses = Counter(chain.from_iterable(self.ranks))
+        scores: dict[int, TokenScores] = {}
+        for rank, score in as_scored(lm, self.questions):
+            scores[rank] = score
+            progress(hypotheses[rank])
+        return [scores[rank] for rank in range(len(self.questions))]
 
 
 def score_windows(
@@ -112,76 +164,96 @@ def score_windows(
     parts: Iterable[list[WithNeighbours]],
     progress: OnProgress = lambda done: None,
 ) -> Iterator[Scored]:
-    """Each window with the scores of its hypotheses, as a stream.
+    """Yield each window with the scores of its hypotheses.
 
-    What is reported at the end: how many tokens the model does not know, and whether
-    all its scores are the same.
+    At the end, warnings are logged if the model does not know many tokens, or if all
+    its scores are the same.
+
+    Args:
+        lm: The model.
+        parts: Windows of lists, as `windows` cuts them.
+        progress: Called with the number of hypotheses just done.
+
+    Raises:
+        UserError: A score is infinite above, or not a number.
     """
     tally = _Tally()
-    begun: deque[tuple[list[WithNeighbours], list[list[int]]]] = deque()
+    begun: deque[_Window] = deque()
 
     def batches() -> Iterator[list[Question]]:
-        for window in parts:
-            ranks: dict[Question, int] = {}  # equal questions are asked once
-            places = []
-            for placed in window:
-                questions = ask(
-                    lm,
-                    placed,
-                    (hypothesis.text for hypothesis in placed.nbest.hypotheses),
-                )
-                places.append(
-                    [ranks.setdefault(question, len(ranks)) for question in questions]
-                )
-            begun.append((window, places))
-            yield list(ranks)
+        """Yield the questions of each window."""
+        for lists in parts:
+            begun.append(_Window.of(lm, lists))
+            yield begun[-1].questions
 
-    def scores_of(questions: list[Question]) -> list[TokenScores]:
-        _, places = begun[-1]
-        askers = Counter(chain.from_iterable(places))
-        scores: dict[int, TokenScores] = {}
-        for rank, score in as_scored(lm, questions):
-            scores[rank] = score
-            progress(askers[rank])
-        return [scores[rank] for rank in range(len(questions))]
-
-    streams = looked_at_case = capabilities_of(lm).streams
     # A streaming model gets further batches before the results of earlier batches are
     # taken.
-    results = (
-        cast(Streaming, lm).stream(batches()) if streams else map(scores_of, batches())
-    )
+    streams = capabilities_of(lm).streams
+    if streams:
+        results = cast(Streaming, lm).stream(batches())
+    else:
+        results = (begun[-1].scores(lm, progress) for _ in batches())
+    is_first = True
     for result in results:
-        window, places = begun.popleft()
-        done: Scored = []
-        for placed, ranks in zip(window, places, strict=True):
+        window = begun.popleft()
+        scored: Scored = []
+        for placed, ranks in zip(window.lists, window.ranks, strict=True):
             scores = [result[rank] for rank in ranks]
-            for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True):
-                if not score.sum < math.inf:  # NaN is not, either
-                    text = hypothesis.text[:60]
-                    raise UserError(
-                        f"{lm.name}: the score of {text!r} is {score.sum}; the model is"
-                        " damaged"
-                    )
+            _check_scores(lm, placed.nbest, scores)
             tally.add(placed.nbest, ranks, scores)
-            done.append((placed, scores))
+            scored.append((placed, scores))
         if streams:
-            progress(sum(len(placed.nbest.hypotheses) for placed in window))
-        if not looked_at_case:
-            looked_at_case = True
-            if all(
-                hypothesis.text.isupper()
-                for placed, _ in done
-                for hypothesis in placed.nbest.hypotheses
-            ):
-                # here: few lists are in capitals
-                from rescore.scoring.case import warn_of_case
-
-                warn_of_case(lm, done)
-        yield done
-    if report := getattr(lm, "report", None):  # of a cache
-        report()
+            progress(sum(len(scores) for _, scores in scored))
+        elif is_first:
+            _warn_of_case(lm, scored)
+        is_first = False
+        yield scored
+    if isinstance(lm, Cached):
+        lm.report()
     tally.report(lm)
+
+
+def _check_scores(
+    lm: LanguageModel, nbest: NbestList, scores: Sequence[TokenScores]
+) -> None:
+    """Raise an error if a score is infinite above, or not a number."""
+    for hypothesis, score in zip(nbest.hypotheses, scores, strict=True):
+        if not score.sum < math.inf:  # true of NaN, too
+            raise UserError(
+                f"{lm.name}: the score of {hypothesis.text[:60]!r} is {score.sum}; the"
+                " model is damaged"
+            )
+
+
+def _warn_of_case(lm: LanguageModel, window: Scored) -> None:
+    """Warn of lists in capitals, if the model knows their texts better in lower case:
+    by more than a nat for each word.
+
+    Most language models know capitals less well.
+    """
+    if capabilities_of(lm).source:
+        return
+    texts: dict[str, tuple[WithNeighbours, float]] = {}
+    for placed, scores in window:
+        for hypothesis, score in zip(placed.nbest.hypotheses, scores, strict=True):
+            if not hypothesis.text.isupper():
+                return
+            texts[hypothesis.text] = (placed, score.sum)
+    questions = []
+    in_upper_case = 0.0
+    words = 0
+    for text, (placed, total) in islice(texts.items(), CASE_TEXTS):
+        questions += ask(lm, placed, [text.lower()])
+        in_upper_case += total
+        words += len(text.split())
+    gain = sum(score.sum for score in lm.score(questions)) - in_upper_case
+    if gain > words:
+        log.warning(
+            "%s: the lists are in upper case, which the model knows less well than"
+            " lower case (%.1f nats a word); give it as KIND:lower:PATH",
+            lm.name,
+            gain / words,
+        )
 
 
 class Streaming(Protocol):
@@ -192,7 +264,11 @@ class Streaming(Protocol):
     def stream(
         self, batches: Iterable[Sequence[Question]]
     ) -> Iterator[list[TokenScores]]:
-        """Results in the order of the batches."""
+        """Yield the scores of each batch, in their order.
+
+        Args:
+            batches: Batches of questions, which are taken ahead.
+        """
         ...
 
 
@@ -208,18 +284,21 @@ def add_columns(
     progress: OnProgress = lambda done: None,
     on_scores: OnScores | None = None,
 ) -> Iterator[list[WithNeighbours]]:
-    """Windows of lists with one more column per model, as a stream; memory is bounded
-    by the windows.
+    """Return windows of lists with one more column per model, as a stream; memory is
+    bounded by the windows.
 
     Args:
-        lists: as `windows` cuts them. counted: the model, if any, whose tokens are
-            counted in a column of their own.
+        lms: The models, each with a name of its own.
+        lists: Windows of lists, as `windows` cuts them.
+        norm: The normalisation by length of the scores.
+        counted: The models whose tokens are counted in a column of their own.
+        progress: Called with the number of hypotheses that a model has just done.
+        on_scores: Called with the scores of each list; None for none.
     """
     for lm in lms:
         counts = any(lm is other for other in counted)
-        lists = _with_column(
-            lm, score_windows(lm, lists, progress), norm, counts, on_scores
-        )
+        scored = score_windows(lm, lists, progress)
+        lists = _with_column(lm, scored, norm, counts, on_scores)
     return iter(lists)
 
 
@@ -230,8 +309,8 @@ def _with_column(
     counts: bool,
     on_scores: OnScores | None,
 ) -> Iterator[list[WithNeighbours]]:
-    """Copies of lists with the column of a model and, if it `counts`, a column with the
-    number of tokens.
+    """Yield copies of lists with the column of a model and, if it `counts`, a column
+    with the number of tokens.
 
     The record of the columns' origins is made once and shared by all lists whose record
     was equal.
@@ -240,7 +319,8 @@ def _with_column(
     new = {name: origin(lm, norm)}
     if counts:
         new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)
-    before, header = Header(), Header().with_columns(new)
+    before = Header()
+    header = before.with_columns(new)
     for window in windows:
         done = []
         for placed, scores in window:
@@ -256,10 +336,6 @@ def _with_column(
                 if counts:
                     values[TOKENS] = float(len(token_scores.tokens))
                 hypotheses.append(replace(hypothesis, scores=values))
-            done.append(
-                replace(
-                    placed,
-                    nbest=replace(nbest, hypotheses=hypotheses, header=header),
-                )
-            )
+            nbest = replace(nbest, hypotheses=hypotheses, header=header)
+            done.append(replace(placed, nbest=nbest))
         yield done

@@ -22,7 +22,7 @@ from rescore.scoring.local import OnProgress
 log = logging.getLogger(__name__)
 
 NAME = re.compile(r"\d{6,}-[0-9a-f]{12}\.jsonl|\.\d{6,}-[0-9a-f]{12}\.jsonl\..+\.tmp")
-"""Of a shard, and of one whose writer was killed."""
+"""Names of shards, and of shards whose writer was killed."""
 
 
 class Shards:
@@ -31,11 +31,15 @@ class Shards:
     """
 
     def __init__(self, output: str, made_by: Sequence[str]) -> None:
-        """
+        """Make the folder.
+
         Args:
-            output: the file that joins the shards.
-            made_by: fingerprints and settings; if they change, all shards are computed
+            output: The file that joins the shards.
+            made_by: Fingerprints and settings; if they change, all shards are computed
                 again.
+
+        Raises:
+            UserError: The folder cannot be made.
         """
         self._output = output
         self._folder = Path(f"{output}.shards")
@@ -50,25 +54,15 @@ class Shards:
             ) from None
 
     def add(self, window: Sequence[WithNeighbours]) -> Path | None:
-        """The file for the next window; None if it exists already, made from the same
-        lists and neighbours by the same models.
+        """Return the file for the next window; None if it exists already, made from the
+        same lists and neighbours by the same models.
+
+        Args:
+            window: The lists of the window.
         """
         digest = hashlib.sha256(self._made_by.encode())
         for placed in window:
-            nbest = placed.nbest
-            hypotheses = [
-                (hypothesis.text, hypothesis.origin, sorted(hypothesis.scores.items()))
-                for hypothesis in nbest.hypotheses
-            ]
-            about = (
-                nbest.id,
-                nbest.references,
-                nbest.source,
-                sorted(nbest.header.columns.items(), key=lambda item: item[0]),
-            )
-            digest.update(
-                repr((about, hypotheses, placed.before, placed.after)).encode()
-            )
+            digest.update(_content(placed).encode())
         key = digest.hexdigest()[:12]
         path = self._folder / f"{len(self._paths):06d}-{key}.jsonl"
         self._paths.append(path)
@@ -77,7 +71,13 @@ class Shards:
     def missing(
         self, windows: Iterable[list[WithNeighbours]], progress: OnProgress
     ) -> Iterator[list[WithNeighbours]]:
-        """The windows that are not there yet, as a stream."""
+        """Yield the windows that have no file yet.
+
+        Args:
+            windows: All windows.
+            progress: Called with the number of hypotheses of each window that has a
+                file.
+        """
         for window in windows:
             path = self.add(window)
             if path is None:
@@ -87,13 +87,14 @@ class Shards:
                 yield window
 
     def write(self, windows: Iterable[list[WithNeighbours]]) -> None:
-        """Write each window of `missing`, with its new columns, to its place; then join
-        all.
+        """Write each window to its file, then join all.
+
+        Args:
+            windows: The windows of `missing`, with their new columns.
         """
         for window in windows:
-            formats.write(
-                (placed.nbest for placed in window), str(self._to_write.popleft())
-            )
+            path = self._to_write.popleft()
+            formats.write((placed.nbest for placed in window), str(path))
         self.join()
 
     def join(self) -> None:
@@ -113,5 +114,18 @@ class Shards:
             )
 
     def _lists(self) -> Iterator[NbestList]:
+        """Yield the lists of all shards."""
         for path in self._paths:
             yield from native.read(Source(path), ReadOptions())
+
+
+def _content(placed: WithNeighbours) -> str:
+    """Return an unambiguous text of all that the scores of a list depend on."""
+    nbest = placed.nbest
+    hypotheses = []
+    for hypothesis in nbest.hypotheses:
+        scores = sorted(hypothesis.scores.items())
+        hypotheses.append((hypothesis.text, hypothesis.origin, scores))
+    columns = sorted(nbest.header.columns.items(), key=lambda item: item[0])
+    about = (nbest.id, nbest.references, nbest.source, columns)
+    return repr((about, hypotheses, placed.before, placed.after))

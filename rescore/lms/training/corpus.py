@@ -37,31 +37,39 @@ Indices = npt.NDArray[np.uint32]
 
 
 def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
-    """The pairs of lines, in chunks; empty lines among them."""
+    """Yield the pairs of lines, in chunks, with empty lines among them.
+
+    Args:
+        source: The file of the first sides.
+        target: The file of the second sides.
+
+    Raises:
+        UserError: A file cannot be read, or has fewer lines than the other.
+    """
     lines = zip_longest(read_lines(source, empty=True), read_lines(target, empty=True))
     number = 0
     for chunk in in_parts(lines, CHUNK):
-        if None in chunk[-1]:
-            shorter = (source, target)[chunk[-1].index(None)]
-            lines_there = number + next(
-                place for place, pair in enumerate(chunk) if None in pair
-            )
-            raise UserError(
-                f"{shorter}: has {counted(lines_there, 'line')}, the other side of"
-                " --pairs has more"
-            )
-        number += len(chunk)
-        yield [
-            (str(source_line), str(target_line)) for source_line, target_line in chunk
-        ]
+        pairs = []
+        for source_line, target_line in chunk:
+            if source_line is None or target_line is None:
+                shorter = source if source_line is None else target
+                raise UserError(
+                    f"{shorter}: has {counted(number, 'line')}, the other side of"
+                    " --pairs has more"
+                )
+            pairs.append((source_line, target_line))
+            number += 1
+        yield pairs
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceBatch:
     """Sentences of about one length, as [BOS] ... [EOS], padded."""
 
-    tokens: npt.NDArray[np.int64]  # (sentences, longest)
-    lengths: npt.NDArray[np.int64]  # (sentences,), [BOS] and [EOS] included
+    tokens: npt.NDArray[np.int64]
+    """(sentences, longest)."""
+    lengths: npt.NDArray[np.int64]
+    """(sentences,), [BOS] and [EOS] included."""
 
 
 class Corpus:
@@ -77,16 +85,46 @@ class Corpus:
         seed: int,
         window: int = 1,
     ) -> None:
-        """Open what `encode_corpus` wrote; `held_out` sentences, chosen by `seed`, are
-        kept for validation.
+        """Open what `encode_corpus` or `encode_pairs` wrote.
 
         Args:
-            held_out: number of sentences, or of pairs; None for a twentieth of the
-                text, at most `MOST_HELD_OUT`.
-            window: number of consecutive sentences of a document that are held out, or
+            folder: The folder that they wrote.
+            tokenizer: The tokenizer that encoded the text.
+            held_out: Number of sentences, or of pairs, that are kept for validation;
+                None for a twentieth of the text, at most `MOST_HELD_OUT`.
+            seed: Decides which sentences are held out, and the order of the others.
+            window: Number of consecutive sentences of a document that are held out, or
                 trained on, together.
+
+        Raises:
+            UserError: The files are damaged, or the text is too short.
         """
-        self._tokenizer, self._seed = tokenizer, seed
+        self._tokenizer = tokenizer
+        self._seed = seed
+        documents, together = self._open(folder)
+        self._windows = _cut(documents, together * window)
+        if held_out is None:
+            held_out = max(1, min(MOST_HELD_OUT, len(self._ends) // together // 20))
+        random = np.random.default_rng([seed, 0])
+        groups = random.permutation(len(self._windows) - 1).astype(np.uint32)
+        apart = -(-held_out // window)
+        if apart >= len(groups):
+            raise UserError(
+                f"the text has {counted(len(self._ends), 'sentence')}; it needs more"
+                f" than the {apart * window} held out"
+            )
+        self._held_out_windows = np.sort(groups[:apart])
+        self._training_windows = groups[apart:]
+        self._held_out = _members(self._windows, self._held_out_windows)
+        self._training = _members(self._windows, self._training_windows)
+        self.held_out_sentences = len(self._held_out)
+        self._between: npt.NDArray[np.unsignedinteger] | None = None
+
+    def _open(self, folder: Path) -> tuple[npt.NDArray[np.int64], int]:
+        """Map the files into memory; return the ends of documents, and the number of
+        items that are held out, or trained on, together: 2 for the two directions of a
+        pair.
+        """
         try:
             meta = json.loads((folder / "corpus.json").read_text(encoding="utf-8"))
             self._ids: npt.NDArray[np.unsignedinteger] = np.memmap(
@@ -104,30 +142,7 @@ class Corpus:
             raise UserError(
                 f"{folder}: the encoded text is damaged ({error}); delete the folder"
             ) from None
-        # the two directions of a pair are held out, or trained on, together
-        together = int(meta.get("together", 1))
-        self._windows = _cut(documents, together * window)
-        if held_out is None:
-            held_out = max(1, min(MOST_HELD_OUT, len(self._ends) // together // 20))
-        groups = (
-            np.random.default_rng([seed, 0])
-            .permutation(len(self._windows) - 1)
-            .astype(np.uint32)
-        )
-        apart = -(-held_out // window)
-        if apart >= len(groups):
-            raise UserError(
-                f"the text has {counted(len(self._ends), 'sentence')}; it needs more"
-                f" than the {apart * window} held out"
-            )
-        self._held_out_windows, self._training_windows = (
-            np.sort(groups[:apart]),
-            groups[apart:],
-        )
-        self._held_out = _members(self._windows, self._held_out_windows)
-        self._training = _members(self._windows, self._training_windows)
-        self.held_out_sentences = len(self._held_out)
-        self._between: npt.NDArray[np.unsignedinteger] | None = None
+        return documents, int(meta.get("together", 1))
 
     def __len__(self) -> int:
         """Number of sentences, or of windows, to train on."""
@@ -165,11 +180,11 @@ class Corpus:
         sizes = np.diff(self._windows)
 
         def fitting(indices: Indices) -> Indices:
+            """Return the windows that are neither too short nor too long."""
             kept = indices[sizes[indices] >= least]
             if longest is None:
                 return kept
-            lengths = np.array([len(windows._item(int(index))) + 2 for index in kept])
-            return kept[lengths <= longest]
+            return kept[windows._lengths(kept) <= longest]
 
         windows._training = fitting(self._training_windows)
         windows._held_out = fitting(self._held_out_windows)
@@ -191,67 +206,74 @@ class Corpus:
         return counts
 
     def _item(self, index: int) -> npt.NDArray[np.unsignedinteger]:
-        """The tokens of a sentence or window, without the first [BOS] and the last
-        [EOS].
+        """Return the tokens of a sentence or window, without the first [BOS] and the
+        last [EOS].
         """
         if self._between is None:
             return self._sentence(index)
-        sentences = map(
-            self._sentence, range(self._windows[index], self._windows[index + 1])
-        )
-        return np.concatenate(
-            [part for sentence in sentences for part in (self._between, sentence)][1:]
-        )
+        parts = []
+        for number in range(self._windows[index], self._windows[index + 1]):
+            parts += [self._between, self._sentence(number)]
+        return np.concatenate(parts[1:])
 
     def _sentence(self, index: int) -> npt.NDArray[np.unsignedinteger]:
-        return self._ids[self._ends[index - 1] if index else 0 : self._ends[index]]
+        """Return the tokens of a sentence, without [BOS] and [EOS]."""
+        start = self._ends[index - 1] if index else 0
+        return self._ids[start : self._ends[index]]
+
+    def _lengths(self, indices: Indices) -> npt.NDArray[np.int64]:
+        """Return the lengths of items with their frame."""
+        lengths = [len(self._item(int(index))) + 2 for index in indices]
+        return np.array(lengths, dtype=np.int64)
 
     def _batch(self, indices: Indices) -> SentenceBatch:
-        sentences = [self._item(int(index)) for index in indices]
-        lengths = np.array(
-            [len(sentence) + 2 for sentence in sentences], dtype=np.int64
-        )
-        tokens = np.full(
-            (len(sentences), lengths.max()), self._tokenizer.pad, dtype=np.int64
-        )
-        tokens[:, 0] = self._tokenizer.bos
-        for row, sentence in zip(tokens, sentences, strict=True):
-            row[1 : len(sentence) + 1] = sentence
-            row[len(sentence) + 1] = self._tokenizer.eos
+        """Return items as a batch."""
+        tokenizer = self._tokenizer
+        items = [self._item(int(index)) for index in indices]
+        lengths = np.array([len(item) + 2 for item in items], dtype=np.int64)
+        tokens = np.full((len(items), lengths.max()), tokenizer.pad, dtype=np.int64)
+        tokens[:, 0] = tokenizer.bos
+        for row, item in zip(tokens, items, strict=True):
+            row[1 : len(item) + 1] = item
+            row[len(item) + 1] = tokenizer.eos
         return SentenceBatch(tokens, lengths)
 
     def _pack(
         self, indices: Indices, budget: int, most: int | None = None
     ) -> Iterator[Indices]:
-        """Cut `indices` into batches of about one length whose padded size is at most
-        `budget` tokens and `most` sentences.
+        """Yield the items in batches of about one length, of at most `budget` padded
+        tokens and `most` items.
         """
-        lengths = np.array([len(self._item(int(index))) + 2 for index in indices])
+        lengths = self._lengths(indices)
         by_length = np.argsort(lengths, kind="stable")
         start = 0
         for stop in range(1, len(by_length) + 1):
-            if (
-                stop == len(by_length)
-                or stop - start == most
-                or (stop - start + 1) * lengths[by_length[stop]] > budget
-            ):
-                yield indices[by_length[start:stop]]
-                start = stop
+            if stop < len(by_length) and stop - start != most:
+                size = (stop - start + 1) * lengths[by_length[stop]]
+                if size <= budget:
+                    continue
+            yield indices[by_length[start:stop]]
+            start = stop
 
     def held_out(self, budget: int) -> Iterator[SentenceBatch]:
-        """The validation sentences, each once."""
+        """Yield the validation sentences, each once.
+
+        Args:
+            budget: Tokens of a batch, padding included, at most.
+        """
         for indices in self._pack(self._held_out, budget):
             yield self._batch(indices)
 
     def batches(
         self, budget: int, skip: int = 0, most: int | None = None
     ) -> Iterator[SentenceBatch]:
-        """Endless batches, epoch after epoch; equal arguments give equal batches.
+        """Yield batches without end, epoch after epoch. Equal arguments give equal
+        batches.
 
         Args:
-            budget: the most tokens in a batch, padding included.
-            skip: number of batches that were taken before.
-            most: the most sentences in a batch; None for no limit.
+            budget: Tokens of a batch, padding included, at most.
+            skip: Number of batches that were taken before.
+            most: Sentences of a batch, at most; None for no limit.
         """
         epoch = 0
         while True:
@@ -268,106 +290,142 @@ class Corpus:
 
 
 def _cut(documents: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
-    """The beginnings of windows of at most `size` sentences, within documents, and the
-    end of the last window.
+    """Return the beginnings of windows of at most `size` sentences, within documents,
+    and the end of the last window.
     """
-    begins = np.concatenate([[0], documents[:-1]])
-    parts = [
-        np.arange(begin, end, size)
-        for begin, end in zip(begins, documents, strict=True)
-    ]
+    parts = []
+    begin = 0
+    for end in documents:
+        parts.append(np.arange(begin, end, size))
+        begin = end
     return np.concatenate([*parts, documents[-1:]]).astype(np.int64)
 
 
 def _members(windows: npt.NDArray[np.int64], which: Indices) -> Indices:
-    """The sentences of some windows, in their order."""
-    begins, sizes = windows[which], np.diff(windows)[which]
+    """Return the sentences of some windows, in the order of the windows."""
+    begins = windows[which]
+    sizes = np.diff(windows)[which]
     before = np.cumsum(sizes) - sizes
-    return (np.repeat(begins - before, sizes) + np.arange(sizes.sum())).astype(
-        np.uint32
-    )
+    members = np.repeat(begins - before, sizes) + np.arange(sizes.sum())
+    return members.astype(np.uint32)
 
 
 def encode_corpus(
     texts: Sequence[Path], tokenizer: Tokenizer, folder: Path, longest: int
 ) -> None:
-    """Write the token ids of every line of the texts, one text after another, to
-    `folder`, unless they are there already.
+    """Write the token ids of every line of texts, unless they are written already.
 
-    Sentences of more than `longest` tokens are cut into pieces of at most that many. An
-    empty line, or the end of a text, ends a document.
+    An empty line, or the end of a text, ends a document.
+
+    Args:
+        texts: The texts, which follow each other.
+        tokenizer: The tokenizer.
+        folder: The folder to write.
+        longest: Tokens of a sentence, at most; longer sentences are cut into pieces.
+
+    Raises:
+        UserError: A text is absent, or no text has a sentence.
     """
-
-    def sentences() -> Iterator[list[int]]:
-        for text in texts:
-            for chunk in in_parts(read_lines(text, empty=True), CHUNK):
-                for line, sentence in zip(chunk, tokenizer.encode(chunk), strict=True):
-                    for start in range(0, len(sentence), longest):
-                        yield sentence[start : start + longest]
-                    if not line.strip():
-                        yield []
-            yield []
-
     meta = _meta(texts, tokenizer, longest)
-    if not _written(folder, meta) and not _write(folder, meta, sentences()):
+    if _written(folder, meta):
+        return
+    if not _write(folder, meta, _sentences(texts, tokenizer, longest)):
         raise UserError(
             f"{', '.join(map(str, texts))}: no sentence in it; expected one sentence"
             " per line"
         )
 
 
+def _sentences(
+    texts: Sequence[Path], tokenizer: Tokenizer, longest: int
+) -> Iterator[list[int]]:
+    """Yield the tokens of each sentence, and an empty sentence at the end of a
+    document.
+    """
+    for text in texts:
+        for chunk in in_parts(read_lines(text, empty=True), CHUNK):
+            for line, sentence in zip(chunk, tokenizer.encode(chunk), strict=True):
+                for start in range(0, len(sentence), longest):
+                    yield sentence[start : start + longest]
+                if not line.strip():
+                    yield []
+        yield []
+
+
 def encode_pairs(
     source: Path, target: Path, tokenizer: Tokenizer, folder: Path, longest: int
 ) -> int:
-    """Encode sentences and their translations, line by line: each pair in both
-    directions, as first [EOS] [BOS] second.
+    """Write the token ids of sentences and their translations, unless they are written
+    already.
 
-    Pairs with an empty side, or with a side of more than `longest` tokens, are left
-    out; returns how many pairs there are.
+    Each pair is written in both directions, as first [EOS] [BOS] second.
+
+    Args:
+        source: The file of the sentences.
+        target: The file of their translations, line by line.
+        tokenizer: The tokenizer.
+        folder: The folder to write.
+        longest: Tokens of a side, at most; pairs with a longer or an empty side are
+            left out.
+
+    Returns:
+        The number of pairs.
+
+    Raises:
+        UserError: A file is absent, the files have different numbers of lines, or no
+            pair is left.
     """
-    between = [tokenizer.eos, tokenizer.bos]
-
-    def sentences() -> Iterator[list[int]]:
-        for chunk in read_pairs(source, target):
-            sources, targets = (
-                tokenizer.encode([pair[side] for pair in chunk]) for side in (0, 1)
-            )
-            for first, second in zip(sources, targets, strict=True):
-                if first and second and max(len(first), len(second)) <= longest:
-                    yield [*first, *between, *second]
-                    yield [*second, *between, *first]
-
     meta = _meta([source, target], tokenizer, longest) | {"together": 2}
-    count = (_written(folder, meta) or _write(folder, meta, sentences())) // 2
-    if not count:
+    number = _written(folder, meta)
+    if not number:
+        pairs = _both_directions(source, target, tokenizer, longest)
+        number = _write(folder, meta, pairs)
+    if not number:
         raise UserError(
             f"{source}: no pair of at most {longest} tokens in it and {target}"
         )
-    return count
+    return number // 2
+
+
+def _both_directions(
+    source: Path, target: Path, tokenizer: Tokenizer, longest: int
+) -> Iterator[list[int]]:
+    """Yield the tokens of each pair that is neither too long nor has an empty side,
+    source first, then target first.
+    """
+    between = [tokenizer.eos, tokenizer.bos]
+    for chunk in read_pairs(source, target):
+        sources = tokenizer.encode([source_line for source_line, _ in chunk])
+        targets = tokenizer.encode([target_line for _, target_line in chunk])
+        for first, second in zip(sources, targets, strict=True):
+            if first and second and max(len(first), len(second)) <= longest:
+                yield [*first, *between, *second]
+                yield [*second, *between, *first]
 
 
 def _meta(
     texts: Sequence[Path], tokenizer: Tokenizer, longest: int
 ) -> dict[str, object]:
-    """What decides the encoded text; its files are made again if this changes."""
-    if absent := next((text for text in texts if not text.is_file()), None):
-        raise UserError(f"{absent}: no such file")
-    stats = [
-        f"{text.resolve()} {stat.st_size} {stat.st_mtime_ns}"
-        for text in texts
-        for stat in [text.stat()]
-    ]
+    """Return what decides the encoded text; its files are written again if this
+    changes.
+    """
+    states = []
+    for text in texts:
+        if not text.is_file():
+            raise UserError(f"{text}: no such file")
+        stat = text.stat()
+        states.append(f"{text.resolve()} {stat.st_size} {stat.st_mtime_ns}")
     return {
         "dtype": "uint16" if tokenizer.vocab_size <= 2**16 else "uint32",
-        "text": hashlib.sha256("\n".join(stats).encode()).hexdigest(),
+        "text": hashlib.sha256("\n".join(states).encode()).hexdigest(),
         "tokenizer": tokenizer.fingerprint,
         "longest": longest,
     }
 
 
 def _written(folder: Path, meta: dict[str, object]) -> int:
-    """How many sentences of this text are in `folder`; 0 if others or none are
-    there.
+    """Return how many sentences of this text are in a folder; 0 if it has none, or
+    those of another text.
     """
     done = folder / "corpus.json"
     if not done.is_file() or not meta.items() <= read_json(done).items():
@@ -378,20 +436,21 @@ def _written(folder: Path, meta: dict[str, object]) -> int:
 def _write(
     folder: Path, meta: dict[str, object], sentences: Iterator[list[int]]
 ) -> int:
-    """Write sentences to `folder`; returns how many there are. Empty sentences, single
-    or in a row, end a document.
+    """Write sentences to a folder, and return how many there are. Empty sentences,
+    single or in a row, end a document.
     """
     folder.mkdir(parents=True, exist_ok=True)
     # written last: its presence says that the others are whole
     done = folder / "corpus.json"
     done.unlink(missing_ok=True)
-    total = number = 0
-    documents = []
+    total = 0
+    number = 0
+    documents = set()
     digest = hashlib.sha256()
     with open(folder / "ids.bin", "wb") as ids, open(folder / "ends.bin", "wb") as ends:
         for sentence in sentences:
             if not sentence:
-                documents.append(number)
+                documents.add(number)
                 continue
             number += 1
             packed = np.array(sentence, dtype=str(meta["dtype"])).tobytes()
@@ -400,8 +459,7 @@ def _write(
             total += len(sentence)
             ends.write(np.int64(total).tobytes())
     if number:
-        np.array(sorted({*documents, number} - {0}), dtype=np.int64).tofile(
-            folder / "documents.bin"
-        )
+        document_ends = sorted((documents | {number}) - {0})
+        np.array(document_ends, dtype=np.int64).tofile(folder / "documents.bin")
         write_text(done, json.dumps(meta | {"content": digest.hexdigest()[:16]}) + "\n")
     return number

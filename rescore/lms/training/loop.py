@@ -36,65 +36,84 @@ from rescore.lms.training.options import NeuralOptions
 log = logging.getLogger(__name__)
 
 STATE = "training.safetensors"
+"""The file of a saved state, in the folder of the model."""
 CHECKPOINT_SECONDS = 300.0
+"""Seconds between two checkpoints."""
 VALIDATION_SECONDS = 600.0
+"""Seconds between two validations."""
 VALIDATIONS = 10
 """Validations of an adaptation, beside those due by time."""
 PATIENCE = 3
 """An adaptation stops after this number of validations in a row without a gain."""
 LARGEST_GRADIENT = 1.0
 """The norm to which larger gradients are cut."""
-LINE_STEPS, LINE_SECONDS = 200, 30.0
+LINE_STEPS = 200
+LINE_SECONDS = 30.0
 """A line about the progress is due after this number of steps or seconds."""
+RATES = ("learning_rate", "dropout", "weight_decay", "warmup", "decay")
+"""The options that a resumed training may change."""
 
 
 def optimizers(
     network: Network, name: str, weight_decay: float, heads: nn.Module | None = None
 ) -> list[torch.optim.Optimizer]:
-    """Muon (Jordan et al. 2024) for the layers' matrices, AdamW for embeddings, biases
-    and LayerNorm; or AdamW for all.
+    """Return the optimizers of a training.
 
-    Muon's updates are scaled to the size of AdamW's (Liu et al. 2025, section 2.2), so
-    one learning rate suits both. Weight decay is for matrices only, as in BERT's
-    optimiser.
+    `muon` is Muon (Jordan et al. 2024) for the layers' matrices, and AdamW for
+    embeddings, biases and LayerNorm. Its updates are scaled to the size of AdamW's (Liu
+    et al. 2025, section 2.2), so one learning rate suits both. Weight decay is for
+    matrices only, as in BERT's optimiser.
 
     Args:
         network: The network.
-        name: `muon`, or `adamw` for all.
+        name: `muon`, or `adamw` for AdamW alone.
         weight_decay: Weight decay of matrices.
-        heads: Parameters of objectives, for AdamW.
+        heads: Parameters of objectives, for AdamW; None for none.
+
+    Raises:
+        UserError: This version of PyTorch has no Muon.
     """
-    named = list(network.named_parameters())
-    of_heads = list(heads.parameters()) if heads else []
-    vectors = [value for _, value in named if value.dim() != 2]
-    vectors += [value for value in of_heads if value.dim() != 2]
-    matrices = [
-        value for name, value in named if value.dim() == 2 and "embedding" not in name
-    ]
-    embeddings = [
-        value for name, value in named if value.dim() == 2 and "embedding" in name
-    ]
-    embeddings += [value for value in of_heads if value.dim() == 2]
-    optimizer_list: list[torch.optim.Optimizer] = []
-    if name == "muon":
-        if not hasattr(torch.optim, "Muon"):
-            raise UserError(
-                f"PyTorch {torch.__version__} has no Muon; install 2.9 or later, or"
-                " give --optimizer adamw"
-            )
-        muon = torch.optim.Muon(
-            matrices, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"
+    matrices = []
+    embeddings = []
+    vectors = []
+    for parameter_name, value in network.named_parameters():
+        if value.dim() != 2:
+            vectors.append(value)
+        elif "embedding" in parameter_name:
+            embeddings.append(value)
+        else:
+            matrices.append(value)
+    for value in heads.parameters() if heads else ():
+        if value.dim() != 2:
+            vectors.append(value)
+        else:
+            embeddings.append(value)
+    if name != "muon":
+        return [_adamw([*matrices, *embeddings], vectors, weight_decay)]
+    return [_muon(matrices, weight_decay), _adamw(embeddings, vectors, weight_decay)]
+
+
+def _muon(matrices: list[nn.Parameter], weight_decay: float) -> torch.optim.Optimizer:
+    """Return Muon for matrices of layers."""
+    if not hasattr(torch.optim, "Muon"):
+        raise UserError(
+            f"PyTorch {torch.__version__} has no Muon; install 2.9 or later, or"
+            " give --optimizer adamw"
         )
-        optimizer_list.append(muon)
-        matrices = []
+    return torch.optim.Muon(
+        matrices, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"
+    )
+
+
+def _adamw(
+    matrices: list[nn.Parameter], vectors: list[nn.Parameter], weight_decay: float
+) -> torch.optim.Optimizer:
+    """Return AdamW, with weight decay for the matrices alone."""
     groups = [
-        {"params": [*matrices, *embeddings], "weight_decay": weight_decay},
+        {"params": matrices, "weight_decay": weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
-    optimizer_list.append(
-        torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
-    )
-    return optimizer_list
+    return torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
 
 
 class Pace:
@@ -103,27 +122,41 @@ class Pace:
     """
 
     def __init__(self, tokens: int, seconds: float, done: float) -> None:
-        """
+        """Start to measure.
+
         Args:
-            tokens, seconds, done: where training stands; `done` is a share of the
-                whole.
+            tokens: Tokens that were trained on before.
+            seconds: Seconds of training before.
+            done: Share of the whole training that is done.
         """
-        self._before = tokens, seconds, done
-        self._told = time.monotonic()
+        self._before = (tokens, seconds, done)
+        self._reported = time.monotonic()
 
     def due(self, step: int) -> bool:
-        """Whether the next line is due, after a number of steps or seconds."""
-        return step % LINE_STEPS == 0 or time.monotonic() - self._told >= LINE_SECONDS
+        """Return whether the next line is due, after a number of steps or seconds.
+
+        Args:
+            step: The number of steps that are done.
+        """
+        if step % LINE_STEPS == 0:
+            return True
+        return time.monotonic() - self._reported >= LINE_SECONDS
 
     def line(self, tokens: int, seconds: float, done: float) -> str:
-        """Tokens a second of the last interval, and the minutes to go at this pace."""
-        more = [
-            now - before
-            for now, before in zip((tokens, seconds, done), self._before, strict=True)
-        ]
-        self._before, self._told = (tokens, seconds, done), time.monotonic()
-        speed = more[0] / max(more[1], 1e-9)
-        left = (1 - done) * more[1] / max(more[2], 1e-9) / 60
+        """Return a text with tokens a second of the last interval, and the minutes to
+        go at this pace.
+
+        Args:
+            tokens: Tokens that were trained on.
+            seconds: Seconds of training.
+            done: Share of the whole training that is done.
+        """
+        tokens_before, seconds_before, done_before = self._before
+        self._before = (tokens, seconds, done)
+        self._reported = time.monotonic()
+        interval = seconds - seconds_before
+        speed = (tokens - tokens_before) / max(interval, 1e-9)
+        left = (1 - done) * interval / max(done - done_before, 1e-9) / 60
         return (
             f"{speed:,.0f} tokens/s  {min(done, 1.0):.1%} done,"
             f" {counted(round(max(left, 0)), 'minute')} to go"
@@ -132,31 +165,30 @@ class Pace:
 
 @contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """A list that gets the number of the first SIGINT or SIGTERM, which acts as usual
-    at the end of the context; a second signal acts as usual at once.
+    """Yield a list that gets the number of the first SIGINT or SIGTERM.
+
+    This signal acts as usual at the end of the context; a second signal acts as usual
+    at once.
     """
     noted: list[int] = []
     usual: dict[int, signal._HANDLER] = {}
 
     def restore() -> None:
+        """Give the signals back to their usual handlers."""
         for number, handler in usual.items():
             signal.signal(number, handler)
 
     def note(number: int, frame: FrameType | None) -> None:
+        """Note a signal, as its handler."""
         noted.append(number)
         restore()
 
     # no other thread may set handlers
     if threading.current_thread() is threading.main_thread():
-        handlers = {
-            number: signal.getsignal(number)
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
-        usual |= {
-            number: handler
-            for number, handler in handlers.items()
-            if handler != signal.SIG_IGN
-        }
+        for interrupt in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(interrupt)
+            if handler != signal.SIG_IGN:
+                usual[interrupt] = handler
         for number in usual:
             signal.signal(number, note)
     try:
@@ -181,33 +213,36 @@ class TrainingState:
     accuracies: dict[str, float] = field(default_factory=dict)
     """The accuracy of tasks whose objectives count it."""
     best_step: int = 0
-    """Where the first task's validation loss was lowest; 0 is the model to start
-    from.
+    """The step where the first task's validation loss was lowest; 0 is the model to
+    start from.
     """
     best_losses: dict[str, float] = field(default_factory=dict)
-    """Each task's validation loss there."""
+    """Each task's validation loss at the best step."""
     worse: int = 0
-    """Number of validations since then."""
+    """Number of validations since the best step."""
     rates: dict[str, float] = field(default_factory=dict)
     """The options that a resumed training may change, such as the learning rate."""
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype:
-    """The number format of a training; `auto` is bfloat16 where the device multiplies
-    it fast.
+    """Return the number format of a training.
+
+    Args:
+        name: `bfloat16`, `float32`, or `auto` for bfloat16 where the device multiplies
+            it fast, else float32.
+        device: The device of the training.
     """
+    fast = name == "bfloat16"
     if name == "auto":
-        fast = (
-            torch.cuda.is_bf16_supported()
-            if device.type == "cuda"
-            else _cpu_multiplies_bfloat16()
-        )
-        name = "bfloat16" if fast else "float32"
-    precision: torch.dtype = getattr(torch, name)
-    return precision
+        if device.type == "cuda":
+            fast = torch.cuda.is_bf16_supported()
+        else:
+            fast = _cpu_multiplies_bfloat16()
+    return torch.bfloat16 if fast else torch.float32
 
 
 def _cpu_multiplies_bfloat16() -> bool:
+    """Return whether the CPU has instructions for products of bfloat16."""
     try:
         flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -216,8 +251,8 @@ def _cpu_multiplies_bfloat16() -> bool:
 
 
 class Trainer:
-    """One network, its tasks, its options. `run` trains to the end; `resume` first puts
-    everything back as it was.
+    """A network, its tasks and the options of its training. `run` trains to the end;
+    `resume` first restores a saved state.
     """
 
     def __init__(
@@ -228,10 +263,15 @@ class Trainer:
         options: NeuralOptions,
         folder: Path,
     ) -> None:
-        """
+        """Prepare a training from its beginning.
+
         Args:
-            schedule: the tasks of the batches in turn, repeated; a task may occur
+            network: The network.
+            tokenizer: Its tokenizer.
+            schedule: The tasks of the batches in turn, repeated; a task may occur
                 several times.
+            options: The options of the training.
+            folder: The folder of the saved state and of the model.
         """
         self.device = choose_device(options.device)
         if self.device.type == "cuda":
@@ -239,12 +279,15 @@ class Trainer:
         self.precision = choose_precision(options.precision, self.device)
         self.network = network.to(self.device)
         self.network.set_dropout(options.dropout)
-        self.tokenizer, self.options, self.folder = tokenizer, options, folder
+        self.tokenizer = tokenizer
+        self.options = options
+        self.folder = folder
         self.schedule = list(schedule)
         self.tasks = {task.name: task for task in schedule}
         self.progress = TrainingState(rates=self._rates())
         self._adapts = options.start is not None
-        self._validated, self._validated_share = time.monotonic(), 0.0
+        self._validated = time.monotonic()
+        self._validated_share = 0.0
         self._best: dict[str, Tensor] = {}
         """The weights of the lowest validation loss, of an adaptation."""
         self.heads = nn.ModuleDict(_heads(self.tasks)).to(self.device)
@@ -259,31 +302,26 @@ class Trainer:
     @property
     def belongs_to(self) -> dict[str, Any]:
         """The identity that a saved state must match."""
+        texts = dict.fromkeys(task.corpus.fingerprint for task in self.schedule)
         return {
             "tasks": " ".join(task.name for task in self.schedule),
-            **{
-                name: getattr(self.options, name)
-                for name in (
-                    "batch_tokens",
-                    "batch_sentences",
-                    "seed",
-                    "optimizer",
-                    "objective",
-                )
-            },
+            "batch_tokens": self.options.batch_tokens,
+            "batch_sentences": self.options.batch_sentences,
+            "seed": self.options.seed,
+            "optimizer": self.options.optimizer,
+            "objective": self.options.objective,
             "network": asdict(self.network.config),
             "tokenizer": self.tokenizer.fingerprint,
-            "text": " ".join(
-                dict.fromkeys(task.corpus.fingerprint for task in self.schedule)
-            ),
+            "text": " ".join(texts),
             "held_out": self.schedule[0].corpus.held_out_sentences,
         }
 
     def learning_rate(self) -> float:
-        """Linear warm-up, constant, linear decay to zero, by the share of the steps (or
-        minutes) that is done.
+        """Return the learning rate of the next step: linear warm-up, constant, linear
+        decay to zero, by the share of the steps (or minutes) that is done.
         """
-        options, done = self.options, self._done()
+        options = self.options
+        done = self._done()
         if options.steps is not None:
             # the first step learns, and so does the last
             done = (self.progress.step + 1) / (options.steps + 1)
@@ -293,7 +331,7 @@ class Trainer:
         return options.learning_rate * max(0.0, min(rise, fall, 1.0))
 
     def _done(self) -> float:
-        """How much of the whole training is done; 1 or more at its end."""
+        """Return the share of the training that is done; 1 or more at its end."""
         if self.options.minutes is not None:
             return self.progress.seconds / (60 * self.options.minutes)
         assert self.options.steps is not None
@@ -305,36 +343,35 @@ class Trainer:
         return self._done() >= 1
 
     def run(self, report: Report) -> TrainingState:
-        """Train until the end; returns where it ended.
+        """Train until the end, and return the state there.
 
         Ctrl-C and SIGTERM save the state after the current update, then act as usual. A
         killed training keeps the state of the last checkpoint.
+
+        Args:
+            report: Called with each line about the progress.
+
+        Raises:
+            UserError: The loss is not a number.
         """
         with noted_signals() as signals:
             self._run(report, signals)
         return self.progress
 
     def _run(self, report: Report, signals: Sequence[int]) -> None:
+        """Train until the end, or until a signal."""
         progress = self.progress
         if self._adapts and not progress.losses:
             self.validate(report)
         self.network.train()
-        saved = self._validated = time.monotonic()
+        self._validated = time.monotonic()
         self._validated_share = self._done()
+        saved = self._validated
         pace = Pace(progress.tokens, progress.seconds, self._done())
         batches = self._batches()
-        while self._done() < 1:
-            began = time.monotonic()
-            loss, tokens = self.update(*next(batches))
-            if not math.isfinite(loss):
-                raise UserError(
-                    f"the loss is {loss} after {counted(progress.step, 'step')}; train"
-                    f" with a lower --learning-rate than {self.options.learning_rate:g}"
-                )
+        while not self.is_done:
+            loss = self._step(batches)
             now = time.monotonic()
-            progress.step += 1
-            progress.tokens += tokens
-            progress.seconds += now - began
             if signals:
                 break
             if self._adapts and progress.worse >= PATIENCE:
@@ -343,19 +380,13 @@ class Trainer:
                     " gained nothing"
                 )
                 break
-            done = self._done()
             if pace.due(progress.step):
-                speed = pace.line(progress.tokens, progress.seconds, done)
+                speed = pace.line(progress.tokens, progress.seconds, self._done())
                 report(
                     f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}"
                     f"  {speed}"
                 )
-            due = (
-                self._adapts
-                and done - self._validated_share >= 1 / VALIDATIONS
-                and done < 1
-            )
-            if due or time.monotonic() - self._validated > VALIDATION_SECONDS:
+            if self._validation_is_due():
                 self.validate(report)
             if now - saved > CHECKPOINT_SECONDS:
                 self.save()
@@ -364,8 +395,33 @@ class Trainer:
             self.validate(report)
         self.save()
 
+    def _step(self, batches: Iterator[tuple[Objective, SentenceBatch]]) -> float:
+        """Make the next update, and return its loss a target."""
+        progress = self.progress
+        began = time.monotonic()
+        loss, tokens = self.update(*next(batches))
+        if not math.isfinite(loss):
+            raise UserError(
+                f"the loss is {loss} after {counted(progress.step, 'step')}; train"
+                f" with a lower --learning-rate than {self.options.learning_rate:g}"
+            )
+        progress.step += 1
+        progress.tokens += tokens
+        progress.seconds += time.monotonic() - began
+        return loss
+
+    def _validation_is_due(self) -> bool:
+        """Return whether a validation is due by time, or, of an adaptation, by the
+        share that is done.
+        """
+        if time.monotonic() - self._validated > VALIDATION_SECONDS:
+            return True
+        if not self._adapts or self.is_done:
+            return False
+        return self._done() - self._validated_share >= 1 / VALIDATIONS
+
     def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:
-        """Batches with their objectives, from the current step on."""
+        """Yield batches with their objectives, from the current step on."""
         rounds, begun = divmod(self.progress.step, len(self.schedule))
         names = [task.name for task in self.schedule]
         streams = {}
@@ -380,8 +436,12 @@ class Trainer:
     def update(self, objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
         """Make one update.
 
+        Args:
+            objective: The objective.
+            batch: The batch that it learns from.
+
         Returns:
-            The loss a target, and the number of tokens.
+            The loss a target, natural log, and the number of tokens.
         """
         rate = self.learning_rate()
         for optimizer in self.optimizers:
@@ -410,6 +470,9 @@ class Trainer:
         """Measure each task's loss on its held-out sentences, in full precision and
         without dropout. An adaptation keeps the weights if the first task's loss was
         never lower.
+
+        Args:
+            report: Called with a line for each task.
         """
         self.network.eval()
         progress = self.progress
@@ -426,61 +489,56 @@ class Trainer:
             report(line)
         self.network.train()
         progress.validation_loss = sum(progress.losses.values()) / len(progress.losses)
-        self._validated, self._validated_share = time.monotonic(), self._done()
-        if not self._adapts:
-            return
+        self._validated = time.monotonic()
+        self._validated_share = self._done()
+        if self._adapts:
+            self._keep_best()
+
+    def _keep_best(self) -> None:
+        """Keep the weights if the first task's validation loss was never lower."""
+        progress = self.progress
         first = self.schedule[0].name
-        if (
-            not progress.best_losses
-            or progress.losses[first] < progress.best_losses[first]
-        ):
-            progress.worse, progress.best_step, progress.best_losses = (
-                0,
-                progress.step,
-                dict(progress.losses),
-            )
-            self._best = {
-                name: value.detach().clone()
-                for name, value in self.network.state_dict().items()
-            }
-        else:
+        best = progress.best_losses
+        if best and progress.losses[first] >= best[first]:
             progress.worse += 1
+            return
+        progress.worse = 0
+        progress.best_step = progress.step
+        progress.best_losses = dict(progress.losses)
+        weights = self.network.state_dict()
+        self._best = {name: value.detach().clone() for name, value in weights.items()}
 
     def _validation_loss(self, task: Task) -> tuple[float, float | None]:
         """Return a task's loss a target on its held-out sentences, natural log, and its
         accuracy, where the objective counts it.
         """
         objective = task.objective.at(1.0)
-        total = right = 0.0
-        targets = counted = 0
+        total = 0.0
+        targets = 0
+        right = 0.0
+        judged = 0
         for number, batch in enumerate(task.corpus.held_out(self.options.batch_tokens)):
             seed = [self.options.seed, number]  # the same masks at every validation
             example = objective(*_tensors(batch), seed).to(self.device)
             hidden = objective.hidden(self.network, example)
             total += objective.loss(self.network, hidden, example).item()
             targets += len(example.targets)
-            correct = objective.right(self.network, hidden, example)
-            if correct is not None:
-                right += correct.item()
-                counted += len(example.targets)
-        return total / targets, right / counted if counted else None
+            batch_right = objective.right(self.network, hidden, example)
+            if batch_right is not None:
+                right += batch_right.item()
+                judged += len(example.targets)
+        return total / targets, right / judged if judged else None
 
     def save(self) -> None:
-        """Write the whole state, so that `resume` goes on as if nothing had
-        happened.
-        """
+        """Write the whole state, so that `resume` continues the training exactly."""
         tensors = {
-            f"model.{name}": value for name, value in self.network.state_dict().items()
+            **_prefixed("model.", self.network.state_dict()),
+            **_prefixed("best.", self._best),
+            **_prefixed("head.", self.heads.state_dict()),
         }
-        tensors |= {f"best.{name}": value for name, value in self._best.items()}
-        heads = self.heads.state_dict()
-        tensors |= {f"head.{name}": value for name, value in heads.items()}
         for number, optimizer in enumerate(self.optimizers):
             for index, values in optimizer.state_dict()["state"].items():
-                tensors |= {
-                    f"optimizer.{number}.{index}.{name}": value
-                    for name, value in values.items()
-                }
+                tensors |= _prefixed(f"optimizer.{number}.{index}.", values)
         tensors["random.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state()
@@ -492,14 +550,13 @@ class Trainer:
         checkpoint.write_tensors(self.folder / STATE, whole, about)
 
     def resume(self) -> None:
-        """Read what `save` wrote."""
+        """Restore the state that `save` wrote.
+
+        Raises:
+            UserError: The file is damaged, or belongs to another training.
+        """
         path = self.folder / STATE
-        try:
-            with safe_open(path, framework="pt") as file:
-                about = file.metadata()
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
-        except (SafetensorError, OSError) as error:
-            raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+        about, tensors = _read_state(path)
         _check_same(path, json.loads(about.get("belongs_to", "{}")), self.belongs_to)
         # files of other versions have more or less
         known = {entry.name for entry in fields(TrainingState)}
@@ -507,7 +564,7 @@ class Trainer:
         self.progress = TrainingState(
             **{name: value for name, value in progress if name in known}
         )
-        self._tell_changes()
+        self._report_changes()
         self.progress.rates = self._rates()
         # who resumes a training that stopped by itself wants it to go on
         self.progress.worse = 0
@@ -525,8 +582,8 @@ class Trainer:
         if "random.cuda" in tensors and self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random.cuda"])
 
-    def _tell_changes(self) -> None:
-        """Say which numbers are other than before, and go on with the new ones."""
+    def _report_changes(self) -> None:
+        """Warn of the options that are other than before the training was resumed."""
         for name, value in self._rates().items():
             before = self.progress.rates.get(name, value)
             if before != value:
@@ -534,9 +591,8 @@ class Trainer:
                 log.warning("%s was %g before, and is %g now", flag, before, value)
 
     def _rates(self) -> dict[str, float]:
-        """The options that a resumed training may change."""
-        names = ("learning_rate", "dropout", "weight_decay", "warmup", "decay")
-        return {name: float(getattr(self.options, name)) for name in names}
+        """Return the values of the options in `RATES`."""
+        return {name: float(getattr(self.options, name)) for name in RATES}
 
     def export(self) -> None:
         """Write the model folder that scoring reads, with the last weights; for an
@@ -563,28 +619,56 @@ def _heads(tasks: Mapping[str, Task]) -> dict[str, nn.Module]:
     return heads
 
 
-def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors with a prefix before their names."""
+    return {f"{prefix}{name}": value for name, value in tensors.items()}
+
+
+def _with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with a prefix, under the rest of their
+    names.
+    """
+    chosen = {}
+    for name, value in tensors.items():
+        if name.startswith(prefix):
+            chosen[name.removeprefix(prefix)] = value
+    return chosen
+
+
+def _read_state(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Return the metadata and the tensors of a saved state."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            return file.metadata(), tensors
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: not a whole safetensors file ({error})") from None
 
 
 def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """See that a saved state belongs to this training. The length of the training may
-    change; options that decide the batches or the network may not.
+    """Raise an error if a saved state does not belong to this training.
+
+    The length of the training may change; options that decide the batches or the
+    network may not.
+    """
+    for name, saved, wanted in _differences(before, now):
+        raise UserError(
+            f"{path}: was made with {name} {saved}, not {wanted}; resume with the"
+            " same, or start in another folder"
+        )
+
+
+def _differences(
+    before: dict[str, Any], now: dict[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name and both values of each entry that differs, also of entries in
+    entries. An absent entry is like None.
     """
     for name, wanted in now.items():
         saved = before.get(name)
         if isinstance(saved, dict) and isinstance(wanted, dict):
-            name = next(
-                (key for key in saved | wanted if saved.get(key) != wanted.get(key)),
-                name,
-            )
-            saved, wanted = saved.get(name), wanted.get(name)
-        if saved != wanted:
-            raise UserError(
-                f"{path}: was made with {name} {saved}, not {wanted}; resume with the"
-                " same, or start in another folder"
-            )
+            for key in saved | wanted:
+                if saved.get(key) != wanted.get(key):
+                    yield key, saved.get(key), wanted.get(key)
+        elif saved != wanted:
+            yield name, saved, wanted

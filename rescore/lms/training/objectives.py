@@ -1,5 +1,5 @@
 """Training objectives on batches of sentences or pairs that several kinds share, and
-losses.
+their losses.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ class Example:
     """
 
     def to(self, device: torch.device) -> Self:
-        """Return the example with its tensors on a device."""
+        """Return the example with its tensors on a device.
+
+        Args:
+            device: The device.
+        """
         moved = {}
         for entry in fields(self):
             value = getattr(self, entry.name)
@@ -114,22 +118,33 @@ class Objective:
     ) -> Tensor | None:
         """Return how many targets are predicted right, for the accuracy in validation;
         None (the default) where it is not reported.
+
+        Args:
+            network: The network.
+            hidden: Hidden vectors (batch, n, d).
+            example: What `__call__` returned, on the network's device.
         """
         return None
 
 
 class WrappedObjective(Objective):
     """Another objective on changed batches: a subclass changes the batch before, or the
-    example behind it. What else an objective does, the other objective does.
+    example behind it. In all else it is like the other objective.
     """
 
     def __init__(self, inner: Objective) -> None:
+        """Wrap an objective.
+
+        Args:
+            inner: The other objective.
+        """
         self.inner = inner
         self.perplexity = inner.perplexity
         self.predicts_end = inner.predicts_end
         self.head = inner.head
 
     def at(self, done: float) -> Objective:
+        """Return a copy around the other objective at a point of the training."""
         inner = self.inner.at(done)
         if inner is self.inner:
             return self
@@ -138,14 +153,19 @@ class WrappedObjective(Objective):
         return now
 
     def hidden(self, network: Network, example: Example) -> Tensor:
+        """Return the hidden vectors of the other objective (batch, n, d)."""
         return self.inner.hidden(network, example)
 
     def loss(self, network: Network, hidden: Tensor, example: Example) -> Tensor:
+        """Return the loss of the other objective, natural log."""
         return self.inner.loss(network, hidden, example)
 
     def right(
         self, network: Network, hidden: Tensor, example: Example
     ) -> Tensor | None:
+        """Return how many targets are predicted right, if the other objective counts
+        them.
+        """
         return self.inner.right(network, hidden, example)
 
 
@@ -169,16 +189,18 @@ class LanguageAutoencoding(Objective):
     perplexity = "pseudo-perplexity"
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        """Return an example whose targets are all tokens but the frame."""
         predicted = inner_positions(tokens, lengths)
         return Example(tokens, lengths, predicted, tokens[predicted])
 
 
 class FramedAutoencoding(LanguageAutoencoding):
-    """LAE as in the authors' code: [BOS] and [EOS] are predicted, too."""
+    """LAE as in the T-TA authors' code: [BOS] and [EOS] are predicted, too."""
 
     perplexity = "pseudo-perplexity (with [BOS] and [EOS])"
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        """Return an example whose targets are all tokens."""
         predicted = padding_mask(lengths, tokens.shape[1])
         return Example(tokens, lengths, predicted, tokens[predicted])
 
@@ -194,36 +216,44 @@ class MaskedLanguageModelling(Objective):
     def __init__(
         self, tokenizer: Tokenizer, rate: float = 0.15, cap: int | None = None
     ) -> None:
-        """
+        """Make the objective.
+
         Args:
-            rate: share of a sentence's tokens that are masked, rounded, at least one
+            tokenizer: The tokenizer, which has the token [MASK].
+            rate: Share of a sentence's tokens that are masked, rounded, at least one
                 token.
-            cap: the most masked tokens; the dissertation's chapter 3 has 4.
+            cap: Masked tokens of a sentence, at most; the dissertation's chapter 3 has
+                4. None for no limit.
         """
-        self._mask, self._rate, self._cap = tokenizer.mask, rate, cap
+        self._mask = tokenizer.mask
+        self._rate = rate
+        self._cap = cap
         most = "" if cap is None else f", at most {cap}"
         self.perplexity = f"pseudo-perplexity (at {100 * rate:g} % masked{most})"
 
     def maskable(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Return (batch, n), True at the tokens that may be masked: all but the
-        frame.
+        """Return the tokens that may be masked: all but the frame.
+
+        Args:
+            tokens: Sentences (batch, n) with [BOS] and [EOS], padded behind.
+            lengths: Lengths (batch,) with [BOS] and [EOS].
+
+        Returns:
+            (batch, n), True at these tokens.
         """
         return inner_positions(tokens, lengths)
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        """Return an example whose targets are randomly chosen, masked tokens."""
         inner = self.maskable(tokens, lengths).numpy()
         numbers = np.rint(self._rate * inner.sum(axis=1)).clip(1, self._cap).astype(int)
-        drawn = np.random.default_rng(list(seed)).random(inner.shape)
-        drawn[~inner] = np.inf
-        # of each token's random key in its sentence
-        ranks = drawn.argsort(axis=1).argsort(axis=1)
+        keys = np.random.default_rng(list(seed)).random(inner.shape)
+        keys[~inner] = np.inf
+        # the rank of each token's random key in its sentence
+        ranks = keys.argsort(axis=1).argsort(axis=1)
         predicted = torch.from_numpy(inner & (ranks < numbers[:, None]))
-        return Example(
-            tokens.masked_fill(predicted, self._mask),
-            lengths,
-            predicted,
-            tokens[predicted],
-        )
+        shown = tokens.masked_fill(predicted, self._mask)
+        return Example(shown, lengths, predicted, tokens[predicted])
 
 
 class CausalLanguageModelling(Objective):
@@ -234,6 +264,7 @@ class CausalLanguageModelling(Objective):
     predicts_end = True
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        """Return an example whose targets are the next tokens."""
         positions = torch.arange(tokens.shape[1], device=tokens.device)
         predicted = positions < lengths[:, None] - 1
         return Example(tokens, lengths, predicted, tokens.roll(-1, dims=1)[predicted])
@@ -243,6 +274,9 @@ class BackwardLanguageModelling(CausalLanguageModelling):
     """CLM on reversed sentences: every token is predicted from those after it."""
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        """Return an example of reversed sentences, whose targets are the next
+        tokens.
+        """
         return super().__call__(mirrored(tokens, lengths), lengths, seed)
 
 
@@ -255,10 +289,17 @@ class ContextObjective(WrappedObjective):
     """
 
     def __init__(self, inner: Objective, tokenizer: Tokenizer) -> None:
+        """Wrap an objective.
+
+        Args:
+            inner: The objective on single sentences.
+            tokenizer: The tokenizer of the sentences.
+        """
         super().__init__(inner)
         self._tokenizer = tokenizer
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        """Return the example of windows."""
         tokenizer = self._tokenizer
         example = self.inner(tokens, lengths, seed)
         frame = (tokens == tokenizer.bos) | (tokens == tokenizer.eos)
@@ -278,18 +319,25 @@ class ContextObjective(WrappedObjective):
 
 
 class SourceObjective(WrappedObjective):
-    """Another objective, for the second of two sentences; the first is seen by all
-    positions and not predicted.
+    """An objective for the second of two sentences; all positions see the first
+    sentence, which is not predicted.
 
     A pair comes as [BOS] source [EOS] [BOS] target [EOS].
     """
 
     def __init__(self, inner: Objective, tokenizer: Tokenizer) -> None:
+        """Wrap an objective.
+
+        Args:
+            inner: The objective on single sentences.
+            tokenizer: The tokenizer of the sentences.
+        """
         super().__init__(inner)
         self._bos = tokenizer.bos
         self._size = tokenizer.vocab_size
 
     def __call__(self, tokens: Tensor, lengths: Tensor, seed: Sequence[int]) -> Example:
+        """Return the example of pairs."""
         number = (tokens == self._bos).cumsum(dim=1) - 1
         begins = (number == 0).sum(dim=1)
         columns = torch.arange(tokens.shape[1])
@@ -306,21 +354,31 @@ class SourceObjective(WrappedObjective):
 
 
 def mirrored(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """Sentences (batch, n) with their tokens reversed within the frame."""
+    """Return sentences with their tokens reversed within the frame.
+
+    Args:
+        tokens: Sentences (batch, n) with [BOS] and [EOS], padded behind.
+        lengths: Lengths (batch,) with [BOS] and [EOS].
+
+    Returns:
+        Sentences of shape (batch, n).
+    """
     positions = torch.arange(tokens.shape[1], device=tokens.device)
-    return tokens.gather(
-        1,
-        torch.where(
-            inner_positions(tokens, lengths),
-            lengths[:, None] - 1 - positions,
-            positions,
-        ),
-    )
+    inner = inner_positions(tokens, lengths)
+    reversed_positions = lengths[:, None] - 1 - positions
+    return tokens.gather(1, torch.where(inner, reversed_positions, positions))
 
 
 def inner_positions(tokens: Tensor, lengths: Tensor) -> Tensor:
-    """(batch, n), True at the sentence's own tokens: neither [BOS] nor [EOS] nor
+    """Return the places of the sentences' own tokens: neither [BOS] nor [EOS] nor
     padding.
+
+    Args:
+        tokens: Sentences (batch, n) with [BOS] and [EOS], padded behind.
+        lengths: Lengths (batch,) with [BOS] and [EOS].
+
+    Returns:
+        (batch, n), True at these tokens.
     """
     positions = torch.arange(tokens.shape[1], device=tokens.device)
     return (positions > 0) & (positions < lengths[:, None] - 1)
@@ -339,6 +397,7 @@ class _TiedCrossEntropy(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, rows: int
     ) -> Tensor:
+        """Return the sum of the losses, and keep both gradients."""
         embeddings = embeddings.to(hidden.dtype)
         total = hidden.new_zeros((), dtype=torch.float32)
         # The gradient of one logit is its probability, less one at the target; the
@@ -348,10 +407,9 @@ class _TiedCrossEntropy(torch.autograd.Function):
         grad_embeddings.index_add_(0, targets, hidden.float(), alpha=-1)
         for start in range(0, len(hidden), rows):
             part = hidden[start : start + rows]
+            part_targets = targets[start : start + rows, None]
             probabilities = (part @ embeddings.T).softmax(-1)
-            chosen = probabilities.gather(
-                -1, targets[start : start + rows, None]
-            ).float()
+            chosen = probabilities.gather(-1, part_targets).float()
             total -= chosen.clamp_min(torch.finfo(torch.float32).tiny).log().sum()
             grad_hidden[start : start + rows] += probabilities @ embeddings
             grad_embeddings += probabilities.T @ part
@@ -361,6 +419,7 @@ class _TiedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of the arguments of `forward`."""
         grad_hidden, grad_embeddings = ctx.saved_tensors
         return grad * grad_hidden, grad * grad_embeddings, None, None
 
@@ -372,13 +431,15 @@ def tied_cross_entropy(
     rows: int = 1024,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Sum over positions of -log softmax(hidden @ embeddings.T + bias)[target], natural
-    log.
+    """Return the sum over positions of -log softmax(hidden @ embeddings.T +
+    bias)[target], natural log.
 
     Args:
-        hidden: (positions, d). embeddings: (vocabulary, d). targets: (positions,).
-            bias: (vocabulary,).
-        rows: positions handled at a time.
+        hidden: Hidden vectors of shape (positions, d).
+        embeddings: The matrix of the softmax, of shape (vocabulary, d).
+        targets: Tokens of shape (positions,).
+        rows: Positions that are handled at a time.
+        bias: The bias of the softmax, of shape (vocabulary,); None for none.
     """
     if bias is not None:  # a bias is the weight of a hidden unit that is always 1
         hidden = torch.cat([hidden, hidden.new_ones(len(hidden), 1)], dim=1)

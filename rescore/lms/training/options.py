@@ -25,9 +25,12 @@ STEPS = 100_000
 """Updates of a training from the start."""
 MINUTES = 15.0
 """Minutes of a training from a model's weights."""
-RATE, ADAPTING_RATE = 1e-3, 3e-4
-"""Learning rates of both."""
+RATE = 1e-3
+"""Learning rate of a training from the start."""
+ADAPTING_RATE = 3e-4
+"""Learning rate of a training from a model's weights."""
 DECAY = 0.2
+"""Share of a training from the start in which the learning rate falls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,20 +142,35 @@ class NeuralOptions(TextOptions, TokenizerOptions):
     )
 
     def __post_init__(self) -> None:
+        """Set the defaults that depend on other options, and check the options
+        together.
+        """
         super().__post_init__()
         adapting = self.init is not None
         if self.learning_rate is None:
-            object.__setattr__(
-                self, "learning_rate", ADAPTING_RATE if adapting else RATE
-            )
+            self._set("learning_rate", ADAPTING_RATE if adapting else RATE)
         rest = 1 - self.warmup
-        decay = (rest if adapting else DECAY) if self.decay is None else self.decay
-        object.__setattr__(self, "decay", decay)
-        if decay > rest:
+        if self.decay is None:
+            self._set("decay", rest if adapting else DECAY)
+        assert self.decay is not None
+        if self.decay > rest:
             raise UserError(
-                f"--warmup {self.warmup:g} and --decay {decay:g} are more than the"
+                f"--warmup {self.warmup:g} and --decay {self.decay:g} are more than the"
                 " whole training"
             )
+        self._check_exclusions()
+        if self.steps is None and self.minutes is None:
+            if adapting:
+                self._set("minutes", MINUTES)
+            else:
+                self._set("steps", STEPS)
+
+    def _set(self, name: str, value: float) -> None:
+        """Set the default of an option, while the options are made."""
+        object.__setattr__(self, name, value)
+
+    def _check_exclusions(self) -> None:
+        """Raise an error if options exclude each other."""
         if self.steps is not None and self.minutes is not None:
             raise UserError("--steps and --minutes exclude each other")
         if (self.tokenizer or self.init) and self.size:
@@ -164,16 +182,10 @@ class NeuralOptions(TextOptions, TokenizerOptions):
                 "--tokenizer and --init exclude each other: a model's weights belong to"
                 " its tokenizer"
             )
-        if self.steps is None and self.minutes is None:
-            object.__setattr__(
-                self, *(("minutes", MINUTES) if adapting else ("steps", STEPS))
-            )
 
     @property
     def start(self) -> Path | None:
-        """The folder of the model to start from: a folder, or `[KIND:]DIR` and shipped
-        names as in --lm.
-        """
+        """The folder of the model to start from; None for a training from the start."""
         return None if self.init is None else model_folder("--init", self.init)
 
     @property
@@ -185,13 +197,13 @@ class NeuralOptions(TextOptions, TokenizerOptions):
 
     @property
     def translations(self) -> tuple[Path, Path] | None:
-        """Sentences and their translations."""
+        """The files of sentences and their translations; None if there are none."""
         return None
 
     @property
     def objective(self) -> dict[str, Any]:
-        """The options that decide the objective, by name; a saved state is valid for
-        these alone.
+        """The options that decide the objective, by name. A saved state is valid only
+        for the same values.
         """
         return {name: str(value) for name, value in self.lessons.values.items()}
 
@@ -207,9 +219,18 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         return NetworkConfig.load(Path(self.config))
 
     def sized(self, kind: Kind, tokenizer: Tokenizer) -> NetworkConfig:
-        """Return the configuration of the network: a named size with the tokenizer's
-        vocabulary, or the configuration of the model to start from, with the additions
-        of options and lessons.
+        """Return the configuration of the network, with the additions of options and
+        lessons.
+
+        It is a named size with the tokenizer's vocabulary, or the configuration of the
+        model to start from.
+
+        Args:
+            kind: The kind of the network.
+            tokenizer: The tokenizer.
+
+        Raises:
+            UserError: The configuration is not valid, or the options do not fit it.
         """
         if self.start is None:
             named = self.named_config
@@ -223,15 +244,28 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         return config
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
-        """A configuration with the options' additions."""
+        """Return a configuration with the additions of the options.
+
+        Args:
+            config: The configuration of the network without them.
+        """
         return config
 
     def window(self, config: NetworkConfig) -> int:
-        """How many consecutive sentences are held out, or trained on, together."""
+        """Return how many consecutive sentences are held out, or trained on, together.
+
+        Args:
+            config: The configuration of the network.
+        """
         return 1
 
     def tasks(self, usual: Task, data: TrainingData) -> list[Task]:
-        """The tasks of the batches in turn; the kind's own task is `usual`."""
+        """Return the tasks of the batches in turn.
+
+        Args:
+            usual: The kind's own task.
+            data: What tasks are made of.
+        """
         return [usual]
 
 
@@ -288,12 +322,16 @@ class Lesson:
 
     @classmethod
     def suits(cls, kind: Kind) -> bool:
-        """Return whether networks of a kind can have the lesson."""
+        """Return whether networks of a kind can have the lesson.
+
+        Args:
+            kind: The kind.
+        """
         return True
 
     def check(self, training: NeuralOptions) -> None:
-        """Refuse other options of the training that the lesson excludes, before a text
-        is read.
+        """Check, before a text is read, that the lesson excludes no other option of the
+        training.
 
         Args:
             training: All options of the training.
@@ -303,7 +341,11 @@ class Lesson:
         """
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
-        """Return the configuration of the network that is trained."""
+        """Return the configuration of the network that is trained.
+
+        Args:
+            config: The configuration without the lesson.
+        """
         return config
 
     def window(self, config: NetworkConfig, usual: int) -> int:
@@ -336,21 +378,29 @@ def lessons_of(values: OptionValues, kind: Kind) -> list[Lesson]:
         UserError: A lesson does not suit the kind.
     """
     lessons: list[Lesson] = []
-    for _, part in LESSONS.loaded() if values.values else ():
-        given = [
-            entry
-            for entry in part.Options.declared()
-            if entry.name in values.values and not entry.about.needs
-        ]
-        if not given:
+    if not values.values:
+        return lessons
+    for _, part in LESSONS.loaded():
+        flag = _flag_of(part, values)
+        if flag is None:
             continue
         if not part.suits(kind):
             raise UserError(
-                f"{given[0].about.flag(given[0].name)} is not for --lm {kind.name};"
-                f" it is for {', '.join(_suited(part))}"
+                f"{flag} is not for --lm {kind.name}; it is for"
+                f" {', '.join(_suited(part))}"
             )
         lessons.append(part(values.of(part.Options)))
     return lessons
+
+
+def _flag_of(lesson: type[Lesson], values: OptionValues) -> str | None:
+    """Return the flag of the first option that gives a lesson; None if there is
+    none.
+    """
+    for entry in lesson.Options.declared():
+        if entry.name in values.values and not entry.about.needs:
+            return entry.about.flag(entry.name)
+    return None
 
 
 def _suited(lesson: type[Lesson]) -> list[str]:
@@ -364,7 +414,9 @@ def _suited(lesson: type[Lesson]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class MaskingOptions(NeuralOptions):
-    """Of kinds that change a share of a sentence's tokens, and learn from these."""
+    """Options of kinds that change a share of a sentence's tokens, and learn from
+    these.
+    """
 
     mask_rate: float = option(
         0.15,
@@ -382,6 +434,7 @@ class MaskingOptions(NeuralOptions):
 
     @property
     def objective(self) -> dict[str, Any]:
+        """The options that decide the objective, with the rate and the cap."""
         return super().objective | {
             "mask_rate": self.mask_rate,
             "mask_cap": self.mask_cap,
@@ -390,8 +443,8 @@ class MaskingOptions(NeuralOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ContextOptions(NeuralOptions):
-    """Of kinds that learn to read neighbours, in every second batch a window of
-    consecutive sentences.
+    """Options of kinds that learn to read neighbours: every second batch is of windows
+    of consecutive sentences.
     """
 
     context: int = option(
@@ -403,6 +456,7 @@ class ContextOptions(NeuralOptions):
     )
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
+        """Return a configuration with the neighbours."""
         config = super().shaped(config)
         if not self.context:
             return config
@@ -415,18 +469,19 @@ class ContextOptions(NeuralOptions):
         return wanted
 
     def window(self, config: NetworkConfig) -> int:
+        """Return the number of sentences that the network reads together."""
         return config.sentences if self.context else super().window(config)
 
     def tasks(self, usual: Task, data: TrainingData) -> list[Task]:
+        """Return the tasks with one more for windows."""
         from rescore.lms.training.objectives import ContextObjective, Task
 
         tasks = super().tasks(usual, data)
         if self.context:
             tokenizer = data.tokenizer
             windows = data.text.windows([tokenizer.eos, tokenizer.bos])
-            tasks.append(
-                Task("context", windows, ContextObjective(usual.objective, tokenizer))
-            )
+            objective = ContextObjective(usual.objective, tokenizer)
+            tasks.append(Task("context", windows, objective))
         return tasks
 
 
@@ -438,12 +493,14 @@ class NeuralPairOptions(NeuralOptions, PairOptions):
 
     @property
     def texts(self) -> tuple[Path, ...]:
+        """The texts; without a text, the second side of the pairs."""
         if self.text or self.pairs is None:
             return self.text
         return (self.pairs[1],)
 
     @property
     def translations(self) -> tuple[Path, Path] | None:
+        """The files of the pairs; None if there are none."""
         return self.pairs
 
 
@@ -454,6 +511,7 @@ class SourceOptions(NeuralPairOptions):
     """
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
+        """Return a configuration with the source, if there are pairs."""
         config = super().shaped(config)
         if self.pairs is None:
             if config.source:
@@ -470,18 +528,17 @@ class SourceOptions(NeuralPairOptions):
         return replace(config, sentences=2, source=True)
 
     def tasks(self, usual: Task, data: TrainingData) -> list[Task]:
+        """Return the tasks with one more for pairs; without a text, only this task."""
         from rescore.lms.training.objectives import SourceObjective, Task
 
         tasks = super().tasks(usual, data)
-        if data.pairs is not None:
-            tasks.append(
-                Task(
-                    "pairs",
-                    data.pairs,
-                    SourceObjective(usual.objective, data.tokenizer),
-                )
-            )
-        return tasks if self.text or data.pairs is None else tasks[1:]
+        if data.pairs is None:
+            return tasks
+        objective = SourceObjective(usual.objective, data.tokenizer)
+        tasks.append(Task("pairs", data.pairs, objective))
+        if self.text:
+            return tasks
+        return tasks[1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -494,9 +551,10 @@ class TtaOptions(SourceOptions, ContextOptions):
 
     @property
     def objective(self) -> dict[str, Any]:
-        # states of before do not know the option
-        own = {"predict_frame": True} if self.predict_frame else {}
-        return super().objective | own
+        """The options that decide the objective, with `predict_frame` if it is set."""
+        if not self.predict_frame:  # states of earlier versions do not have the option
+            return super().objective
+        return super().objective | {"predict_frame": True}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""`rescore train` as a function: from text to a model folder."""
+"""`rescore train` for networks as a function: from text to a model folder."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from rescore.lms.training.loop import STATE, Trainer
 from rescore.lms.training.options import NeuralOptions, TrainingData, lessons_of
 from rescore.lms.training.vocabulary import train_wordpiece
 
-# folders of encoded text beside the checkpoint; nobody needs them after training
-CORPUS, PAIRS = "corpus", "pairs"
+CORPUS = "corpus"
+"""The folder of encoded text beside the checkpoint; it is not needed after training."""
+PAIRS = "pairs"
+"""The folder of encoded pairs, likewise."""
 
 
 def train(
@@ -34,10 +36,16 @@ def train(
     """Train a network and write its folder.
 
     With a model to start from and `resume`, this model gives only the size; the weights
-    come from the saved state.
+    come from the saved state. With `steps == 0`, the initial network is written; a text
+    is then needed only to train a tokenizer.
 
-    With `steps == 0`, the initial network is written; a text is then needed only to
-    train a tokenizer.
+    Args:
+        kind: The kind of the network.
+        options: The options of the training.
+        report: Called with each line about the progress.
+
+    Raises:
+        UserError: An option, a text or a folder is not valid.
     """
     bound_kernels()
     _check(kind, options)
@@ -50,68 +58,85 @@ def train(
     try:
         _run(kind, options, network, tokenizer, report)
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
-        if (options.out / STATE).is_file():
-            report(
-                "interrupted; the same command with --resume goes on from"
-                f" {options.out / STATE}"
-            )
+        state = options.out / STATE
+        if state.is_file():
+            report(f"interrupted; the same command with --resume goes on from {state}")
         raise
 
 
 def build(kind: NeuralKind, options: NeuralOptions, tokenizer: Tokenizer) -> Network:
-    """A network with fresh weights, or with the weights of the model to start from;
-    parts that this model lacks have no effect at first.
+    """Return a network with fresh weights, or with the weights of the model to start
+    from; parts that this model lacks have no effect at first.
+
+    Args:
+        kind: The kind of the network.
+        options: The options of the training.
+        tokenizer: The tokenizer.
+
+    Raises:
+        UserError: The weights of the model to start from do not fit.
     """
     network = kind.network(options.sized(kind, tokenizer))
-    if options.start is not None:
-        started = checkpoint.load(options.start)[0]
-        fresh = network.state_dict()
-        for name, value in started.state_dict().items():
-            if name not in fresh or fresh[name].shape != value.shape:
-                raise UserError(
-                    f"--init {options.init}: is of kind {started.config.kind}, which"
-                    f" has other weights than kind {kind.name} ({name})"
-                )
-        network.load_state_dict(fresh | started.state_dict())
+    if options.start is None:
+        return network
+    started, _ = checkpoint.load(options.start)
+    fresh = network.state_dict()
+    for name, value in started.state_dict().items():
+        if name not in fresh or fresh[name].shape != value.shape:
+            raise UserError(
+                f"--init {options.init}: is of kind {started.config.kind}, which"
+                f" has other weights than kind {kind.name} ({name})"
+            )
+    network.load_state_dict(fresh | started.state_dict())
     return network
 
 
 def _check(kind: NeuralKind, options: NeuralOptions) -> None:
-    """Check that texts to train on and a folder to write to exist, and that lessons
-    suit the kind and the other options.
+    """Check, before a text is read, that lessons suit the kind and the other options,
+    that there is a text to train on, and that the folder can be written to.
     """
     for lesson in lessons_of(options.lessons, kind):
         lesson.check(options)
-    out, state = options.out, options.out / STATE
     # each process would write into the folder
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UserError(
             "a training is one process on one GPU; start it without torchrun"
         )
-    if state.exists() and not options.resume:
+    if options.resume:
+        if not (options.out / STATE).exists():
+            raise UserError(
+                f"--out {options.out}: there is nothing to resume; leave out --resume"
+            )
+    else:
+        _check_is_free(options.out)
+    if not options.texts and options.steps != 0:
+        raise UserError("no text to train on; give --text FILE")
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"--out {options.out}: cannot be made ({error.strerror or error})"
+        ) from None
+
+
+def _check_is_free(out: Path) -> None:
+    """Raise an error if a folder has a saved state or a model."""
+    state = out / STATE
+    if state.exists():
         raise UserError(
             f"{state}: training has started here; continue it with --resume, or remove"
             " the file"
         )
-    if options.resume and not state.exists():
-        raise UserError(f"--out {out}: there is nothing to resume; leave out --resume")
-    if (out / "model.safetensors").exists() and not options.resume:
+    if (out / "model.safetensors").exists():
         raise UserError(
             f"--out {out}: holds a model; give another folder, or delete this one"
         )
-    if not options.texts and options.steps != 0:
-        raise UserError("no text to train on; give --text FILE")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"--out {out}: cannot be made ({error.strerror or error})"
-        ) from None
 
 
 def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> Tokenizer:
-    """Write the tokenizer, the lexicon and the encoded text; returns the tokenizer."""
-    out, texts = options.out, options.texts
+    """Write the tokenizer, the lexicon and the encoded text; return the tokenizer."""
+    out = options.out
+    texts = options.texts
     if options.resume:
         tokenizer = Tokenizer.load(out / "tokenizer.json")
     else:
@@ -125,21 +150,22 @@ def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> Tokeni
     longest = options.sized(kind, tokenizer).max_positions - 2
     encode_corpus(texts, tokenizer, out / CORPUS, longest)
     if options.translations is not None:
-        count = encode_pairs(*options.translations, tokenizer, out / PAIRS, longest)
+        source, target = options.translations
+        number = encode_pairs(source, target, tokenizer, out / PAIRS, longest)
         report(
-            f"{counted(count, 'pair')} of at most {longest} tokens a side, each in both"
-            " directions"
+            f"{counted(number, 'pair')} of at most {longest} tokens a side, each in"
+            " both directions"
         )
     return tokenizer
 
 
 def _files(options: NeuralOptions) -> list[Path]:
-    """All texts."""
+    """Return all files of text, each once."""
     return list(dict.fromkeys([*options.texts, *(options.translations or ())]))
 
 
 def _tokenizer(options: NeuralOptions, report: Report) -> Tokenizer:
-    """The tokenizer that the options name, or a new one."""
+    """Return the tokenizer that the options name, or a new one."""
     if options.tokenizer is not None:
         return Tokenizer.load(options.tokenizer)
     if options.start is not None:
@@ -153,9 +179,8 @@ def _tokenizer(options: NeuralOptions, report: Report) -> Tokenizer:
     report(
         f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, files))}"
     )
-    tokenizer = train_wordpiece(
-        chain.from_iterable(map(read_lines, files)), size, options.normalisation
-    )
+    lines = chain.from_iterable(map(read_lines, files))
+    tokenizer = train_wordpiece(lines, size, options.normalisation)
     if tokenizer.vocab_size < size:
         report(f"the text gives {tokenizer.vocab_size:,} WordPieces only")
     return tokenizer
@@ -169,94 +194,110 @@ def _run(
     report: Report,
 ) -> None:
     """Train, and write the model and its card."""
-    out, held_out, seed = options.out, options.held_out, options.seed
     lessons = lessons_of(options.lessons, kind)
     window = options.window(network.config)
     for lesson in lessons:
         window = lesson.window(network.config, window)
-    text = Corpus(out / CORPUS, tokenizer, held_out, seed, window)
+    text = Corpus(
+        options.out / CORPUS, tokenizer, options.held_out, options.seed, window
+    )
     pairs = None
     if options.translations:
-        pairs = Corpus(out / PAIRS, tokenizer, held_out, seed)
+        pairs = Corpus(options.out / PAIRS, tokenizer, options.held_out, options.seed)
     data = TrainingData(tokenizer, options, network.config, text, pairs)
     tasks = kind.tasks(data)
     for lesson in lessons:
         tasks = lesson.tasks(tasks, data)
-    trainer = Trainer(network, tokenizer, tasks, options, out)
+    trainer = Trainer(network, tokenizer, tasks, options, options.out)
     if options.resume:
         trainer.resume()
-    parameters = sum(value.numel() for value in network.parameters())
-    amount = (
-        f"{counted(len(text), 'sentence')} of {counted(text.training_tokens, 'token')}"
-    )
+    _report_start(kind.name, trainer, text, report)
+    trainer.run(report)
+    trainer.export()
+    if options.start is not None:
+        _report_best(trainer, report)
+    _write_card(kind.name, trainer, text)
+
+
+def _report_start(kind: str, trainer: Trainer, text: Corpus, report: Report) -> None:
+    """Report the size of the network and of the text, and the length of the
+    training.
+    """
+    options = trainer.options
+    parameters = sum(value.numel() for value in trainer.network.parameters())
+    sentences = counted(len(text), "sentence")
+    tokens = counted(text.training_tokens, "token")
     precision = str(trainer.precision).removeprefix("torch.")
     report(
-        f"{kind.name}: {parameters:,} parameters, {amount}, {trainer.device}"
-        f" {precision}"
-    )
-    steps = f"{counted(options.steps or 0, 'step')} (--steps)"
-    length = (
-        steps if options.minutes is None else f"{options.minutes:g} min (--minutes)"
+        f"{kind}: {parameters:,} parameters, {sentences} of {tokens},"
+        f" {trainer.device} {precision}"
     )
     if options.resume and trainer.is_done:
         report(
             f"{counted(trainer.progress.step, 'step')} are trained already; train more"
             " with a higher --steps or --minutes"
         )
+        return
+    if options.minutes is None:
+        length = f"{counted(options.steps or 0, 'step')} (--steps)"
     else:
-        report(f"training stops after at most {length}")
-    trainer.run(report)
-    trainer.export()
-    if options.start is not None:
-        step = trainer.progress.best_step
+        length = f"{options.minutes:g} min (--minutes)"
+    report(f"training stops after at most {length}")
+
+
+def _report_best(trainer: Trainer, report: Report) -> None:
+    """Report which weights an adaptation has written."""
+    options = trainer.options
+    step = trainer.progress.best_step
+    if step:
         report(
-            f"{out} has the weights of step {step}, whose validation loss was lowest"
-            if step
-            else (
-                f"nothing gained: {out} has the weights of {options.init}; try a lower"
-                " --learning-rate"
-            )
+            f"{options.out} has the weights of step {step}, whose validation loss was"
+            " lowest"
         )
-    _write_card(kind.name, trainer, text)
+    else:
+        report(
+            f"nothing gained: {options.out} has the weights of {options.init}; try a"
+            " lower --learning-rate"
+        )
 
 
 def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
-    progress, options, init = trainer.progress, trainer.options, trainer.options.start
+    """Write the model's README.md."""
+    progress = trainer.progress
+    options = trainer.options
     names = ", ".join(dict.fromkeys(_in_a_table(path.name) for path in _files(options)))
     batch = f"{options.batch_tokens:,} tokens"
     if options.batch_sentences is not None:
         batch += f" and {options.batch_sentences:,} sentences"
-    base = kept = ""
-    if init is not None:
-        content = sha256(init / "model.safetensors").hex()
-        base = (
-            f"| started from | {_in_a_table(init.resolve().name)}, model.safetensors"
-            f" {content[:12]} |\n"
-        )
+    base = ""
+    kept = ""
+    if options.start is not None:
+        content = sha256(options.start / "model.safetensors").hex()
+        name = _in_a_table(options.start.resolve().name)
+        base = f"| started from | {name}, model.safetensors {content[:12]} |\n"
         kept = f"; the weights are those of step {progress.best_step:,}"
-    lines = "\n".join(
-        "| validation"
-        f" {task.objective.perplexity}{f', {name}' if len(trainer.tasks) > 1 else ''} |"
-        f" {math.exp(progress.losses[name]):.2f} a token, on"
-        f" {task.corpus.held_out_sentences:,} held-out sentences |"
-        for name, task in trainer.tasks.items()
-    )
-    hub_task = "fill-mask" if kind_of(kind).is_pseudo(()) else "text-generation"
-    figures = {
-        f"{task.objective.perplexity} ({name})": math.exp(progress.losses[name])
-        for name, task in trainer.tasks.items()
-    }
-    # its first line; there may be no frequent word
+    lines = []
+    figures = {}
+    for name, task in trainer.tasks.items():
+        measure = task.objective.perplexity
+        perplexity = math.exp(progress.losses[name])
+        of_task = f", {name}" if len(trainer.tasks) > 1 else ""
+        lines.append(
+            f"| validation {measure}{of_task} | {perplexity:.2f} a token, on"
+            f" {task.corpus.held_out_sentences:,} held-out sentences |"
+        )
+        figures[f"{measure} ({name})"] = perplexity
+    validation = "\n".join(lines)
+    # the lexicon's first line; there may be no frequent word
     words = int(next(read_lines(options.out / lexicon.NAME)))
-    per_word = f"{text.tokens / max(1, words):.2f}"
     own = {
         "kind": kind,
         "trained_on": names,
-        TOKENS_PER_WORD: per_word,
+        TOKENS_PER_WORD: f"{text.tokens / max(1, words):.2f}",
         "recommended_weight": 0.3,
     }
-    head = card_head(hub_task, own, figures)
-    card = f"""{head}
+    hub_task = "fill-mask" if kind_of(kind).is_pseudo(()) else "text-generation"
+    card = f"""{card_head(hub_task, own, figures)}
 
 # {kind}
 
@@ -266,7 +307,7 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
 | training data | {counted(len(text), "sentence")}, {counted(text.training_tokens, "token")} |
 | steps | {progress.step:,} of at most {batch}{kept} |
 | tokens seen | {progress.tokens:,} |
-{lines}
+{validation}
 | recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
 | licence | yours to choose |
 """  # noqa: E501
@@ -274,5 +315,7 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
 
 
 def _in_a_table(name: str) -> str:
-    """A file's name as a cell: on one line, without the mark between cells."""
+    """Return the name of a file as a cell of a table: on one line, without the mark
+    between cells.
+    """
     return " ".join(name.split()).replace("|", "\\|")
