@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
+from rescore import formats
+from rescore.asr.combine import combine
+from rescore.asr.formats.systems import read_system, read_table_of_systems
+from rescore.asr.formats.whole import (
+    Recording,
+    are_whole,
+    closest_readings,
+    read_systems,
+)
+from rescore.asr.systems import combined, system_names
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.formats.records import SYSTEM
+from rescore.formats.references import References, with_references
+from rescore.formats.source import InputWarnings
+from rescore.metrics.normalise import EXACT, Normaliser
+from rescore.nbest import NbestList
 from rescore.options import Declared, option, written_file
-
-if TYPE_CHECKING:
-    from rescore.metrics.normalise import Normaliser
-    from rescore.nbest import NbestList
+from rescore.pace import paced
+from rescore.plan import resolve
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Systems(Declared):
+    """The outputs of the systems, and the file of lists."""
+
     common = True
 
     systems: tuple[str, ...] = option(
@@ -55,14 +69,8 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
     which are cut into short pieces. One table with a column per system is read with
     --field system=COLUMN for each. Without dev lists all systems have equal votes.
     """
-    from rescore import formats
-    from rescore.metrics.normalise import EXACT
-    from rescore.plan import resolve
-
-    words = (
-        resolve(options.with_one_metric(options.configured(config))).metric.words
-        or EXACT
-    )
+    plan = resolve(options.with_one_metric(options.configured(config)))
+    words = plan.metric.words or EXACT
     formats.write(_lists(own, inputs, words), own.output)
     if inputs.ref and own.output != "-":
         log.info(
@@ -74,74 +82,68 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
 def _lists(
     own: Systems, inputs: options.InputOptions, words: Normaliser
 ) -> Iterator[NbestList]:
-    from rescore.asr.combine import combine
-    from rescore.asr.formats.systems import read_system, read_table_of_systems
-    from rescore.asr.formats.whole import (
-        Recording,
-        are_whole,
-        closest_readings,
-        read_systems,
-    )
-    from rescore.asr.systems import combined, system_names
-    from rescore.formats.records import SYSTEM
-    from rescore.pace import paced
+    """Return the lists on which the systems vote.
 
-    options, fields = (
-        inputs.read_options,
-        inputs.read_options.values.get("fields") or {},
-    )
-    how: Any = {"format_name": inputs.format_name, "strict": inputs.strict}
+    Args:
+        own: The outputs of the systems.
+        inputs: The options of reading, and the references.
+        words: Says which words are the same.
+    """
+    fields = inputs.read_options.values.get("fields") or {}
+    systems: dict[str, list[NbestList]] = {}
     if any(role.startswith(SYSTEM) for role in fields):
-        systems: dict[str, list[NbestList]] = {}
         for path in own.systems:
-            systems |= read_table_of_systems(path, fields, **how)
+            systems |= read_table_of_systems(
+                path, fields, format_name=inputs.format_name, strict=inputs.strict
+            )
         return _referred(combined(systems, words), inputs)
     names = system_names(own.systems, own.name)
-    if not (own.whole or are_whole(own.systems)):
-        paths = paced(own.systems, "read %d of %d outputs")
-        read = [
-            read_system(path, s2s=inputs.s2s, options=options, **how) for path in paths
-        ]
-        return _referred(combined(dict(zip(names, read, strict=True)), words), inputs)
+    if own.whole or are_whole(own.systems):
+        return _lists_of_recordings(own, inputs, names, words)
+    paths = paced(own.systems, "read %d of %d outputs")
+    for name, path in zip(names, paths, strict=True):
+        systems[name] = read_system(
+            path,
+            format_name=inputs.format_name,
+            s2s=inputs.s2s,
+            strict=inputs.strict,
+            options=inputs.read_options,
+        )
+    return _referred(combined(systems, words), inputs)
+
+
+def _lists_of_recordings(
+    own: Systems, inputs: options.InputOptions, names: Sequence[str], words: Normaliser
+) -> Iterator[NbestList]:
+    """Return lists of short pieces of whole recordings, with references."""
     recordings = read_systems([*own.systems, *inputs.ref], inputs.strict)
-    first = recordings[0]
-    if (
-        all(len(found) == 1 for found in recordings)
-        and len({name for found in recordings for name in found}) > 1
-    ):
-        (name,) = first
+    every_name = set().union(*recordings)
+    if all(len(system) == 1 for system in recordings) and len(every_name) > 1:
+        (name,) = recordings[0]
         log.warning(
             "each output has one recording: they are taken for the same recording, %s",
             name,
         )
-        recordings = [
-            {name: recording} for found in recordings for recording in found.values()
-        ]
-    references = {
-        name: closest_readings(one, first.get(name, Recording()))
-        for expected in recordings[len(names) :]
-        for name, one in expected.items()
-    }
-    return combine(
-        dict(zip(names, recordings, strict=False)), words, references or None
-    )
+        for place, system in enumerate(recordings):
+            (recording,) = system.values()
+            recordings[place] = {name: recording}
+    references = {}
+    for expected in recordings[len(names) :]:
+        for name, reference in expected.items():
+            heard = recordings[0].get(name, Recording())
+            references[name] = closest_readings(reference, heard)
+    systems = dict(zip(names, recordings, strict=False))
+    return combine(systems, words, references or None)
 
 
 def _referred(
     lists: Iterable[NbestList], inputs: options.InputOptions
 ) -> Iterator[NbestList]:
-    """The lists with the references that the options give."""
+    """Yield the lists with the references that the options give."""
     if not inputs.ref:
         yield from lists
         return
-    from rescore.formats.references import References, with_references
-    from rescore.formats.source import InputWarnings
-
     warnings = InputWarnings(inputs.strict)
-    yield from with_references(
-        list(lists),
-        References(inputs.ref, inputs.ref_format),
-        warnings,
-        inputs.allow_missing,
-    )
+    references = References(inputs.ref, inputs.ref_format)
+    yield from with_references(list(lists), references, warnings, inputs.allow_missing)
     warnings.report()

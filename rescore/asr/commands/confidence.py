@@ -6,9 +6,14 @@ from dataclasses import dataclass
 
 import click
 
+from rescore import formats
+from rescore.asr.confidence import check_file, confidences, write
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.formats import audio
 from rescore.options import read_file, written_file
+from rescore.plan import resolve
+from rescore.tuning import suited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,21 +55,20 @@ def command(
     If the lists have references, the command prints the quality of the confidences with
     and without calibration.
     """
-    from rescore import formats
-    from rescore.asr.confidence import check_file, confidences, write
-    from rescore.formats.audio import read_segments
-    from rescore.plan import resolve
-    from rescore.tuning import suited
-
-    segments = read_segments(file.segments) if file.segments else None
+    segments = None
+    if file.segments:
+        segments = audio.read_segments(file.segments)
     check_file(file.output, segments is not None)
     loaded = weights.load()
     lists = inputs.read(file.nbest)
-    dev_lists = inputs.read_dev(dev.dev, dev.dev_ref) if dev.dev else []
+    dev_lists = []
+    if dev.dev:
+        dev_lists = inputs.read_dev(dev.dev, dev.dev_ref)
     suited(loaded, [*lists, *dev_lists], weights.force_weights)
     plan = resolve(options.configured(config), dev_lists or lists, weights=loaded)
     confident = confidences(plan, lists, dev_lists)
     with formats.opened(file.output) as opened:
         write(file.output, opened, lists, confident.words, segments)
-    if quality := str(confident):
+    quality = str(confident)
+    if quality:
         click.echo(quality, err=file.output == "-")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
-from rescore.asr.formats.documents import KINDS
+from rescore import formats
+from rescore.asr.correct import Change, Corrector
+from rescore.asr.formats.documents import KINDS, kind_of, parts
 from rescore.cli import options
+from rescore.formats.source import Source
+from rescore.metrics.listed import WordList
 from rescore.options import Declared, option, read_file, written_file
-
-if TYPE_CHECKING:
-    from rescore.asr.correct import Change
 
 
 @dataclass(frozen=True, kw_only=True)
 class Correction(Declared):
+    """The texts, the list of terms, and what is written."""
+
     common = True
 
     text: tuple[str, ...] = option((), metavar="[TEXT...]", argument=True, reads=True)
@@ -67,49 +71,24 @@ def command(own: Correction) -> None:
     or VTT. The output has the same format, and new words have the times of those that
     they replace.
     """
-    from contextlib import ExitStack
-    from pathlib import Path
-
-    from rescore import formats
-    from rescore.asr.correct import Corrector
-    from rescore.asr.formats.documents import kind_of, parts
-    from rescore.formats.source import Source
-    from rescore.metrics.listed import WordList
-
-    explain = own.explain
     corrector = Corrector(WordList.load(Path(own.words)), own.threshold, case=own.case)
-    texts = [Source(path) for path in own.text or ("-",)]
-    sources = [source for text in texts for source in text.files()]
-    targets = {own.output: texts[0]}
-    if len(texts) > 1 or texts[0].is_folder:
-        targets = {
-            str(Path(own.output) / source.path.name): source for source in sources
-        }
-        pairs = [(Path(target), source.path) for target, source in targets.items()]
-        over = any(target.exists() and target.samefile(path) for target, path in pairs)
-        if own.output == "-" or len(targets) < len(sources) or over:
-            raise click.UsageError(
-                "several texts need -o FOLDER, another than theirs, and names of"
-                " their own"
-            )
-        Path(own.output).mkdir(exist_ok=True)
-    found = False
+    targets = _targets(own)
+    number = 0
     with ExitStack() as stack:
-        shown = (
-            stack.enter_context(formats.opened(explain))
-            if explain and explain != "-"
-            else None
-        )
+        explained = None
+        if own.explain and own.explain != "-":
+            explained = stack.enter_context(formats.opened(own.explain))
         for target, source in targets.items():
             with formats.opened(target) as file:
-                for written, changes in corrector.document(
-                    parts(source, own.kind or kind_of(source))
-                ):
+                kind = own.kind or kind_of(source)
+                for written, changes in corrector.document(parts(source, kind)):
                     file.write(written)
-                    found |= bool(changes)
-                    for line in map(_line, changes if explain else ()):
-                        click.echo(line, file=shown, err=shown is None)
-    if explain and not found:
+                    number += len(changes)
+                    if own.explain:
+                        for change in changes:
+                            line = _line(change)
+                            click.echo(line, file=explained, err=explained is None)
+    if own.explain and not number:
         click.echo(
             "rescore: nothing to correct; a lower --threshold (such as 0.3) corrects"
             " more",
@@ -117,6 +96,32 @@ def command(own: Correction) -> None:
         )
 
 
+def _targets(own: Correction) -> dict[str, Source]:
+    """Return the texts by the paths that they are written to; several texts are written
+    into a folder, which is made.
+    """
+    texts = [Source(path) for path in own.text or ("-",)]
+    sources: list[Source] = []
+    for text in texts:
+        sources += text.files()
+    if len(texts) == 1 and not texts[0].is_folder:
+        return {own.output: texts[0]}
+    targets = {}
+    is_input = False
+    for source in sources:
+        target = Path(own.output) / source.path.name
+        targets[str(target)] = source
+        if target.exists() and target.samefile(source.path):
+            is_input = True
+    if own.output == "-" or len(targets) < len(sources) or is_input:
+        raise click.UsageError(
+            "several texts need -o FOLDER, another than theirs, and names of their own"
+        )
+    Path(own.output).mkdir(exist_ok=True)
+    return targets
+
+
 def _line(change: Change) -> str:
+    """Return a line of --explain."""
     heard = " ".join(change.heard.split())
     return f"{change.id}\t{heard}\t{change.meant}\t{change.probability:.3f}"

@@ -361,11 +361,9 @@ class _Lattice:
             for column, value in link.scores.items():
                 if scales[column]:
                     score += scales[column] * value
-            if score == -math.inf:
-                continue
-            if link.word:
-                score += penalty
-            into.setdefault(link.target, []).append((link, score))
+            if score > -math.inf:
+                score += penalty if link.word else 0.0
+                into.setdefault(link.target, []).append((link, score))
         return into
 
     def _in_order(self) -> list[str]:
