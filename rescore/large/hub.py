@@ -22,7 +22,7 @@ from rescore.lms.config import LIMITS
 log = logging.getLogger(__name__)
 
 LOGITS = 2**25
-"""The most logits of one batch: 128 MiB in float32."""
+"""The largest number of logits of one batch: 128 MiB in float32."""
 NAME = re.compile(
     r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", re.ASCII
 )
@@ -31,17 +31,24 @@ FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
 """Files to download: configuration, tokenizer and weights; neither pickled weights nor
 code.
 """
-SOURCE, TEXT = "{src}", "{text}"
+SOURCE = "{src}"
+"""The place of the source in a template."""
+TEXT = "{text}"
+"""The place of the scored text in a template."""
 
 
 class Template:
     """What a causal model reads around a text that is scored."""
 
     def __init__(self, template: str) -> None:
-        """
+        """Read a template.
+
         Args:
-            template: ends with {text}, and may have {src}; \\n is a new line, \\t a
+            template: Ends with {text}, and may have {src}; \\n is a new line, \\t a
                 tab.
+
+        Raises:
+            UserError: The template does not end with {text}.
         """
         self.text = template.replace("\\n", "\n").replace("\\t", "\t")
         if self.text.count(TEXT) != 1 or not self.text.endswith(TEXT):
@@ -52,16 +59,23 @@ class Template:
         self.reads_source = SOURCE in self.text
 
     def before(self, question: Question) -> str:
-        """What is read before the text, with the source in its place."""
+        """Return what is read before the text, with the source in its place."""
         source = question.pair(channel=False)[0] if self.reads_source else ""
         return self.text.removesuffix(TEXT).replace(SOURCE, source)
 
 
 def find(path: Path) -> tuple[Path, str | None]:
-    """The folder of a model, and `OWNER/MODEL@COMMIT` for a model of the hub.
+    """Return the folder of a model, and `OWNER/MODEL@COMMIT` for a model of the hub.
 
     A local folder comes first, then the hub's cache (HF_HOME, HF_HUB_CACHE), then,
-    unless HF_HUB_OFFLINE is set, the hub. Other paths are returned as they are.
+    unless HF_HUB_OFFLINE is set, the hub.
+
+    Args:
+        path: A local folder or file, or OWNER/MODEL, or OWNER/MODEL@REVISION. Other
+            paths are returned as they are.
+
+    Raises:
+        UserError: The model is nowhere, or downloading it failed.
     """
     name = path.as_posix()
     if path.exists() or not NAME.fullmatch(name) or ".." in name:
@@ -72,97 +86,114 @@ def find(path: Path) -> tuple[Path, str | None]:
         return path, None
     model, _, revision = name.partition("@")
     cached = try_to_load_from_cache(model, "config.json", revision=revision or None)
-    folder = Path(cached).parent if isinstance(cached, str) else None
-    # others read a configuration alone, too
+    folder = None
+    if isinstance(cached, str):
+        folder = Path(cached).parent
+    # Other programs cache a configuration alone, too.
     if folder is None or not any(folder.glob("*.safetensors")):
         folder = _download(model, revision or None)
     return folder, f"{model}@{folder.name[:12]}"
 
 
 def _download(model: str, revision: str | None) -> Path:
+    """Return the folder in the hub's cache to which a model was downloaded."""
     from huggingface_hub import constants, snapshot_download
 
-    meant = absent(Path(model)).rpartition("folder")[2]
+    suggestion = absent(Path(model)).rpartition("folder")[2]
     nowhere = (
         f"{model}: no such folder, and not in the Hugging Face cache"
         f" ({constants.HF_HUB_CACHE})"
     )
     if constants.is_offline_mode():
         raise UserError(
-            f"{nowhere}; HF_HUB_OFFLINE is set, so that it is not downloaded{meant}"
+            f"{nowhere}; HF_HUB_OFFLINE is set, so that it is not"
+            f" downloaded{suggestion}"
         )
     log.info("%s: downloading from the Hugging Face Hub", model)
     # Without this, a machine without network waits for minutes until the last attempt.
     os.environ.setdefault("HF_HUB_ETAG_TIMEOUT", "10")
     try:
         return Path(snapshot_download(model, revision=revision, allow_patterns=FILES))
-    except (
-        Exception
-    ) as error:  # of the library, of two HTTP libraries, and of the system
+    except Exception as error:
+        # Errors of the library, of two HTTP libraries, and of the system.
         reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{nowhere}; downloading it failed: {type(error).__name__}: {reason}{meant}"
+            f"{nowhere}; downloading it failed: {type(error).__name__}:"
+            f" {reason}{suggestion}"
         ) from None
 
 
-_MANY = (
-    "_size",
-    "d_model",
-    "n_embd",
-    "n_inner",
-    "ffn_dim",
-    "_embeddings",
-    "positions",
-    "heads",
-    "n_head",
-)
 SIZES = {
     "layers": LIMITS["layers"],
     "n_layer": LIMITS["layers"],
-    **dict.fromkeys(_MANY, LIMITS["vocab_size"]),
+    "_size": LIMITS["vocab_size"],
+    "d_model": LIMITS["vocab_size"],
+    "n_embd": LIMITS["vocab_size"],
+    "n_inner": LIMITS["vocab_size"],
+    "ffn_dim": LIMITS["vocab_size"],
+    "_embeddings": LIMITS["vocab_size"],
+    "positions": LIMITS["vocab_size"],
+    "heads": LIMITS["vocab_size"],
+    "n_head": LIMITS["vocab_size"],
 }
 """Endings of names in the library's configurations, with the largest allowed values."""
 
 
 def check_sizes(folder: Path) -> None:
-    """Refuse sizes in a damaged or hostile config.json, which the library would
-    allocate before it reads any weights; also in the configurations inside, such as
-    `text_config`.
+    """Raise an error if config.json has sizes that no model has.
+
+    The library would allocate the sizes of a damaged or hostile file before it reads
+    any weights. Configurations inside, such as `text_config`, are checked, too.
+
+    Args:
+        folder: The folder of a model.
+
+    Raises:
+        UserError: A size is too large, or the file is not JSON.
     """
     path = folder / "config.json"
-    values = read_json(path) if path.is_file() else {}
-    for name, value in _values(values):
-        most = next(
-            (number for ending, number in SIZES.items() if name.endswith(ending)), None
-        )
+    if not path.is_file():
+        return
+    for name, value in _values(read_json(path)):
+        most = _largest(name)
         if isinstance(value, int) and most is not None and value > most:
             raise UserError(f"{path}: {name} is {value}; at most {most:,} are allowed")
 
 
-def _values(values: Any) -> Iterator[tuple[str, Any]]:
-    """The names and values of a JSON document, at any depth."""
-    if isinstance(values, dict):
-        yield from values.items()
-    for value in (
-        values.values()
-        if isinstance(values, dict)
-        else values
-        if isinstance(values, list)
-        else ()
-    ):
-        yield from _values(value)
+def _largest(name: str) -> int | None:
+    """Return the largest allowed value of a size; None for other names."""
+    for ending, most in SIZES.items():
+        if name.endswith(ending):
+            return most
+    return None
+
+
+def _values(document: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of a JSON document, at any depth."""
+    if isinstance(document, dict):
+        yield from document.items()
+        for value in document.values():
+            yield from _values(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from _values(value)
 
 
 def is_gguf(path: Path) -> bool:
-    """Whether a model is a GGUF file, which holds weights, configuration and
+    """Return whether a model is a GGUF file, which holds weights, configuration and
     tokenizer.
     """
     return path.suffix.lower() == ".gguf" and path.is_file()
 
 
 def check_files(folder: Path) -> None:
-    """See that a model is there whose weights can be read without executing
-    anything.
+    """Raise an error unless a model's weights can be read without executing anything.
+
+    Args:
+        folder: The folder of a model, or a GGUF file.
+
+    Raises:
+        UserError: A file or a package is missing.
     """
     if is_gguf(folder):
         if find_spec("gguf") is None:
@@ -181,29 +212,34 @@ def check_files(folder: Path) -> None:
             f"{folder}: no config.json in it; expected a model in Hugging Face's layout"
         )
     if not any(folder.glob("*.safetensors")):
-        pickled = sorted(
-            [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.ckpt")]
-        )
-        hint = (
-            f" ({pickled[0].name} is pickled, and loading it could execute code)"
-            if pickled
-            else ""
-        )
         raise UserError(
-            f"{folder}: no *.safetensors in it{hint}; save the model with"
+            f"{folder}: no *.safetensors in it{_pickled(folder)}; save the model with"
             " safe_serialization=True"
         )
 
 
-def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
-    """A model of transformers, ready to score, and its tokenizer; nothing in the folder
-    is executed.
+def _pickled(folder: Path) -> str:
+    """Return a remark about pickled weights in a folder, or an empty string."""
+    files = [*folder.glob("*.bin"), *folder.glob("*.pt"), *folder.glob("*.ckpt")]
+    if not files:
+        return ""
+    return f" ({min(files).name} is pickled, and loading it could execute code)"
 
-    Quantised weights of a GGUF file are converted to floating point.
+
+def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
+    """Return a model of transformers, ready to score, and its tokenizer.
+
+    Nothing in the folder is executed. Quantised weights of a GGUF file are converted to
+    floating point.
 
     Args:
-        folder: in Hugging Face's layout, or a GGUF file.
-        kind: the library's class. about: its description, for messages.
+        folder: A folder in Hugging Face's layout, or a GGUF file.
+        kind: The name of the library's class.
+        about: The description of the class, for messages.
+
+    Raises:
+        UserError: The model cannot be loaded, lacks weights, or transformers is not
+            installed.
     """
     check_files(folder)
     check_sizes(folder)
@@ -217,28 +253,29 @@ def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    safely: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    place, weights = str(folder), {"use_safetensors": True}
+    place = folder
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    weights = {"use_safetensors": True}
     if is_gguf(folder):
-        place, weights = str(folder.parent), {}
-        safely["gguf_file"] = folder.name
+        place = folder.parent
+        options["gguf_file"] = folder.name
+        weights = {}
     read: Any = getattr(transformers, kind)
     try:
-        # the library shows a bar of its own while it converts weights
+        # The library shows a progress bar of its own while it converts weights.
         with redirect_stderr(StringIO()):
-            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(place, **safely)
-            model, loaded = read.from_pretrained(
-                place, output_loading_info=True, **weights, **safely
+            tokenizer: Any = transformers.AutoTokenizer.from_pretrained(
+                str(place), **options
             )
-    except (
-        Exception
-    ) as error:  # the library raises many kinds of errors for an unreadable folder
-        raise UserError(
-            f"{folder}: transformers cannot load it"
-            f" ({' '.join(str(error).split())[:200]})"
-        ) from None
+            model, loaded = read.from_pretrained(
+                str(place), output_loading_info=True, **weights, **options
+            )
+    except Exception as error:
+        # The library raises many kinds of errors for an unreadable folder.
+        reason = " ".join(str(error).split())[:200]
+        raise UserError(f"{folder}: transformers cannot load it ({reason})") from None
     if loaded["missing_keys"]:
-        missing = sorted(loaded["missing_keys"])[0]
+        missing = min(loaded["missing_keys"])
         raise UserError(
             f"{folder}: no weights for {missing}; the model was not trained as {about}"
         )

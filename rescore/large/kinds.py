@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 
 PLACE = re.compile(r"[./~]|[^@]*/$|[^@/]*/[^@/]*/")
-"""How the path of a folder begins, or goes on, that cannot be a name on the Hugging
-Face Hub.
-"""
+"""Matches paths of folders that cannot be names on the Hugging Face Hub."""
 
 
 class HubKind(Kind):
@@ -38,6 +36,15 @@ class HubKind(Kind):
     place = "FOLDER or OWNER/MODEL"
 
     def load(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
+        """Return a model of a local folder or of the hub.
+
+        Args:
+            spec: The options, and the folder or name.
+            computing: The device and precision.
+
+        Raises:
+            UserError: The model is nowhere, or cannot be loaded.
+        """
         if spec.path.suffix.lower() == ".gguf" and not spec.path.exists():
             raise UserError(f"{spec.place}: no such file")
         if PLACE.match(spec.place) and not spec.path.exists():
@@ -47,15 +54,22 @@ class HubKind(Kind):
             )
         folder, revision = find(spec.path)
         lm = self.load_folder(replace(spec, path=folder), computing)
-        return Wrapped(lm, model=f"{lm.model}:{revision}") if revision else lm
+        if revision is None:
+            return lm
+        return Wrapped(lm, model=f"{lm.model}:{revision}")
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> LanguageModel:
-        """The model of a local folder."""
+        """Return the model of a local folder.
+
+        Args:
+            spec: The options, and the folder.
+            computing: The device and precision.
+        """
         raise NotImplementedError
 
 
 class MaskedKind(HubKind):
-    """The pseudo-log-likelihood."""
+    """The pseudo-log-likelihood of a text."""
 
     capabilities = Capabilities(pseudo=True, vectors=True)
     holds = "ForMaskedLM"
@@ -68,7 +82,7 @@ class MaskedKind(HubKind):
 
 
 class CausalKind(HubKind):
-    """log p of each token given [BOS] and those before."""
+    """log p of each token given [BOS] and the tokens before."""
 
     capabilities = Capabilities(source=True, vectors=True)
     holds = r"ForCausalLM|LMHeadModel|\.gguf$"
@@ -81,21 +95,29 @@ class CausalKind(HubKind):
 
 
 class Seq2SeqKind(HubKind):
-    """log p of each token of the target, its end with them, given the other side."""
+    """log p of each token of the target and of its end, given the other side."""
 
     capabilities = Capabilities(source=True)
     holds = "(T5|Bart|100|Pegasus|Seq2Seq)ForConditionalGeneration|MTModel"
     options = ("channel", "src=", "tgt=")
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> Seq2SeqLM:
-        """`hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`; the codes name languages of
-        the tokenizer.
+        """Return a model of `hf-seq2seq[:channel][:src=CODE][:tgt=CODE]:DIR`.
+
+        Args:
+            spec: The options, and the folder; codes are languages of the tokenizer.
+            computing: The device and precision.
         """
         from rescore.large.seq2seq import Seq2SeqLM
 
-        codes, channel = _values(spec), "channel" in spec.options
+        codes = _values(spec)
         return Seq2SeqLM(
-            spec.name, spec.path, computing, channel, codes.get("src"), codes.get("tgt")
+            spec.name,
+            spec.path,
+            computing,
+            channel="channel" in spec.options,
+            source=codes.get("src"),
+            target=codes.get("tgt"),
         )
 
 
@@ -107,7 +129,12 @@ class SpeechKind(HubKind):
     options = ("language=", "task=")
 
     def load_folder(self, spec: Spec, computing: ComputeOptions) -> SpeechModel:
-        """`hf-speech[:language=CODE][:task=transcribe|translate]:DIR`."""
+        """Return a model of `hf-speech[:language=CODE][:task=TASK]:DIR`.
+
+        Args:
+            spec: The options, and the folder; a task is transcribe or translate.
+            computing: The device and precision.
+        """
         from rescore.large.speech import SpeechModel
 
         values = _values(spec)
@@ -117,5 +144,5 @@ class SpeechKind(HubKind):
 
 
 def _values(spec: Spec) -> dict[str, str]:
-    """The options of a model that have a value."""
+    """Return the options of a model that have a value."""
     return dict(option.split("=", 1) for option in spec.options if "=" in option)

@@ -41,14 +41,14 @@ from rescore.lms.base import (
 )
 
 log = logging.getLogger(__name__)
-# it warns of each request that it repeats
+# urllib3 warns of each request that it repeats.
 logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 KEYS = ("RESCORE_API_KEY", "OPENAI_API_KEY")
-"""The environment variables that a key is taken from; the first that is there."""
+"""Environment variables for the key; the first that is set counts."""
 PARALLEL = 16
 """Requests under way at a time."""
 TIMEOUT = 120.0
@@ -59,8 +59,12 @@ BROKEN = 2
 """How often a request is repeated after a connection that broke, or a late answer: more
 would only add to the load.
 """
-BACKOFF, LONGEST_BACKOFF = 0.5, 30.0
+BACKOFF = 0.5
 """Seconds between attempts: each time twice as many."""
+LONGEST_BACKOFF = 30.0
+"""The largest number of seconds between attempts."""
+HOME = ("localhost", "127.0.0.1", "[::1]")
+"""Hosts to which a key may be sent unencrypted."""
 BUSY = {429, 500, 502, 503, 504}
 """Answers after which the same request may succeed."""
 HOW_TO_RESUME = "run the same command again: with --cache, what was scored is kept"
@@ -76,21 +80,30 @@ SLACK = 1e-3
 
 
 def api_key() -> str | None:
-    """The key in the environment."""
-    name = next((name for name in KEYS if os.environ.get(name, "").strip()), None)
-    if name is None:
-        return None
-    key = os.environ[name].strip()
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        raise UserError(
-            f"{name}: contains characters that keys cannot have, such as blanks; set it"
-            " again"
-        )
-    return key
+    """Return the key in the environment; None without a key.
+
+    Raises:
+        UserError: The key has characters that keys cannot have.
+    """
+    for name in KEYS:
+        key = os.environ.get(name, "").strip()
+        if not key:
+            continue
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise UserError(
+                f"{name}: contains characters that keys cannot have, such as blanks;"
+                " set it again"
+            )
+        return key
+    return None
 
 
 def parsed_address(url: str) -> Url:
-    """The parts of a server's address."""
+    """Return the parts of a server's address.
+
+    Raises:
+        UserError: The address is none, or has a user, password or query.
+    """
     try:
         parts = parse_url(url)
     except LocationParseError:
@@ -114,30 +127,41 @@ class Client:
     """
 
     def __init__(self, url: str, key: str | None, parallel: int = PARALLEL) -> None:
-        """
+        """Make connections when they are needed.
+
         Args:
-            url: with or without /v1 at its end. parallel: requests under way at a time,
-                in `in_parallel`.
+            url: The address, with or without /v1 at its end.
+            key: The key that is sent; None for no key.
+            parallel: Requests under way at a time, in `in_parallel`.
+
+        Raises:
+            UserError: The address is none.
         """
         parts = parsed_address(url)
         path = (parts.path or "").rstrip("/").removesuffix("/v1")
         self.url = f"{parts.scheme}://{parts.netloc}{path}"
-        self._key, self._parallel = key, parallel
+        self._key = key
+        self._parallel = parallel
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._pool = urllib3.PoolManager(
             maxsize=parallel, timeout=TIMEOUT, headers=headers
         )
-        if (
-            key
-            and parts.scheme != "https"
-            and parts.host not in ("localhost", "127.0.0.1", "[::1]")
-        ):
+        if key and parts.scheme != "https" and parts.host not in HOME:
             log.warning(
                 "%s: the key is sent unencrypted; use https or a tunnel", self.url
             )
 
     def request(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Send a request; returns the answer, a JSON object."""
+        """Send a request, and return the answer, a JSON object.
+
+        Args:
+            method: GET or POST.
+            path: The path behind the server's address.
+            body: A value that is sent as JSON; None for no body.
+
+        Raises:
+            UserError: The server does not answer, or answers anything else.
+        """
         retries = Retry(
             ATTEMPTS - 1,
             connect=BROKEN,
@@ -148,14 +172,12 @@ class Client:
             backoff_factor=BACKOFF,
             backoff_max=LONGEST_BACKOFF,
         )
-        sent = None if body is None else json.dumps(body)
-        headers = {**self._pool.headers, "Content-Type": "application/json"}
         try:
             response = self._pool.request(
                 method,
                 self.url + path,
-                body=sent,
-                headers=headers,
+                body=None if body is None else json.dumps(body),
+                headers={**self._pool.headers, "Content-Type": "application/json"},
                 retries=retries,
                 redirect=False,
             )
@@ -166,17 +188,10 @@ class Client:
                 f" at this address? Then {HOW_TO_RESUME}"
             ) from None
         if response.status != 200:
-            advice = (
-                f"; set the key in {KEYS[0]}" if response.status in (401, 403) else ""
-            )
-            advice = (
-                f", {ATTEMPTS} times; {HOW_TO_RESUME}"
-                if response.status in BUSY
-                else advice
-            )
             status = f"{response.status} {self.shown(response.reason or '')}".strip()
             raise UserError(
-                f"{self.url}: answers {status} ({self.shown(response.data)}){advice}"
+                f"{self.url}: answers {status}"
+                f" ({self.shown(response.data)}){_advice(response.status)}"
             )
         try:
             answer = json.loads(response.data)
@@ -192,26 +207,46 @@ class Client:
     def in_parallel(
         self, items: Sequence[Item], do: Callable[[Item], Result]
     ) -> Iterator[tuple[int, Result]]:
-        """Ranks of items with their results, as they come; no item is begun after an
-        error or an interrupt.
-        """
-        # of daemons: an interrupt does not wait for their answers
-        with ThreadPool(self._parallel) as threads:
-            yield from threads.imap_unordered(
-                lambda ranked: (ranked[0], do(ranked[1])), enumerate(items)
-            )
+        """Yield the places of items with their results, as results come.
 
-    def shown(self, told: object) -> str:
-        """The beginning of a server's words in one line, without the key, which a
-        server may repeat anywhere.
+        No item is begun after an error or an interrupt.
+
+        Args:
+            items: The items.
+            do: Makes the result of an item; called in several threads.
         """
-        text = (
-            told.decode("utf-8", errors="replace")
-            if isinstance(told, bytes)
-            else str(told)
-        )
+
+        def numbered(entry: tuple[int, Item]) -> tuple[int, Result]:
+            place, item = entry
+            return place, do(item)
+
+        # The threads are daemons: an interrupt does not wait for their answers.
+        with ThreadPool(self._parallel) as threads:
+            yield from threads.imap_unordered(numbered, enumerate(items))
+
+    def shown(self, message: object) -> str:
+        """Return the beginning of a server's words in one line, without the key.
+
+        Args:
+            message: Bytes or any object; a server may repeat the key anywhere in it.
+        """
+        if isinstance(message, bytes):
+            text = message.decode("utf-8", errors="replace")
+        else:
+            text = str(message)
         text = " ".join(text[:10_000].split())
-        return (text.replace(self._key, "***") if self._key else text)[:200]
+        if self._key:
+            text = text.replace(self._key, "***")
+        return text[:200]
+
+
+def _advice(status: int) -> str:
+    """Return what to do after an answer with an error status."""
+    if status in BUSY:
+        return f", {ATTEMPTS} times; {HOW_TO_RESUME}"
+    if status in (401, 403):
+        return f"; set the key in {KEYS[0]}"
+    return ""
 
 
 class Token(NamedTuple):
@@ -251,24 +286,23 @@ class Completion(msgspec.Struct):
     usage: _Usage
 
     def read(self) -> list[Token]:
-        """The tokens that the server read. llama-cpp-python does not list [BOS], nor
-        each new token.
+        """Return the tokens that the server read.
+
+        llama-cpp-python does not list [BOS], nor each new token.
+
+        Raises:
+            ValueError: The numbers of tokens and log-probabilities do not fit.
         """
-        listed, read, new = (
-            self.choices[0].logprobs,
-            self.usage.prompt_tokens,
-            self.usage.completion_tokens,
-        )
+        listed = self.choices[0].logprobs
+        read = self.usage.prompt_tokens
+        new = self.usage.completion_tokens
         number = len(listed.tokens)
         if number != len(listed.token_logprobs):
             raise ValueError(
                 f"{counted(number, 'token')} with {len(listed.token_logprobs)}"
                 " log-probabilities"
             )
-        tokens = [
-            Token(*pair)
-            for pair in zip(listed.tokens, listed.token_logprobs, strict=True)
-        ]
+        tokens = list(map(Token, listed.tokens, listed.token_logprobs))
         if number == read + new:
             return tokens[:read]
         if read - 1 <= number < read + new:
@@ -277,7 +311,7 @@ class Completion(msgspec.Struct):
 
 
 class ServerKind(Kind):
-    """log p of each token given those before, by requests to a server."""
+    """log p of each token given the tokens before, by requests to a server."""
 
     capabilities = Capabilities(source=True)
     options = ("parallel=",)
@@ -285,25 +319,23 @@ class ServerKind(Kind):
     place = "URL#MODEL"
 
     def load(self, spec: Spec, computing: ComputeOptions) -> ServerModel:
-        """`server:URL#MODEL`; without #MODEL, the server's only model."""
+        """Return a model of `server:URL#MODEL`.
+
+        Args:
+            spec: The options, and the address; without #MODEL, the server's only model.
+            computing: The prompt.
+
+        Raises:
+            UserError: The server does not answer, or gives no log-probabilities.
+        """
         template = None if computing.prompt is None else Template(computing.prompt)
         url, _, model = spec.place.partition("#")
-        name = ":".join(
-            [
-                spec.kind,
-                *(
-                    option
-                    for option in spec.options
-                    if not option.startswith("parallel=")
-                ),
-            ]
-        )
-        return ServerModel(
-            name,
-            Client(url, api_key(), spec.number("parallel", PARALLEL)),
-            model,
-            template,
-        )
+        name = [spec.kind]
+        for option in spec.options:
+            if not option.startswith("parallel="):
+                name.append(option)
+        client = Client(url, api_key(), spec.number("parallel", PARALLEL))
+        return ServerModel(":".join(name), client, model, template)
 
 
 class ServerModel(Streamed):
@@ -320,15 +352,23 @@ class ServerModel(Streamed):
     def __init__(
         self, name: str, client: Client, model: str, template: Template | None
     ) -> None:
-        """
+        """Find the model, and try it on a text.
+
         Args:
-            model: its name on the server; empty for the only one there.
+            name: The name of the column.
+            client: The server.
+            model: The model's name on the server; empty for the only model.
+            template: The prompt; None for no prompt.
+
+        Raises:
+            UserError: The server does not answer, or gives no log-probabilities.
         """
-        self.name = self.model = name
-        self.capabilities = Capabilities(
-            source=template is not None and template.reads_source
-        )
-        self._client, self._template = client, template
+        self.name = name
+        self.model = name
+        reads_source = template is not None and template.reads_source
+        self.capabilities = Capabilities(source=reads_source)
+        self._client = client
+        self._template = template
         self._served = model or only_model(client)
         self._probe()
         log.info("%s: scores with %s", client.url, client.shown(self._served))
@@ -338,30 +378,34 @@ class ServerModel(Streamed):
     def as_scored(
         self, questions: Sequence[Question]
     ) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with their scores, as the server answers."""
+        """Yield the places of questions with their scores, as the server answers.
+
+        Prompts are read first, so that the tokens of a text can be told from theirs.
+        """
         places = places_of(
             (self._before(question), question.text) for question in questions
         )
-        shown = list(dict.fromkeys(before for before, text in places if text.strip()))
-        prompts = {
-            shown[rank]: tokens
-            for rank, tokens in self._client.in_parallel(shown, self._read_prompt)
-        }
-        texts = list(places)
-        for rank, scores in self._client.in_parallel(
-            texts, lambda pair: self._scores(*pair, prompts.get(pair[0], []))
-        ):
-            yield from ((place, scores) for place in places[texts[rank]])
+        prompts = list(dict.fromkeys(before for before, text in places if text.strip()))
+        prompt_tokens: dict[str, list[Token]] = {}
+        for rank, tokens in self._client.in_parallel(prompts, self._read_prompt):
+            prompt_tokens[prompts[rank]] = tokens
+
+        def scored(pair: tuple[str, str]) -> TokenScores:
+            before, text = pair
+            return self._scores(before, text, prompt_tokens.get(before, []))
+
+        pairs = list(places)
+        for rank, scores in self._client.in_parallel(pairs, scored):
+            for place in places[pairs[rank]]:
+                yield place, scores
 
     def _probe(self) -> None:
-        """See that the server gives log-probabilities of a text, and say whether its
-        first token has none.
+        """Try the server on a text, and log a warning if it gives no score for the
+        first token.
         """
         tokens = self._ask(self._before(PROBE) + PROBE.text, PROBE.text)
-        scored = _letters(
-            "".join(token.text for token in tokens if token.log_prob is not None)
-        )
-        if not scored.endswith(_letters(PROBE.text)):
+        scored = [token.text for token in tokens if token.log_prob is not None]
+        if not _letters("".join(scored)).endswith(_letters(PROBE.text)):
             log.warning(
                 "%s: gives no score for the first token of a text; give --prompt, such"
                 " as '\\n{text}'",
@@ -369,32 +413,43 @@ class ServerModel(Streamed):
             )
 
     def _before(self, question: Question) -> str:
+        """Return the prompt of a question, or an empty string."""
         return self._template.before(question) if self._template else ""
 
     def _read_prompt(self, before: str) -> list[Token]:
-        """The tokens of the prompt before a text."""
+        """Return the server's tokens of a prompt."""
         before = before.rstrip(" ")
         return self._ask(before, before) if before else []
 
     def _scores(self, before: str, text: str, prompt: Sequence[Token]) -> TokenScores:
+        """Return the scores of a text behind a prompt.
+
+        Args:
+            before: The prompt.
+            text: The text.
+            prompt: The server's tokens of the prompt alone.
+        """
         if not text.strip():
             return TokenScores([], np.zeros(0))
         return _behind(prompt, self._ask(before + text, text))
 
     def _ask(self, prompt: str, text: str) -> list[Token]:
-        """The server's tokens of a prompt; the text in it is named in errors."""
-        # One token is generated: for some servers 0 means as many as fit.
-        asked = {
+        """Return the server's tokens of a prompt.
+
+        Args:
+            prompt: The prompt with the text.
+            text: The text, for messages.
+        """
+        body = {
+            "model": self._served,
             "prompt": prompt,
-            "max_tokens": 1,
+            "max_tokens": 1,  # for some servers, 0 means as many as fit
             "temperature": 0,
             "echo": True,
             "logprobs": 1,
         }
         try:
-            answer = self._client.request(
-                "POST", "/v1/completions", {"model": self._served, **asked}
-            )
+            answer = self._client.request("POST", "/v1/completions", body)
         except UserError as error:
             raise UserError(f"{error}; the text was {text[:60]!r}") from None
         try:
@@ -409,63 +464,88 @@ class ServerModel(Streamed):
 
 
 def only_model(client: Client) -> str:
-    """The name of the server's only model."""
-    listed = parsed(
-        client.request("GET", "/v1/models").get("data"),
-        list[dict[str, Any]],
-        f"{client.url}/v1/models",
-    )
+    """Return the name of the server's only model.
+
+    Raises:
+        UserError: The server has no model or several.
+    """
+    answer = client.request("GET", "/v1/models")
+    place = f"{client.url}/v1/models"
+    listed = parsed(answer.get("data"), list[dict[str, Any]], place)
     names = [str(model.get("id")) for model in listed]
     if len(names) != 1:
-        served = client.shown(", ".join(names))
+        served = client.shown(", ".join(names)) or "none"
         raise UserError(
             f"{client.url}: give the model as server:{client.url}#MODEL; it serves"
-            f" {served or 'none'}"
+            f" {served}"
         )
     return names[0]
 
 
 def _letters(text: str) -> str:
-    """The ASCII letters and digits of a text: tokens of other characters may be cut
-    within a character.
+    """Return the ASCII letters and digits of a text: tokens of other characters may be
+    cut within a character.
     """
     return re.sub(r"<0x[0-9A-F]{2}>|[^A-Za-z0-9]", "", text)
 
 
 def _check(tokens: Sequence[Token], text: str) -> None:
-    """See that each value is a log-probability, and that the tokens spell the text that
-    was sent, behind special tokens; the server may omit the first token.
+    """Raise an error unless each value is a log-probability and the tokens spell a
+    text.
+
+    Args:
+        tokens: The server's tokens.
+        text: The text that was sent.
+
+    Raises:
+        ValueError: A value is no log-probability, or the tokens spell another text.
     """
     for rank, (_, value) in enumerate(tokens):
-        if value is None and (rank == 0 or tokens[rank - 1] == OMITTED):
+        has_context = rank > 0 and tokens[rank - 1] != OMITTED
+        if value is None and not has_context:
             continue
         if value is None or not -math.inf < value <= SLACK:
             raise ValueError(f"the log-probability of token {rank + 1} is {value}")
-    spelled, wanted = _letters("".join(token.text for token in tokens)), _letters(text)
-    if "<unk>" in "".join(token.text for token in tokens) or spelled.endswith(wanted):
-        return
-    first_is_hidden = bool(tokens) and not tokens[0].text.strip()
-    missing = wanted.removesuffix(spelled)
-    if not (
-        first_is_hidden
-        and wanted.endswith(spelled)
-        and _letters(text.split()[0]).startswith(missing)
-    ):
+    if not _spell(tokens, text):
+        spelled = _letters("".join(token.text for token in tokens))
+        wanted = _letters(text)
         raise ValueError(f"its tokens spell {spelled[-60:]!r}, not {wanted[-60:]!r}")
 
 
+def _spell(tokens: Sequence[Token], text: str) -> bool:
+    """Return whether tokens spell a text behind special tokens.
+
+    An unknown token may be any text. If the first token is hidden, the text may lack
+    the beginning of its first word.
+    """
+    joined = "".join(token.text for token in tokens)
+    spelled = _letters(joined)
+    wanted = _letters(text)
+    if "<unk>" in joined or spelled.endswith(wanted):
+        return True
+    if not tokens or tokens[0].text.strip() or not wanted.endswith(spelled):
+        return False
+    missing = wanted.removesuffix(spelled)
+    return _letters(text.split()[0]).startswith(missing)
+
+
 def _behind(prompt: Sequence[Token], tokens: Sequence[Token]) -> TokenScores:
-    """The scores of a text's own tokens, selected from all tokens that the server
-    read.
+    """Return the scores of a text's own tokens.
+
+    Args:
+        prompt: The server's tokens of the prompt alone.
+        tokens: The server's tokens of the prompt with the text. From the first token
+            that differs on, they belong to the text.
     """
     border = 0
-    while (
-        border < min(len(prompt), len(tokens))
-        and prompt[border].text == tokens[border].text
-    ):
+    for ours, theirs in zip(prompt, tokens, strict=False):
+        if ours.text != theirs.text:
+            break
         border += 1
-    own = [token for token in tokens[border:] if token.log_prob is not None]
-    return TokenScores(
-        [token.text for token in own],
-        np.array([token.log_prob for token in own], dtype=np.float64),
-    )
+    names = []
+    log_probs = []
+    for token in tokens[border:]:
+        if token.log_prob is not None:
+            names.append(token.text)
+            log_probs.append(token.log_prob)
+    return TokenScores(names, np.array(log_probs, dtype=np.float64))
