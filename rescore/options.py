@@ -1,7 +1,8 @@
 """Options, declared once: a field of a dataclass with its help, range, group and flag.
 
-The command line (`rescore.cli.bridge`), checks of values in Python, and the lists of
-options in the docs are made from these declarations.
+A class of options inherits from `Declared`, and `option` makes its fields. The command
+line (`rescore.cli.bridge`), checks of values in Python, and the lists of options in
+the docs are made from these declarations.
 
 Example:
     >>> @dataclass(frozen=True, kw_only=True)
@@ -34,11 +35,14 @@ from rescore.parts import Registry
 
 Group = TypeVar("Group")
 
+DIGITS = 12
+"""Hexadecimal digits of a file's digest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What the command line says of a field. The field's annotation gives the type, its
-    default the default.
+    """What the command line says of a field. The type and the default of the option are
+    those of the field.
     """
 
     help: str = ""
@@ -48,23 +52,22 @@ class Option:
     """
     metavar: str | None = None
     choices: tuple[str, ...] | Registry[Any] | Callable[[], Registry[Any]] = ()
-    """The values; a table of parts, or a function that makes one, is read when the
-    option is used.
+    """The values. A table of parts, or a function that returns a table, is read when
+    the option is used.
     """
     describes: Registry[Any] | None = None
     """A table whose parts the help describes."""
     low: float | None = None
+    """The least number."""
     high: float | None = None
-    """The least and the largest number."""
+    """The largest number."""
     required: bool = False
     argument: bool = False
-    """Whether the command line has it as an argument, which its place names, and not as
-    an option.
-    """
+    """Whether the command line has an argument without a name in place of an option."""
     reads: bool = False
     """Whether the values are files that are read: no output may take their place."""
     writes: str = ""
-    """Where `-` leads, stdout or stderr, if the values are files that are written."""
+    """What `-` means, stdout or stderr, if the values are files that are written."""
     group: str = ""
     """Title of the group in the help; the class's title if empty."""
     common: bool = False
@@ -88,43 +91,65 @@ class Option:
 
     @property
     def table(self) -> Registry[Any] | None:
-        """The table whose names are the values."""
-        table = (
-            self.choices
-            if isinstance(self.choices, Registry | tuple)
-            else self.choices()
-        )
-        return table if isinstance(table, Registry) else None
+        """The table whose names are the values; None if no table has the values."""
+        if isinstance(self.choices, Registry):
+            return self.choices
+        if isinstance(self.choices, tuple):
+            return None
+        return self.choices()
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse a value that the option does not take; `name` is the field's. NaN is
-        in no range.
+        """Raise an error for a value that the option does not take.
+
+        Args:
+            name: The name of the field.
+            value: The value; NaN is in no range.
+
+        Raises:
+            UserError: The value is none of the choices, or out of range.
         """
-        if isinstance(self.choices, Registry):
-            self.choices.check(value)
-        elif (
-            isinstance(self.choices, tuple)
-            and self.choices
-            and value not in self.choices
-        ):
+        choices = self.choices
+        if isinstance(choices, Registry):
+            choices.check(value)
+        elif isinstance(choices, tuple) and choices and value not in choices:
             raise UserError(
-                f"{self.flag(name)} {value}: expected one of {', '.join(self.choices)}"
+                f"{self.flag(name)} {value}: expected one of {', '.join(choices)}"
             )
-        low, high = self.low, self.high
-        if not ((low is None or value >= low) and (high is None or value <= high)):
-            numbers = f"{low:g} on" if high is None else f"{low:g} to {high:g}"
+        if not self._in_range(value):
+            numbers = f"{self.low:g} on"
+            if self.high is not None:
+                numbers = f"{self.low:g} to {self.high:g}"
             raise UserError(
                 f"{self.flag(name)} {value}: expected a number from {numbers}"
             )
 
+    def _in_range(self, value: Any) -> bool:
+        """Return whether a value is a number that the option takes."""
+        high_enough = self.low is None or value >= self.low
+        low_enough = self.high is None or value <= self.high
+        return high_enough and low_enough
+
     def flag(self, name: str) -> str:
-        """The option as users type it, for a field of this name."""
-        return max(self.names or (f"--{name.replace('_', '-')}",), key=len)
+        """Return the option as users type it, such as `--max-tokens`.
+
+        Args:
+            name: The name of the field.
+        """
+        if self.names:
+            return max(self.names, key=len)
+        return f"--{name.replace('_', '-')}"
 
 
 def option(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # noqa: A002 (as click calls it)
-    """A field that is an option; `about` as in `Option`. A mapping or a class as
-    default is made for each object.
+    """Return a field that is an option.
+
+    Args:
+        default: The default. A mapping is copied for each object; a class is called for
+            each object.
+        help: One sentence for the help.
+        names: The names on the command line; made from the field's name if there are
+            none.
+        about: Further fields of `Option`.
     """
     metadata = {"option": Option(help, names, **about)}
     if isinstance(default, type):
@@ -137,12 +162,27 @@ def option(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # n
 
 
 def read_file(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # noqa: A002
-    """An option whose values are files that are read."""
+    """Return a field that is an option whose values are files that are read.
+
+    Args:
+        default: The default.
+        help: One sentence for the help.
+        names: The names on the command line.
+        about: Further fields of `Option`.
+    """
     return option(default, help, *names, **{"metavar": "FILE", "reads": True} | about)
 
 
 def written_file(default: Any, help: str = "", *names: str, **about: Any) -> Any:  # noqa: A002
-    """An option whose values are files that are written; `-` is stdout."""
+    """Return a field that is an option whose values are files that are written; `-` is
+    stdout.
+
+    Args:
+        default: The default.
+        help: One sentence for the help.
+        names: The names on the command line.
+        about: Further fields of `Option`.
+    """
     return option(
         default, help, *names, **{"metavar": "FILE", "writes": "stdout"} | about
     )
@@ -153,17 +193,26 @@ class Field(NamedTuple):
 
     name: str
     title: str
-    """Of its group in the help."""
+    """Title of its group in the help."""
     about: Option
     hint: Any
     """Its type."""
     default: Any
 
     def check(self, value: Any) -> None:
-        """Refuse a value, or one of several, that the option does not take."""
-        for element in (
-            value if type(value) is tuple else () if value is None else (value,)
-        ):
+        """Raise an error for a value that the option does not take.
+
+        Args:
+            value: The value, or a tuple of values; None is the value of an option that
+                is not set.
+
+        Raises:
+            UserError: A value is none of the choices, or out of range.
+        """
+        if value is None:
+            return
+        values = value if type(value) is tuple else (value,)
+        for element in values:
             self.about.check(self.name, element)
 
 
@@ -171,12 +220,12 @@ class Declared:
     """The base of dataclasses whose fields are options."""
 
     title: ClassVar[str] = "Options"
-    """Of the fields' group in the help, where they name no group."""
+    """Title of the group in the help, for fields that name no group."""
     common: ClassVar[bool] = False
     """Whether all fields are among the few options that most people need."""
 
     def __post_init__(self) -> None:
-        """Check each value. Subclasses check how their fields fit together, and call
+        """Check each value. A subclass that checks how its fields fit together calls
         this method.
         """
         for declared_field in type(self).declared():
@@ -190,7 +239,7 @@ class Declared:
 
     @classmethod
     def declared(cls) -> tuple[Field, ...]:
-        """The fields that are options; those of base classes come first."""
+        """Return the fields that are options; those of base classes come first."""
         return _declared(cls)  # type: ignore[arg-type]  # a class is hashable
 
 
@@ -201,55 +250,70 @@ class NoOptions(Declared):
 
 @cache
 def _declared(cls: type[Any]) -> tuple[Field, ...]:
+    """Return the fields of a dataclass that are options."""
     owner: dict[str, type[Declared]] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, Declared):
             owner |= dict.fromkeys(vars(base).get("__annotations__", {}), base)
     hints = get_type_hints(cls)
-    return tuple(
-        Field(
+    declared = []
+    for entry in fields(cls):
+        about = entry.metadata.get("option")
+        if about is None:
+            continue
+        group = owner[entry.name]
+        option_field = Field(
             entry.name,
-            about.group or owner[entry.name].title,
-            replace(about, common=about.common or owner[entry.name].common),
-            hints[entry.name],
-            entry.default if entry.default is not MISSING else None,
+            title=about.group or group.title,
+            about=replace(about, common=about.common or group.common),
+            hint=hints[entry.name],
+            default=None if entry.default is MISSING else entry.default,
         )
-        for entry in fields(cls)
-        if (about := entry.metadata.get("option")) is not None
-    )
+        declared.append(option_field)
+    return tuple(declared)
 
 
 def _inner(entry: Field) -> list[Field]:
-    """The options that stand in the place of a field: those of a nested class, or those
-    of the parts of a table.
+    """Return the options that stand in the place of a field: those of a nested class,
+    or those of the parts of a table; empty for an option.
     """
     if entry.about.nested:
         return list(entry.about.nested.declared())
     inner: list[Field] = []
-    for _, part in entry.about.parts.loaded() if entry.about.parts else ():
-        if hasattr(part, "Options"):
-            inner += part.Options.declared()
+    if entry.about.parts:
+        for _, part in entry.about.parts.loaded():
+            if hasattr(part, "Options"):
+                inner += part.Options.declared()
     return inner
 
 
 def flattened(declared: Iterable[Field]) -> Iterator[Field]:
-    """The options with those of nested classes and of parts in their places, in their
-    group where they have none of their own. A name that several parts share is one
-    option.
+    """Yield the options, with those of nested classes and of parts in their places.
+
+    An option without a group of its own is in the group of the field in whose place it
+    stands. An option that several parts share is yielded once.
+
+    Args:
+        declared: The fields of a class of options.
     """
     seen = set[str]()
     for entry in declared:
-        entries = [entry]
-        if entry.about.nested or entry.about.parts:
-            inner = flattened(_inner(entry))
-            entries = [
-                one if one.title != Declared.title else one._replace(title=entry.title)
-                for one in inner
-            ]
-        for option_field in entries:
+        for option_field in _in_place_of(entry):
             if option_field.name not in seen:
                 seen.add(option_field.name)
                 yield option_field
+
+
+def _in_place_of(entry: Field) -> Iterator[Field]:
+    """Yield the options that stand in the place of a field, or the field itself."""
+    if not entry.about.nested and not entry.about.parts:
+        yield entry
+        return
+    for inner in flattened(_inner(entry)):
+        if inner.title == Declared.title:
+            yield inner._replace(title=entry.title)
+        else:
+            yield inner
 
 
 class FileRecord(NamedTuple):
@@ -287,21 +351,23 @@ def read_content(about: Option, path: str | Path) -> FileContent:
     return FileContent(content, FileRecord(str(path), digest))
 
 
-DIGITS = 12
-"""Hexadecimal digits of a file's digest."""
-
-
 @dataclass(init=False)
 class OptionValues:
-    """The options of parts that are set, by name. Each part takes the options that its
-    class `Options` declares.
+    """The options of parts that are set. Each part takes the options that its class
+    `Options` declares.
     """
 
     values: dict[str, Any]
+    """The value of each option, by name."""
     files: dict[str, FileRecord] = field(compare=False)
     """The files that values were read from."""
 
     def __init__(self, **values: Any) -> None:
+        """Make an object of values by name; an option with the value None is not set.
+
+        Args:
+            values: The values. A `FileContent` is a value with its file.
+        """
         self.values = {}
         self.files = {}
         for name, value in values.items():
@@ -312,28 +378,38 @@ class OptionValues:
 
     @classmethod
     def of_part(cls, options: Declared) -> Self:
-        """Return the values of one part's options."""
+        """Return the values of one part's options.
+
+        Args:
+            options: An object of the part's class `Options`.
+        """
         names = [entry.name for entry in type(options).declared()]
         values = {name: getattr(options, name) for name in names}
         return cls(**_with_records(values, options.files))
 
     @property
     def entries(self) -> dict[str, Any]:
-        """The values; those that were read from files as `FileContent`."""
+        """The values; a value that was read from a file is a `FileContent`."""
         return _with_records(self.values, self.files)
 
     def as_json(self, options: type[Any]) -> dict[str, Any]:
-        """Return the options of one part that are set, as JSON holds them: also those
-        that are set to their defaults.
+        """Return the options of one part that are set, as JSON holds them. Options that
+        are set to their defaults are included.
+
+        Args:
+            options: The part's class `Options`.
         """
         return as_json(self.of(options), also=self.values.keys())
 
     def of(self, options: type[Group]) -> Group:
-        """Return the options of one part."""
-        names = [entry.name for entry in fields(options)]  # type: ignore[arg-type]
-        return _declared_with_files(
-            options, {name: self.entries[name] for name in names if name in self.values}
-        )
+        """Return the options of one part as an object.
+
+        Args:
+            options: The part's class `Options`.
+        """
+        names = {entry.name for entry in fields(options)}  # type: ignore[arg-type]
+        own = {name: value for name, value in self.entries.items() if name in names}
+        return _declared_with_files(options, own)
 
 
 def _with_records(
@@ -362,24 +438,26 @@ def _declared_with_files(group: type[Group], values: Mapping[str, Any]) -> Group
 def made(
     group: type[Group], declared: Iterable[Field], typed: Mapping[str, Any]
 ) -> Group:
-    """An object of the values that were typed, by the names of fields."""
+    """Return an object of a class of options from the values that were typed.
+
+    Args:
+        group: The class of options.
+        declared: The fields of the class.
+        typed: The parsed values, by the names of fields.
+    """
     return _declared_with_files(group, dict(_values(declared, typed)))
 
 
 def _values(
     declared: Iterable[Field], typed: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
+    """Yield the names and the values of fields from the values that were typed."""
     for entry in declared:
         about = entry.about
         if about.nested:
             yield entry.name, made(about.nested, about.nested.declared(), typed)
         elif about.parts:
-            values: dict[str, Any] = {}
-            for inner in _inner(entry):
-                for name, value in _values([inner], typed):
-                    inner.check(value)
-                    values[name] = value
-            yield entry.name, entry.hint(**values)
+            yield entry.name, entry.hint(**_values_of_parts(entry, typed))
         elif entry.name in typed:
             value = typed[entry.name]
             if not about.read:
@@ -388,10 +466,22 @@ def _values(
                 yield entry.name, _as_read(about, value)
 
 
+def _values_of_parts(entry: Field, typed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the options of a table's parts, by name."""
+    values: dict[str, Any] = {}
+    for inner in _inner(entry):
+        for name, value in _values([inner], typed):
+            inner.check(value)
+            values[name] = value
+    return values
+
+
 def _as_read(about: Option, value: Any) -> Any:
-    """Return what an option makes of a parsed value; of a file, with its record."""
+    """Return what an option makes of a parsed value; a file's content has a record."""
     assert about.read is not None
-    return read_content(about, value) if about.reads else about.read(value)
+    if about.reads:
+        return read_content(about, value)
+    return about.read(value)
 
 
 def settings_of(
@@ -416,18 +506,27 @@ def settings_of(
             settings |= settings_of(value)
         elif entry.about.read and entry.about.reads:
             settings[name] = _record(options, entry.name).digest
-        elif isinstance(value, bool):
-            settings[name] = "yes" if value else "no"
-        elif isinstance(value, tuple):
-            settings[name] = ",".join(map(str, value))
         else:
-            settings[name] = f"{value:g}" if isinstance(value, float) else str(value)
+            settings[name] = _shown(value)
     return settings
 
 
+def _shown(value: Any) -> str:
+    """Return the value of an option as a signature has it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ",".join(str(element) for element in value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
+
+
 def as_json(options: Declared, also: Collection[str] = ()) -> dict[str, Any]:
-    """Return the options that differ from their defaults, flat, as JSON holds them: a
-    file that was read by its path and digest.
+    """Return the options that differ from their defaults, as JSON holds them.
+
+    Options of nested classes stand beside the others. A file that was read is its path
+    and digest.
 
     Args:
         options: The options of a part.
@@ -445,8 +544,10 @@ def as_json(options: Declared, also: Collection[str] = ()) -> dict[str, Any]:
             continue
         elif entry.about.read and entry.about.reads:
             result[entry.name] = _record(options, entry.name)._asdict()
+        elif isinstance(value, Path):
+            result[entry.name] = str(value)
         else:
-            result[entry.name] = str(value) if isinstance(value, Path) else value
+            result[entry.name] = value
     return result
 
 
@@ -461,31 +562,41 @@ def _record(options: Declared, name: str) -> FileRecord:
 
 
 def from_json(group: type[Group], values: Mapping[str, Any]) -> Group:
-    """Return the options that `as_json` wrote.
+    """Return the options that `as_json` wrote, as an object.
+
+    Args:
+        group: The class of options.
+        values: The options, as JSON holds them.
 
     Raises:
         UserError: The class has no such option, or a value is of another type; a file
             changed since it was read.
     """
     known = [entry.name for entry in flattened(group.declared())]  # type: ignore[attr-defined]
-    if unknown := values.keys() - set(known):
+    unknown = values.keys() - set(known)
+    if unknown:
         raise UserError(f"option {min(unknown)} is none of {', '.join(known)}")
     return _restored(group, values)
 
 
 def _restored(group: type[Group], values: Mapping[str, Any]) -> Group:
+    """Return an object of a class of options, without a check for unknown options."""
     restored: dict[str, Any] = {}
     for entry in group.declared():  # type: ignore[attr-defined]
-        name, about = entry.name, entry.about
-        if about.nested:
-            restored[name] = _restored(about.nested, values)
-        elif name in values and about.read and about.reads:
-            restored[name] = _same_file(about, values[name])
-        elif name in values and Path in (entry.hint, *get_args(entry.hint)):
-            restored[name] = Path(values[name])
-        elif name in values:
-            restored[name] = parsed(values[name], entry.hint, f"option {name}")
+        if entry.about.nested:
+            restored[entry.name] = _restored(entry.about.nested, values)
+        elif entry.name in values:
+            restored[entry.name] = _restored_value(entry, values[entry.name])
     return _declared_with_files(group, restored)
+
+
+def _restored_value(entry: Field, value: Any) -> Any:
+    """Return the value of an option from the value that JSON holds."""
+    if entry.about.read and entry.about.reads:
+        return _same_file(entry.about, value)
+    if Path in (entry.hint, *get_args(entry.hint)):
+        return Path(value)
+    return parsed(value, entry.hint, f"option {entry.name}")
 
 
 def _same_file(about: Option, recorded: Mapping[str, str]) -> FileContent:

@@ -28,13 +28,16 @@ Part = TypeVar("Part")
 
 
 def resolve(name: str) -> Any:
-    """Return the object that "module:attribute" or "module" names, and import its
-    module.
+    """Return the object that a name stands for, and import its module.
+
+    Args:
+        name: "module:attribute" or "module".
     """
     module, _, attributes = name.partition(":")
     part: Any = importlib.import_module(module)
-    for attribute in filter(None, attributes.split(".")):
-        part = getattr(part, attribute)
+    if attributes:
+        for attribute in attributes.split("."):
+            part = getattr(part, attribute)
     return part
 
 
@@ -85,7 +88,7 @@ class Registry(Generic[Part]):
         """The entry points of other packages by name, without shipped names."""
         if not self._group or not _there_may_be_plugins():
             return {}
-        # Here: this import takes a third of the time of `rescore --help`.
+        # At the top, this import would take a third of the time of `rescore --help`.
         from importlib.metadata import entry_points
 
         plugins: dict[str, EntryPoint] = {}
@@ -93,7 +96,9 @@ class Registry(Generic[Part]):
             if entry.name in self._parts or entry.name in plugins:
                 log.warning(
                     "%s %s of package %s is ignored: there is one of this name",
-                    *(self.kind, entry.name, _package(entry)),
+                    self.kind,
+                    entry.name,
+                    _package(entry),
                 )
             else:
                 plugins[entry.name] = entry
@@ -104,6 +109,9 @@ class Registry(Generic[Part]):
 
         A part of another package is described by its attribute `about`, or by the first
         line of its help (a command of click) or docstring.
+
+        Args:
+            name: The name of the part.
         """
         if name in self._parts:
             return self._parts[name][1]
@@ -111,19 +119,31 @@ class Registry(Generic[Part]):
             part = self._load(name)
         except BrokenPluginError:
             return "cannot be loaded"
-        written = getattr(part, "about", None) or getattr(part, "help", None)
-        text = written if isinstance(written, str) else inspect.getdoc(part) or ""
+        text = getattr(part, "about", None) or getattr(part, "help", None)
+        if not isinstance(text, str):
+            text = inspect.getdoc(part) or ""
         return text.partition("\n")[0]
 
     def place(self, name: str) -> str:
-        """Return where a part is, as "module:attribute"; empty for an object."""
+        """Return where a part is, as "module:attribute"; empty for a part that was
+        registered as an object.
+
+        Args:
+            name: The name of the part.
+        """
         if name not in self._parts:
             return self._plugins[name].value
-        part = self._parts[name][0]
+        part, _ = self._parts[name]
         return part if isinstance(part, str) else ""
 
     def register(self, name: str, part: Part | str, about: str = "") -> None:
-        """Add a part, or replace the part of that name."""
+        """Add a part, or replace the part of that name.
+
+        Args:
+            name: The name of the part.
+            part: The part, or "module:attribute".
+            about: A description in a few words.
+        """
         self._parts[name] = (part, about)
 
     def remove(self, name: str) -> None:
@@ -144,7 +164,8 @@ class Registry(Generic[Part]):
         Raises:
             UserError: The table has no such part.
         """
-        if known := self.known(name):
+        known = self.known(name)
+        if known:
             return known
         raise UserError(
             f"{self.kind} {name!r} is not one of"
@@ -161,11 +182,13 @@ class Registry(Generic[Part]):
         known = self.check(name)
         if known not in self._parts:
             return self._load(known)
-        part = self._parts[known][0]
-        return cast(Part, resolve(part)) if isinstance(part, str) else part
+        part, _ = self._parts[known]
+        if isinstance(part, str):
+            return cast(Part, resolve(part))
+        return part
 
     def loaded(self) -> Iterator[tuple[str, Part]]:
-        """Yield all names with their parts.
+        """Yield the name of each part, and the part.
 
         A part of another package that cannot be loaded is left out with a warning.
         """
@@ -178,7 +201,7 @@ class Registry(Generic[Part]):
                 yield name, part
 
     def _load(self, name: str) -> Part:
-        """Return the part of another package.
+        """Return the part of another package, by its name.
 
         Raises:
             BrokenPluginError: The part cannot be imported.
@@ -197,8 +220,8 @@ class Registry(Generic[Part]):
 def _there_may_be_plugins() -> bool:
     """Return whether an installed package may have entry points of a table.
 
-    It reads the small files in which packages declare them, a fifth of the time that
-    `importlib.metadata` takes to be imported and to read them.
+    It reads the small files in which packages declare entry points. This takes a fifth
+    of the time in which `importlib.metadata` is imported and reads them.
     """
     for folder in map(Path, sys.path):
         if folder.is_file():  # such as a zip file, which only importlib.metadata reads
@@ -213,8 +236,10 @@ def _same_but_case(name: str, names: Iterable[str]) -> str:
     """Return the name that differs from another name in case alone, or an empty
     string.
     """
-    folded = name.casefold()
-    return next((known for known in names if known.casefold() == folded), "")
+    for known in names:
+        if known.casefold() == name.casefold():
+            return known
+    return ""
 
 
 def _package(entry: EntryPoint) -> str:
@@ -395,7 +420,7 @@ LESSONS: Registry[Any] = Registry(
     },
     "rescore.lessons",
 )
-"""What is added to the training of networks of several kinds: subclasses of
+"""Additions to the training of networks of several kinds: subclasses of
 `rescore.lms.training.options.Lesson`.
 """
 
@@ -502,7 +527,9 @@ DECISIONS: Registry[Any] = Registry(
     },
     "rescore.decisions",
 )
-"""How a text is chosen from a list: subclasses of `rescore.decision.DecisionRule`."""
+"""Rules that choose a text from a list: subclasses of
+`rescore.decision.DecisionRule`.
+"""
 
 TESTS: Registry[Any] = Registry(
     "test",
@@ -518,7 +545,9 @@ TESTS: Registry[Any] = Registry(
     },
     "rescore.tests",
 )
-"""Of the difference between two systems: classes like `Randomisation`."""
+"""Significance tests of the difference between two systems: classes with the methods of
+`rescore.metrics.significance.Randomisation`.
+"""
 
 STYLES: Registry[Any] = Registry(
     "style",
@@ -530,7 +559,9 @@ STYLES: Registry[Any] = Registry(
     },
     "rescore.styles",
 )
-"""How a table is written: functions of its cells, each with the ending of its files."""
+"""Styles of tables: functions that return the text of a table's cells. The description
+of a style is the ending of its files.
+"""
 
 CONFIDENCES = "rescore.asr.confidence"
 """Gives each word of decided texts the probability that it is right."""

@@ -1,18 +1,30 @@
-"""The signature of a figure: all that one needs to get the same figure again.
-`reports.check` reads it.
+"""The signature of a figure: all that is needed to get the same figure again.
 
     WER|case:lc|tok:space|align:sclite|w:s2s=0.638|w:tta=0.362|lm:tta=tta@0c5312ab34cd,sum,float32|tuned:899@51b0e9a2|
     rescore:0.2.0
 
 on one line.
 
-The form is sacreBLEU's: fields with a bar between them, the metric first. Fields of the
-metric are `name:value`. `w:` is the weight of a column; `lm:` the model that gave the
-column, its fingerprint, norm and precision; `without:` the origins of hypotheses that
-may not win; `decide:` the decision rule, its scale and options (nothing for the best
-score); `tuned:` where
-the weights come from; `p:` the significance test, or `by=speaker` where intervals draw
-speakers. From `rescore:` on they are versions of programs.
+The form is sacreBLEU's: the name of the metric, then fields, with a bar between them.
+
+name:value
+    A setting of the metric.
+w:
+    The weight of a column.
+lm:
+    The model that gave a column, its fingerprint, norm and precision.
+without:
+    The origins of hypotheses that may not win.
+decide:
+    The decision rule, its scale and options; absent for the best score.
+tuned:
+    The lists that the weights come from.
+p:
+    The significance test, or `by=speaker` if intervals draw speakers.
+rescore:
+    The version of the program. All fields behind it are versions of other programs.
+
+`rescore.reports.check` reads a signature again.
 """
 
 from __future__ import annotations
@@ -27,22 +39,29 @@ from rescore.nbest import NbestList
 from rescore.version import VERSION
 
 FINGERPRINT_DIGITS = 12
-"""How many hexadecimal digits of a fingerprint are shown."""
+"""Hexadecimal digits of a fingerprint that are shown."""
 DIGITS = 5
 """Significant digits of weights: more differ between machines."""
-SAFE = " !#$&'()*+-./:;<>?[]^_`{}~\"\\"  # all printable characters but % | = , @
+SAFE = " !#$&'()*+-./:;<>?[]^_`{}~\"\\"
+"""Characters that stand as they are, beside letters and digits: all printable
+characters but % | = , @.
+"""
+SAFE_ALONE = SAFE + "@,="
+"""Characters that stand as they are in a field that is one value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Two figures can be compared where metric, settings, decision and test agree; the
-    rest says what made them.
+    """The signature of a figure.
+
+    Figures can be compared if metric, settings, decision and test are the same. The
+    other fields say what made the figures.
     """
 
     metric: str
-    """WER, CER, BLEU, ...; PPL for perplexities."""
+    """Name of the metric, such as WER, CER or BLEU; PPL for perplexities."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """How the metric counts, such as case and tokenizer."""
+    """Settings of the metric, such as case and tokenizer."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """The weight of each column of scores, rounded to `DIGITS`."""
     columns: Mapping[str, Column] = field(default_factory=dict)
@@ -52,81 +71,96 @@ class Signature:
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that may not win, such as `respelled`."""
     decision: str = "best"
-    """How a text is chosen from a list."""
+    """Name of the rule that chooses a text from a list."""
     scale: float | None = None
-    """Of the posteriors exp(scale * score)."""
+    """Scale of the posteriors, p proportional to exp(scale * score); None for rules
+    without posteriors.
+    """
     deciding: Mapping[str, str] = field(default_factory=dict)
-    """The options of the decision that are not the usual ones."""
+    """Options of the decision that differ from their defaults."""
     tuned: str | None = None
-    """Where the weights come from: `given`, `card`, the tuning set's size and content
-    hash.
+    """Origin of the weights: `given`, `card`, or the size and the content hash of the
+    tuning set.
     """
     test: str | None = None
     """The significance test and its settings."""
     versions: Mapping[str, str] = field(default_factory=lambda: {"rescore": VERSION})
-    """Of the programs that computed the figure."""
+    """Versions of the programs that computed the figure."""
 
     def __str__(self) -> str:
-        """The one line that is printed below a figure."""
+        """Return the line that is printed below a figure."""
         parts = [_quoted(self.metric)]
-        parts += [f"{name}:{_quoted(value)}" for name, value in self.settings.items()]
-        parts += [
-            f"w:{_quoted(name)}={weight:.{DIGITS}g}"
-            for name, weight in self.weights.items()
-        ]
+        for name, setting in self.settings.items():
+            parts.append(f"{name}:{_quoted(setting)}")
+        for name, weight in self.weights.items():
+            parts.append(f"w:{_quoted(name)}={weight:.{DIGITS}g}")
         for name, column in self.columns.items():
-            fingerprint = column.fingerprint[:FINGERPRINT_DIGITS]
-            model, norm = _quoted(column.model), _quoted(column.norm)
-            origin = f"{model}@{fingerprint},{norm},{_quoted(column.precision)}"
-            parts.append(f"lm:{_quoted(name)}={origin}")
+            parts.append(f"lm:{_quoted(name)}={_origin(column)}")
         if self.excluded:
-            parts.append(f"without:{','.join(map(_quoted, self.excluded))}")
+            origins = [_quoted(origin) for origin in self.excluded]
+            parts.append(f"without:{','.join(origins)}")
         if self.decision != "best":
-            how = [_quoted(self.decision)]
-            if self.scale is not None:
-                how.append(f"{self.scale:.{DIGITS}g}")
-            how += [f"{name}={_quoted(text)}" for name, text in self.deciding.items()]
-            parts.append(f"decide:{','.join(how)}")
+            parts.append(f"decide:{self._rule()}")
         if self.tuned:
-            parts.append(f"tuned:{quote(self.tuned, safe=SAFE + '@,=')}")
+            parts.append(f"tuned:{quote(self.tuned, safe=SAFE_ALONE)}")
         if self.test:
-            parts.append(f"p:{quote(self.test, safe=SAFE + '@,=')}")
-        # Last, rescore first: by this it is known what is a version, and what a
-        # setting.
-        programs = sorted(self.versions, key=lambda name: name != "rescore")
-        return "|".join(
-            [*parts, *(f"{name}:{self.versions[name]}" for name in programs)]
-        )
+            parts.append(f"p:{quote(self.test, safe=SAFE_ALONE)}")
+        # Versions stand last, and rescore is the first of them: a reader tells versions
+        # from settings by this.
+        for name in sorted(self.versions, key=lambda name: name != "rescore"):
+            parts.append(f"{name}:{self.versions[name]}")
+        return "|".join(parts)
+
+    def _rule(self) -> str:
+        """Return the decision rule with its scale and its options."""
+        parts = [_quoted(self.decision)]
+        if self.scale is not None:
+            parts.append(f"{self.scale:.{DIGITS}g}")
+        for name, setting in self.deciding.items():
+            parts.append(f"{name}={_quoted(setting)}")
+        return ",".join(parts)
+
+
+def _origin(column: Column) -> str:
+    """Return the model that gave a column, its fingerprint, norm and precision."""
+    fingerprint = column.fingerprint[:FINGERPRINT_DIGITS]
+    settings = f"{fingerprint},{_quoted(column.norm)},{_quoted(column.precision)}"
+    return f"{_quoted(column.model)}@{settings}"
 
 
 def origins(
     lists: Sequence[NbestList], weights: Mapping[str, float]
 ) -> dict[str, Column]:
-    """The models of the columns that have a weight, as far as the lists know.
+    """Return the models of the columns that have a weight, as far as the lists know.
+
+    Args:
+        lists: The lists.
+        weights: The weight of each column.
 
     Raises:
-        UserError: a column comes from one model in some lists and from another one in
-        others.
+        UserError: A column comes from one model in some lists and from another model in
+            other lists.
     """
     columns: dict[str, Column] = {}
     last = None
     for nbest in lists:
-        if nbest.header.columns is last:  # the lists of a file share one record
+        # The lists of a file share one record.
+        if nbest.header.columns is last:
             continue
         last = nbest.header.columns
         for name, column in last.items():
-            if (
-                name in weights
-                and column.fingerprint
-                and columns.setdefault(name, column) != column
-            ):
+            if name not in weights or not column.fingerprint:
+                continue
+            known = columns.setdefault(name, column)
+            if known != column:
                 raise UserError(
                     f"utterance {nbest.id}: column {name} comes from {column.short},"
-                    f" but in other lists from {columns[name].short}; score all lists"
-                    " with the same model"
+                    f" but in other lists from {known.short}; score all lists with the"
+                    " same model"
                 )
     return {name: columns[name] for name in weights if name in columns}
 
 
 def _quoted(text: str) -> str:
+    """Return a text without the characters that separate fields."""
     return quote(text, safe=SAFE)
