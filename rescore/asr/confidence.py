@@ -22,6 +22,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.written import Piece, pieces_of, tokens_of
 from rescore.border import as_weights, checked_lists
 from rescore.config import RunConfig
+from rescore.deciding import decide
 from rescore.decision.rules import WeightsOf, combine, posteriors
 from rescore.errors import UserError, counted
 from rescore.formats.audio import RecordingSegment
@@ -359,10 +360,10 @@ def same_words(plan: Plan) -> Normaliser:
 
 
 def decided_texts(plan: Plan, lists: Sequence[NbestList]) -> list[str]:
-    """The text of each list that the plan and its weights decide on."""
-    return list(
-        plan.decision_with(plan.weights).texts(plan.metric, lists, plan.weights.of)
-    )
+    """Return the text of each list that the plan and its weights decide on."""
+    rule = plan.decision_with(plan.weights)
+    force = plan.force_weights
+    return decide(plan.metric, lists, plan.weights, rule, force=force).texts
 
 
 def calibrated(plan: Plan, dev: Sequence[NbestList]) -> Calibration:
