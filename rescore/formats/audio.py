@@ -25,7 +25,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import Source
-from rescore.formats.text import add_once, identity_of, split_id, table
+from rescore.formats.text import add_once, field_of, identity_of, split_id, table
 from rescore.formats.times import LATEST, Span
 from rescore.nbest import NO_AUDIO, Audio, NbestList
 
@@ -79,8 +79,9 @@ def _entries(path: Path) -> Iterator[tuple[str, Audio]]:
     if path.is_dir() and not scp.is_file():
         return _folder(path)
     source = Source(scp if path.is_dir() else path)
-    is_manifest = source.head.lstrip().startswith("{")
-    return _manifest(source) if is_manifest else _scp(source)
+    if source.head.lstrip().startswith("{"):
+        return _manifest(source)
+    return _scp(source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
     """
     for place, line in source.filled():
         value = loads(line, place, line=True)
-        path = value.get("audio_filepath") if isinstance(value, dict) else None
+        path = field_of(value, "audio_filepath")
         if not isinstance(path, str):
             raise UserError(f"{place}: expected an object with audio_filepath")
         name = identity_of(value.get("id", path))
@@ -434,7 +435,9 @@ def digest(audio: Audio) -> str:
     """Return the hash of a recording's samples and their rate, in hexadecimal; empty
     for `NO_AUDIO`. The file's name does not count.
     """
-    return "" if audio == NO_AUDIO else _measured(audio)[0]
+    if audio == NO_AUDIO:
+        return ""
+    return _measured(audio)[0]
 
 
 def _measured(audio: Audio) -> tuple[str, float]:
@@ -518,8 +521,9 @@ def _frames(audio: Audio, present: int) -> int:
     if head[:4] != b"RIFF":
         return present
     whole = int.from_bytes(head[4:], "little") + 8
-    is_cut = size < whole < UNKNOWN_SIZE
-    return present * whole // size if is_cut else present
+    if size < whole < UNKNOWN_SIZE:
+        return present * whole // size
+    return present
 
 
 def _part(audio: Audio, file: Any, frames: int, place: str) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.native import is_espnet1
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import numbered, strip_markup, table
+from rescore.formats.text import field_of, numbered, strip_markup, table
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import FIRST_PASS, Column, Header, Hypothesis, NbestList, ranking
 
@@ -63,18 +63,20 @@ def _files(folder: Path) -> list[Path]:
     data.2.json, ... in order.
     """
     whole = folder / "data.json"
-    return [whole] if whole.exists() else numbered(folder, _FILE)
+    if whole.exists():
+        return [whole]
+    return numbered(folder, _FILE)
 
 
 def _read_file(source: Source) -> Iterator[NbestList]:
     """Yield the lists of one file."""
     document = loads(source.read_all(), source.name)
-    utterances = document.get("utts") if isinstance(document, dict) else None
+    utterances = field_of(document, "utts")
     if not isinstance(utterances, dict):
         raise UserError(f'{source.name}: expected a JSON object with "utts"')
     for name, entry in utterances.items():
         place = f"{source.name}: utterance {name}"
-        output = entry.get("output") if isinstance(entry, dict) else None
+        output = field_of(entry, "output")
         if not isinstance(output, list):
             raise UserError(f'{place}: no "output" list')
         hypotheses = []
@@ -199,10 +201,14 @@ def _parts(folder: Path) -> list[Path]:
     itself; none if it is no decode folder.
     """
     for candidate in (folder / "logdir", folder):
-        parts = numbered(candidate, _OUTPUT) if candidate.is_dir() else []
+        if not candidate.is_dir():
+            continue
+        parts = numbered(candidate, _OUTPUT)
         if parts:
             return [part for part in parts if part.is_dir() and numbered(part, _BEST)]
-    return [folder] if numbered(folder, _BEST) else []
+    if numbered(folder, _BEST):
+        return [folder]
+    return []
 
 
 def _rank(best: Path, warnings: InputWarnings) -> Iterator[tuple[str, Hypothesis]]:

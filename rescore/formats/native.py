@@ -121,11 +121,11 @@ class _About(msgspec.Struct):
             from rescore.formats.audio import native_audio
 
             audio = native_audio(self.audio, name, place)
-        references = (self.ref,) if isinstance(self.ref, str) else tuple(self.ref or ())
+        references = [self.ref] if isinstance(self.ref, str) else self.ref or []
         return NbestList(
             name,
             hypotheses,
-            references,
+            tuple(references),
             self.src,
             self._header(),
             self.recording,

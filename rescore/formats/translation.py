@@ -195,7 +195,7 @@ class _Moses:
             for nbest in check_holds(lists, frozenset(holds), path, written=_escaped):
                 number = checked_number(nbest, path)
                 sources.append(nbest.source or "")
-                references.append(nbest.references[0] if nbest.references else "")
+                references.append(next(iter(nbest.references), ""))
                 for hypothesis in nbest.hypotheses:
                     file.write(_written(number, hypothesis, path))
         if path != "-":

@@ -92,7 +92,9 @@ def check_output(path: str) -> None:
 
 def _ending(path: str) -> str:
     """Return the ending of a path without its dot and without .gz."""
-    return path.removesuffix(".gz").rpartition(".")[2] if "." in path else ""
+    if "." not in path:
+        return ""
+    return path.removesuffix(".gz").rpartition(".")[2]
 
 
 def written_formats() -> list[str]:
@@ -200,7 +202,7 @@ def check_holds(
         lost.update(dict.fromkeys(_lost_of_hypotheses(nbest, columns, dropped)))
         if _has_marks(nbest, written):
             lost["toolkit marks in texts"] = None
-        yield _without_columns(nbest, dropped) if dropped else nbest
+        yield _without_columns(nbest, dropped)
     if lost:
         log.warning(
             "%s: the format cannot hold all fields; not written: %s%s",
@@ -263,7 +265,9 @@ def _has_marks(nbest: NbestList, written: Callable[[str], str]) -> bool:
 
 
 def _without_columns(nbest: NbestList, dropped: set[str]) -> NbestList:
-    """Return the list without some columns."""
+    """Return the list without some columns, which may be none."""
+    if not dropped:
+        return nbest
     hypotheses = []
     for hypothesis in nbest.hypotheses:
         kept = dict(hypothesis.scores)
