@@ -1,5 +1,5 @@
-"""Recordings of utterances: where they are, and their samples. The only border between
-audio files and the package.
+"""Recordings of utterances: where they are, and their samples. No other module opens
+audio files.
 
 `recordings(["data/test/wav.scp"])["utt-1"]` is an `Audio`, from wav.scp with segments,
 a folder, or a manifest; `samples(audio, 16_000)` are its samples, mono, at this rate.
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import Source
-from rescore.formats.text import add_once, identity_of, split_id, table
+from rescore.formats.text import add_once, field_of, identity_of, split_id, table
 from rescore.formats.times import LATEST, Span
 from rescore.nbest import NO_AUDIO, Audio, NbestList
 
@@ -34,38 +34,37 @@ log = logging.getLogger(__name__)
 Samples = npt.NDArray[np.float32]
 
 ENDINGS = (".wav", ".flac", ".ogg", ".mp3")
-LONGEST, SHORTEST = 600.0, 0.025
-"""Seconds of an utterance."""
-MOST_SAMPLES, BLOCK = 1 << 28, 1 << 20
-"""Samples of all channels of an utterance, at most; and of those that are in memory."""
+LONGEST = 600.0
+"""Seconds of an utterance, at most."""
+SHORTEST = 0.025
+"""Seconds of an utterance, at least."""
+MOST_SAMPLES = 1 << 28
+"""Samples of all channels of an utterance, at most."""
+BLOCK = 1 << 20
+"""Samples of all channels that are in memory at once."""
 UNKNOWN_SIZE = 0x7FFFF000
 """From this size on, the header of a WAV means that its writer did not know the
 size.
 """
 
+# --- where recordings are ------------------------------------------------------------
+
 
 def recordings(paths: Sequence[str]) -> Mapping[str, Audio]:
-    """The recordings of utterances by id.
+    """Return the recordings of utterances by id.
 
     Args:
-        paths: each is Kaldi's wav.scp (with `segments` in its folder, the utterances
-            are these), a folder with such a file, a folder of audio files called after
-            their utterances, or a NeMo manifest (JSON Lines with audio_filepath, and
-            perhaps offset and duration in seconds).
+        paths: Each is Kaldi's wav.scp (with a file `segments` in its folder, the
+            utterances are the segments), a folder with such a file, a folder of audio
+            files called after their utterances, or a NeMo manifest (JSON Lines with
+            audio_filepath, and perhaps offset and duration in seconds).
+
+    Raises:
+        UserError: A file is damaged, or an utterance has two recordings.
     """
     every: dict[str, Audio] = {}
     for path in map(Path, paths):
-        scp = path / "wav.scp"
-        if path.is_dir() and not scp.is_file():
-            entries: Iterable[tuple[str, Audio]] = _folder(path)
-        else:
-            source = Source(scp if path.is_dir() else path)
-            entries = (
-                _manifest(source)
-                if source.head.lstrip().startswith("{")
-                else _scp(source)
-            )
-        for name, audio in entries:
+        for name, audio in _entries(path):
             if every.setdefault(name, audio) != audio:
                 raise UserError(
                     f"{path}: utterance {name} has another recording,"
@@ -74,9 +73,20 @@ def recordings(paths: Sequence[str]) -> Mapping[str, Audio]:
     return every
 
 
+def _entries(path: Path) -> Iterator[tuple[str, Audio]]:
+    """Return the utterances of a path with their recordings."""
+    scp = path / "wav.scp"
+    if path.is_dir() and not scp.is_file():
+        return _folder(path)
+    source = Source(scp if path.is_dir() else path)
+    if source.head.lstrip().startswith("{"):
+        return _manifest(source)
+    return _scp(source)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordingSegment:
-    """Where in a recording an utterance is, as a line of Kaldi's `segments` says it."""
+    """The part of a recording that an utterance is: a line of Kaldi's `segments`."""
 
     recording: str
     start: float
@@ -85,23 +95,37 @@ class RecordingSegment:
 
 
 def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
-    """Kaldi's `segments`: `utterance recording start end`, in seconds."""
+    """Return the segments of utterances by id.
+
+    Args:
+        path: Kaldi's `segments`, with lines `utterance recording start end` in seconds.
+
+    Raises:
+        UserError: A line has too few cells, or wrong times.
+    """
     segments: dict[str, RecordingSegment] = {}
     for name, value in table(Path(path)).items():
-        place, cells = f"{path}: utterance {name}", value.split()
+        place = f"{path}: utterance {name}"
+        cells = value.split()
         if len(cells) < 3:
             raise UserError(f"{place}: expected `utterance recording start end`")
         is_open = cells[2] in ("-1", "-1.0")  # Kaldi's mark
         span = Span.read(cells[1], LATEST if is_open else cells[2], place)
-        segments[name] = RecordingSegment(
-            cells[0], span.start, None if is_open else span.end
-        )
+        end = None if is_open else span.end
+        segments[name] = RecordingSegment(cells[0], span.start, end)
     return segments
 
 
 def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestList]:
-    """The lists with their recordings: of each line of a file, the first field is an
-    utterance, and the second its recording.
+    """Yield the lists with the names of their recordings.
+
+    Args:
+        lists: The lists.
+        path: A file in whose lines the first field is an utterance, and the second its
+            recording.
+
+    Raises:
+        UserError: An utterance is not in the file, or has no recording.
     """
     recordings = table(path)
     for nbest in lists:
@@ -114,13 +138,14 @@ def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestLis
 
 
 def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:
-    """Files called ID.wav, in the folder or in folders within it."""
+    """Yield files called ID.wav, in the folder or in folders within it."""
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in ENDINGS and path.is_file():
             yield path.stem, Audio(str(path), name=path.stem)
 
 
 def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
+    """Yield the recordings of a wav.scp, or the segments beside it."""
     files: dict[str, Audio] = {}
     for place, line in source.filled():
         name, path = split_id(line)
@@ -131,9 +156,8 @@ def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
             )
         if not path:
             raise UserError(f"{place}: expected `utterance path`")
-        add_once(
-            files, name, Audio(_located(path, source.path.parent), name=name), place
-        )
+        audio = Audio(_located(path, source.path.parent), name=name)
+        add_once(files, name, audio, place)
     segments = source.path.parent / "segments"
     if not segments.is_file():
         yield from files.items()
@@ -151,49 +175,62 @@ def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
 
 
 def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
-    """The recordings of NeMo's manifest; `offset` and `duration` beside a path say the
-    part.
+    """Yield the recordings of a NeMo manifest; `offset` and `duration` beside a path
+    are the part of the file.
     """
     for place, line in source.filled():
         value = loads(line, place, line=True)
-        if not isinstance(value, dict) or not isinstance(
-            value.get("audio_filepath"), str
-        ):
+        path = field_of(value, "audio_filepath")
+        if not isinstance(path, str):
             raise UserError(f"{place}: expected an object with audio_filepath")
-        name = identity_of(value["id"] if "id" in value else value["audio_filepath"])
+        name = identity_of(value.get("id", path))
         yield name, manifest_audio(value, name, source.path.parent, place)
 
 
 def manifest_audio(
     value: Mapping[str, Any], name: str, folder: Path, place: str
 ) -> Audio:
-    """The recording that a line of a manifest names."""
-    span, duration = Span(0.0, LATEST), value.get("duration")
+    """Return the recording that a line of a manifest names.
+
+    Args:
+        value: The line, with a text `audio_filepath`.
+        name: The id of the utterance.
+        folder: The folder of the manifest, from which relative paths count.
+        place: The file and line, for messages.
+
+    Raises:
+        UserError: The times are no part of a recording.
+    """
+    duration = value.get("duration")
+    span = Span(0.0, LATEST)
     # without an offset, the duration describes the whole file
     if value.get("offset") is not None:
-        span = Span.read(
-            value["offset"],
-            LATEST if duration is None else duration,
-            place,
-            duration is not None,
-        )
+        if duration is None:
+            span = Span.read(value["offset"], LATEST, place)
+        else:
+            span = Span.read(value["offset"], duration, place, duration=True)
     end = None if span.end == LATEST else span.end
-    return audio_part(
-        Audio(_located(value["audio_filepath"], folder), span.start, end, name=name),
-        place,
-    )
+    path = _located(value["audio_filepath"], folder)
+    return audio_part(Audio(path, span.start, end, name=name), place)
 
 
 def _located(path: str, folder: Path) -> str:
-    """A path as it is; a relative path that is not there, from the folder of the file
-    that names it.
+    """Return a path as it is, if it exists or is absolute; else from the folder of the
+    file that names it.
     """
     return path if Path(path).is_absolute() or _is_file(path) else str(folder / path)
 
 
 def audio_part(audio: Audio, place: str) -> Audio:
-    """The same, if its path can be a path, and its start and end are a part of a
-    recording.
+    """Return the recording, if its path can be a path, and its start and end are a part
+    of a recording.
+
+    Args:
+        audio: The recording.
+        place: Where it is named, for messages.
+
+    Raises:
+        UserError: The path has a NUL character, or the part is empty.
     """
     span = Span.read(audio.start, LATEST if audio.end is None else audio.end, place)
     if span.start == span.end:
@@ -205,7 +242,12 @@ def audio_part(audio: Audio, place: str) -> Audio:
     return audio
 
 
+# --- recordings of lists -------------------------------------------------------------
+
+
 class _Audio(msgspec.Struct, forbid_unknown_fields=True):
+    """The recording of a native list, as a file has it."""
+
     path: str = ""
     start: float = 0.0
     end: float | None = None
@@ -213,20 +255,25 @@ class _Audio(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def native_audio(value: str | dict[str, Any], name: str, place: str) -> Audio:
-    """The recording that a native list names: a path, a part of one, or the file itself
-    as base64.
+    """Return the recording that a native list names.
+
+    Args:
+        value: A path, a part of a file, or the file itself as base64.
+        name: The id of the utterance.
+        place: The file and line, for messages.
+
+    Raises:
+        UserError: The value is none of these.
     """
-    entry = parsed(
-        {"path": value} if isinstance(value, str) else value, _Audio, f"{place}: audio"
-    )
-    try:
-        content = (
-            None
-            if entry.base64 is None
-            else base64.b64decode(entry.base64, validate=True)
-        )
-    except ValueError as error:
-        raise UserError(f"{place}: audio: not base64 ({error})") from None
+    if isinstance(value, str):
+        value = {"path": value}
+    entry = parsed(value, _Audio, f"{place}: audio")
+    content = None
+    if entry.base64 is not None:
+        try:
+            content = base64.b64decode(entry.base64, validate=True)
+        except ValueError as error:
+            raise UserError(f"{place}: audio: not base64 ({error})") from None
     if bool(entry.path) == bool(content):
         raise UserError(
             f'{place}: audio: expected a path, {{"path": ..., "start": ..., "end":'
@@ -236,42 +283,49 @@ def native_audio(value: str | dict[str, Any], name: str, place: str) -> Audio:
 
 
 def native_entry(audio: Audio) -> str | dict[str, Any]:
-    """The recording as native lists hold it."""
-    if audio.content is None and not audio.start and audio.end is None:
-        return audio.path
+    """Return the recording as native lists hold it: a path, a part of a file, or the
+    file itself as base64.
+    """
     if audio.content is not None:
         return {"base64": base64.b64encode(audio.content).decode()}
+    if not audio.start and audio.end is None:
+        return audio.path
     return {"path": audio.path, "start": audio.start, "end": audio.end}
 
 
 def with_audio(
     lists: Iterable[NbestList], paths: Sequence[str], allow_missing: bool
 ) -> Iterator[NbestList]:
-    """The lists with their recordings, each of which is read and checked; a stream.
+    """Yield the lists with their recordings, each of which is read and checked.
 
     Args:
-        paths: see `recordings`. allow_missing: whether a list without a usable
-            recording gets `NO_AUDIO` and a warning; else it is an error.
+        lists: The lists.
+        paths: As of `recordings`.
+        allow_missing: Whether a list without a usable recording gets `NO_AUDIO` and a
+            warning; otherwise it is an error.
+
+    Raises:
+        UserError: A recording is missing or cannot be used.
     """
     known = recordings(paths)
+    absent = f"no recording in {', '.join(paths)}"
     for nbest in lists:
-        audio = known.get(nbest.id, nbest.audio)
-        audio = replace(audio or NO_AUDIO, name=nbest.id, optional=allow_missing)
-        yield replace(
-            nbest, audio=_usable(audio, f"no recording in {', '.join(paths)}")
-        )
+        audio = known.get(nbest.id, nbest.audio) or NO_AUDIO
+        audio = replace(audio, name=nbest.id, optional=allow_missing)
+        yield replace(nbest, audio=_usable(audio, absent))
 
 
 def heard(lists: Iterable[NbestList], longest: float, name: str) -> list[NbestList]:
-    """The lists for models that listen. All recordings are checked before anything is
-    scored.
+    """Return the lists for models that listen. All recordings are checked before
+    anything is scored.
 
     Args:
-        longest: seconds of a recording that all models hear. name: of the model that
-            hears no longer recordings.
+        lists: The lists.
+        longest: Seconds of a recording that all models hear.
+        name: The model that hears no longer recordings, for messages.
 
     Raises:
-        UserError: a recording that is not optional is missing, damaged or too long.
+        UserError: A recording that is not optional is missing, damaged or too long.
     """
     checked = []
     for nbest in lists:
@@ -281,20 +335,17 @@ def heard(lists: Iterable[NbestList], longest: float, name: str) -> list[NbestLi
                 " --audio"
             )
         audio = replace(nbest.audio, name=nbest.id)
-        checked.append(
-            replace(
-                nbest,
-                audio=audio if audio == NO_AUDIO else _usable(audio, "", name, longest),
-            )
-        )
+        if audio != NO_AUDIO:
+            audio = _usable(audio, "", name, longest)
+        checked.append(replace(nbest, audio=audio))
     return checked
 
 
 def _usable(
     audio: Audio, absent: str, name: str = "", longest: float = LONGEST
 ) -> Audio:
-    """The recording; `NO_AUDIO`, with a warning, for an optional recording that cannot
-    be used.
+    """Return the recording; `NO_AUDIO`, with a warning, for an optional recording that
+    cannot be used.
     """
     try:
         if audio == NO_AUDIO:
@@ -309,7 +360,16 @@ def _usable(
 
 
 def check_length(audio: Audio, name: str, longest: float) -> None:
-    """Read a recording, and check that the model of this name can hear it whole."""
+    """Read a recording, and check that a model can hear it whole.
+
+    Args:
+        audio: The recording.
+        name: The model.
+        longest: Seconds of a recording that the model hears.
+
+    Raises:
+        UserError: The recording is too long, or cannot be read.
+    """
     _, seconds = _measured(audio)
     if seconds > longest:
         raise UserError(
@@ -320,8 +380,14 @@ def check_length(audio: Audio, name: str, longest: float) -> None:
 
 
 def confined(audio: Audio, folder: Path | None) -> Audio:
-    """A recording that a request names, if it may be read: its content, or a path
-    within a folder.
+    """Return the recording that a request names, if it may be read.
+
+    Args:
+        audio: The recording: its content, or a path.
+        folder: The folder that the path must be in; None if paths are not allowed.
+
+    Raises:
+        UserError: The path is not allowed.
     """
     if audio.content is not None:
         return audio
@@ -338,44 +404,55 @@ def confined(audio: Audio, folder: Path | None) -> Audio:
     return replace(audio, path=str(path))
 
 
+# --- samples -------------------------------------------------------------------------
+
+
 def samples(audio: Audio, rate: int) -> Samples:
-    """The samples of a recording, in [-1, 1], (samples,), at `rate` a second; several
-    channels are averaged.
+    """Return the samples of a recording; several channels are averaged.
+
+    Args:
+        audio: The recording.
+        rate: Samples a second.
+
+    Returns:
+        Samples of shape (samples,), in [-1, 1].
+
+    Raises:
+        UserError: The recording cannot be read.
     """
     with _opened(audio) as (own_rate, _, blocks):
+        if own_rate == rate:
+            return np.concatenate(list(blocks))
         import soxr
 
-        stream = (
-            None
-            if own_rate == rate
-            else soxr.ResampleStream(own_rate, rate, 1, dtype="float32")
-        )
-        parts = [stream.resample_chunk(block) if stream else block for block in blocks]
-        if stream:
-            parts.append(stream.resample_chunk(np.zeros(0, np.float32), last=True))
+        stream = soxr.ResampleStream(own_rate, rate, 1, dtype="float32")
+        parts = [stream.resample_chunk(block) for block in blocks]
+        parts.append(stream.resample_chunk(np.zeros(0, np.float32), last=True))
         return np.concatenate(parts)
 
 
 def digest(audio: Audio) -> str:
-    """The hash of a recording's samples and their rate, in hexadecimal; the file's name
-    does not count. Empty for `NO_AUDIO`.
+    """Return the hash of a recording's samples and their rate, in hexadecimal; empty
+    for `NO_AUDIO`. The file's name does not count.
     """
-    return "" if audio == NO_AUDIO else _measured(audio)[0]
+    if audio == NO_AUDIO:
+        return ""
+    return _measured(audio)[0]
 
 
 def _measured(audio: Audio) -> tuple[str, float]:
-    """The hash and the length of a recording, in seconds."""
-    state = (
-        Path(audio.path).stat()
-        if audio.content is None and _is_file(audio.path)
-        else None
-    )
-    return _read_through(audio, state and (state.st_mtime_ns, state.st_size))
+    """Return the hash and the length of a recording, in seconds."""
+    if audio.content is not None or not _is_file(audio.path):
+        return _read_through(audio, None)
+    file = Path(audio.path).stat()
+    return _read_through(audio, (file.st_mtime_ns, file.st_size))
 
 
 @lru_cache(maxsize=1 << 16)
 def _read_through(audio: Audio, state: tuple[int, int] | None) -> tuple[str, float]:
-    """`state` of the file: a file that changes is read again."""
+    """Return the hash and the length of a recording. `state` is the time and size of
+    its file: a file that changes is read again.
+    """
     sums = hashlib.blake2b(digest_size=16)
     with _opened(audio) as (rate, number, blocks):
         for block in blocks:
@@ -386,15 +463,13 @@ def _read_through(audio: Audio, state: tuple[int, int] | None) -> tuple[str, flo
 
 @contextmanager
 def _opened(audio: Audio) -> Iterator[tuple[int, int, Iterator[Samples]]]:
-    """The rate of a recording, the number of its samples, and the samples in blocks,
-    the channels averaged.
+    """Yield the rate of a recording, the number of its samples, and the samples in
+    blocks, the channels averaged.
 
     Errors of soundfile become `UserError`.
     """
-    place = (
-        f"utterance {audio.name}:"
-        f" {'its audio' if audio.content is not None else audio.path}"
-    )
+    what = audio.path if audio.content is None else "its audio"
+    place = f"utterance {audio.name}: {what}"
     try:
         import soundfile
         import soxr  # noqa: F401 (missing packages are told together)
@@ -407,9 +482,8 @@ def _opened(audio: Audio) -> Iterator[tuple[int, int, Iterator[Samples]]]:
     try:
         if audio.content is None and not _is_file(audio.path):
             raise UserError(f"{place}: no such file")
-        with soundfile.SoundFile(
-            audio.path if audio.content is None else io.BytesIO(audio.content)
-        ) as file:
+        content = audio.path if audio.content is None else io.BytesIO(audio.content)
+        with soundfile.SoundFile(content) as file:
             first, last = _part(audio, file, _frames(audio, file.frames), place)
             yield file.samplerate, last - first, _blocks(file, first, last, place)
     except (
@@ -426,6 +500,7 @@ def _opened(audio: Audio) -> Iterator[tuple[int, int, Iterator[Samples]]]:
 
 
 def _is_file(path: str) -> bool:
+    """Return whether a path is a file; False for a text that can be no path."""
     try:
         return Path(path).is_file()
     except (OSError, ValueError):  # a name that is too long, or has a NUL
@@ -433,20 +508,26 @@ def _is_file(path: str) -> bool:
 
 
 def _frames(audio: Audio, present: int) -> int:
-    """The samples of a channel. `present` can be read; a WAV that is cut has more, by
-    the size in its header.
+    """Return the number of samples of a channel. `present` can be read; a WAV that is
+    cut has more, by the size in its header.
     """
     if audio.content is None:
         with open(audio.path, "rb") as file:
-            head, size = file.read(8), Path(audio.path).stat().st_size
+            head = file.read(8)
+        size = Path(audio.path).stat().st_size
     else:
-        head, size = audio.content[:8], len(audio.content)
-    whole = int.from_bytes(head[4:], "little") + 8 if head[:4] == b"RIFF" else 0
-    return present * whole // size if size < whole < UNKNOWN_SIZE else present
+        head = audio.content[:8]
+        size = len(audio.content)
+    if head[:4] != b"RIFF":
+        return present
+    whole = int.from_bytes(head[4:], "little") + 8
+    if size < whole < UNKNOWN_SIZE:
+        return present * whole // size
+    return present
 
 
 def _part(audio: Audio, file: Any, frames: int, place: str) -> tuple[int, int]:
-    """The first and the last sample (exclusive) of the recording in its file."""
+    """Return the first and the last sample (exclusive) of the recording in its file."""
     rate = file.samplerate
     first = round(audio.start * rate)
     last = frames if audio.end is None else min(frames, round(audio.end * rate))
@@ -471,7 +552,9 @@ def _part(audio: Audio, file: Any, frames: int, place: str) -> tuple[int, int]:
 
 
 def _blocks(file: Any, first: int, last: int, place: str) -> Iterator[Samples]:
-    rate, read = file.samplerate, 0
+    """Yield the samples from `first` to `last` (exclusive), the channels averaged."""
+    rate = file.samplerate
+    read = 0
     file.seek(min(first, file.frames))
     while read < last - first:
         size = min(last - first - read, max(1, BLOCK // file.channels))

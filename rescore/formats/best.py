@@ -1,4 +1,4 @@
-"""1-best texts that are written, with the times of their words.
+"""Writing 1-best texts, with the times of their words.
 
 Subtitles are written here: pysubs2 does not escape `&` and `<` in VTT, and its SubRip
 leaves `-->` in a text, which ends a cue for other readers.
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from itertools import groupby, islice, takewhile
+from itertools import chain, groupby, islice, takewhile
 from pathlib import Path
 from typing import IO
 
@@ -25,212 +25,11 @@ from rescore.nbest import Hypothesis, NbestList
 log = logging.getLogger(__name__)
 
 Segments = Mapping[str, RecordingSegment] | None
-
-
-def check(
-    path: str, segments: Segments = None, lists: Iterable[NbestList] = ()
-) -> None:
-    """Check, before anything is computed, that the texts of lists can be written."""
-    ending = Path(path).suffix
-    if ending == ".stm":
-        raise UserError(
-            f"{path}: stm is not written; write .trn, or .ctm with the times of words"
-        )
-    lists = list(lists)
-    recordings = {nbest.id: _place(path, segments, nbest).recording for nbest in lists}
-    timed = {
-        recordings[nbest.id]
-        for nbest in lists
-        if any(hypothesis.times for hypothesis in nbest.hypotheses)
-    }
-    for nbest in lists if ending in TIMED and not segments else ():
-        if recordings[nbest.id] not in timed and any(
-            hypothesis.text.split() for hypothesis in nbest.hypotheses
-        ):
-            raise _no_times(path, nbest.id)
-
-
-def _no_times(path: str, name: str) -> UserError:
-    return UserError(
-        f"{path}: utterance {name}: its recording has no times of words; Whisper's,"
-        " Vosk's, Azure's, Google's and sherpa's JSON may have them, or give"
-        " --segments FILE, or write .trn"
-    )
-
-
-def _place(
-    path: str, segments: Mapping[str, RecordingSegment] | None, nbest: NbestList
-) -> RecordingSegment:
-    """The segment of a list, if it can be written; without segments, times count from
-    the start of its recording.
-    """
-    ending = Path(path).suffix
-    if ending not in (".txt", *TIMED):
-        checked_id(nbest, path, "()" if ending == ".trn" else "")
-    if ending in TIMED and segments is not None and nbest.id not in segments:
-        raise UserError(f"{path}: no segment for utterance {nbest.id}")
-    at = (
-        segments[nbest.id]
-        if segments and ending in TIMED
-        else RecordingSegment(nbest.recording or nbest.id, 0.0, None)
-    )
-    if ending == ".ctm" and len(at.recording.split()) != 1:
-        raise UserError(
-            f"{path}: a CTM cannot hold the name {at.recording!r}, which has blanks;"
-            " give --segments FILE"
-        )
-    return at
-
-
+"""The segments of utterances by id."""
 Times = tuple[float, float]
+"""The start and the end of a word in its recording, in seconds."""
 _Word = tuple[str, Times | None]
-"""A word with its start and end in the recording, if they are known."""
-
-
-class BestWriter:
-    """One text per utterance, written as the ending says.
-
-    trn (.trn), CTM with word times (.ctm), subtitles (.srt, .vtt; one for each list),
-    plain lines (.txt), else Kaldi text. A text is one line: white space is written as
-    blanks.
-    """
-
-    def __init__(self, path: str, file: IO[str], segments: Segments = None) -> None:
-        """`segments`: where utterances stand in their recordings; times of words count
-        from there.
-        """
-        self._path, self._file, self._segments = path, file, segments
-        self._ending = Path(path).suffix
-        self._cues = 0
-        self._recording: str | None = None
-        self._last = 0.0
-        """The recording of the list before, and the start of its last word."""
-        self._end: float | None = None
-        """The end of the last word; None where no time of the recording is known."""
-        self._waiting: list[tuple[str, str, list[_Word]]] = []
-        """A text with its id and words, and texts behind it without times: these depend
-        on the times that follow.
-        """
-        self._timeless: list[str] = []
-        check(path, segments)
-        if self._ending == ".vtt":
-            file.write("WEBVTT\n")
-
-    def write(self, nbest: NbestList, text: str) -> None:
-        """Write the text of a list, or keep it until the times behind it are known;
-        subtitles are of one recording.
-        """
-        at = _place(self._path, self._segments, nbest)
-        text = " ".join(text.split())
-        if self._ending in TIMED:
-            self._add(nbest, text, at)
-        elif self._ending == ".txt":
-            self._file.write(f"{text}\n")
-        elif self._ending == ".trn":
-            self._file.write(f"{text} ({nbest.id})\n".lstrip())
-        else:
-            self._file.write(f"{nbest.id} {text}".rstrip() + "\n")
-
-    def close(self) -> None:
-        """Write all that was kept, and tell which words had no times; the file stays
-        open.
-        """
-        self._write_times(None)
-        if self._timeless:
-            log.warning(
-                "%s: no times of words in %s (first: %s); these words share the time"
-                " between their neighbours",
-                *(
-                    self._path,
-                    counted(len(self._timeless), "utterance"),
-                    self._timeless[0],
-                ),
-            )
-
-    def _add(self, nbest: NbestList, text: str, at: RecordingSegment) -> None:
-        words = _aligned(nbest, text, at.start)
-        starts = [span[0] for _, span in words if span]
-        if at.recording != self._recording:
-            self._write_times(None)
-            if self._recording is not None and self._ending != ".ctm":
-                raise UserError(
-                    f"{self._path}: {nbest.id}: subtitles need lists of a single"
-                    " recording"
-                )
-            self._recording, self._last, self._end = at.recording, 0.0, None
-        elif starts and not self._segments:
-            self._write_times(
-                starts[0], list(takewhile(lambda word: word[1] is None, words))
-            )
-        self._timeless += [nbest.id] if words and not starts else []
-        self._waiting.append((nbest.id, text, words))
-        if self._segments:
-            self._end = at.start
-            self._write_times(at.end)
-
-    def _write_times(self, stop: float | None, following: Sequence[_Word] = ()) -> None:
-        """Write the texts that are kept; they share the time before `stop`, if it is
-        known, with words that follow.
-        """
-        every = [word for _, _, words in self._waiting for word in words] + list(
-            following
-        )
-        if (
-            every
-            and self._end is None
-            and stop is None
-            and not any(span for _, span in every)
-        ):
-            raise _no_times(self._path, self._waiting[0][0])
-        times = iter(_filled(every, self._end, stop))
-        for _, text, kept in self._waiting:
-            if words := list(islice(times, len(kept))):
-                self._end = words[-1][1][1]
-                if self._ending == ".ctm":
-                    self._write_ctm(words)
-                else:
-                    self._write_subtitle(
-                        text,
-                        min(start for _, (start, _) in words),
-                        max(end for _, (_, end) in words),
-                    )
-        self._waiting.clear()
-
-    def _write_ctm(self, words: Sequence[tuple[str, Times]]) -> None:
-        """Words in their order, none of which begins before the word before it, as a
-        CTM must be (sclite).
-
-        Systems that voted have slightly different clocks, so a piece of a recording may
-        begin before the last word of the piece before. Utterances with segments, and
-        lists in another order than the recording, keep their times.
-        """
-        first = words[0][1][0]
-        last = (
-            self._last
-            if self._segments is None and 0 < self._last - first <= SEAM
-            else first
-        )
-        for word, (start, end) in words:
-            last = max(last, start)
-            self._file.write(
-                f"{self._recording} 1 {last:.2f} {max(last, end) - last:.2f} {word}\n"
-            )
-        self._last = last
-
-    def _write_subtitle(self, text: str, start: float, end: float) -> None:
-        self._cues += 1
-        if self._ending == ".vtt":
-            self._file.write(
-                f"\n{_clock(start, '.')} -->"
-                f" {_clock(end, '.')}\n{html.escape(text, quote=False)}\n"
-            )
-            return
-        # SubRip has no escapes, and its times are told by the arrow
-        text = text.replace("-->", "->")
-        self._file.write(
-            f"{self._cues}\n{_clock(start, ',')} --> {_clock(end, ',')}\n{text}\n\n"
-        )
-
+"""A word with its times, if they are known."""
 
 LETTER = 0.1
 """Seconds for a letter of a word without times at the beginning or the end of a
@@ -241,6 +40,231 @@ SEAM = 10.0
 are in another order.
 """
 
+# --- checks --------------------------------------------------------------------------
+
+
+def check(
+    path: str, segments: Segments = None, lists: Iterable[NbestList] = ()
+) -> None:
+    """Check, before anything is computed, that the texts of lists can be written.
+
+    Args:
+        path: The file; its ending is the format.
+        segments: The segments of the utterances.
+        lists: The lists.
+
+    Raises:
+        UserError: The format is not written, an id cannot be written, or times are
+            missing.
+    """
+    ending = Path(path).suffix
+    if ending == ".stm":
+        raise UserError(
+            f"{path}: stm is not written; write .trn, or .ctm with the times of words"
+        )
+    lists = list(lists)
+    recordings = {nbest.id: _place(path, segments, nbest).recording for nbest in lists}
+    if ending not in TIMED or segments:
+        return
+    timed = {recordings[nbest.id] for nbest in lists if _timed_hypotheses(nbest)}
+    for nbest in lists:
+        has_words = any(hypothesis.text.split() for hypothesis in nbest.hypotheses)
+        if has_words and recordings[nbest.id] not in timed:
+            raise _no_times(path, nbest.id)
+
+
+def _timed_hypotheses(nbest: NbestList) -> list[Hypothesis]:
+    """Return the hypotheses whose words have times."""
+    return [hypothesis for hypothesis in nbest.hypotheses if hypothesis.times]
+
+
+def _no_times(path: str, name: str) -> UserError:
+    """Return the error about an utterance whose times are not known."""
+    return UserError(
+        f"{path}: utterance {name}: its recording has no times of words; Whisper's,"
+        " Vosk's, Azure's, Google's and sherpa's JSON may have them, or give"
+        " --segments FILE, or write .trn"
+    )
+
+
+def _place(path: str, segments: Segments, nbest: NbestList) -> RecordingSegment:
+    """Return the segment of a list, if it can be written; without segments, times count
+    from the start of its recording.
+    """
+    ending = Path(path).suffix
+    if ending not in (".txt", *TIMED):
+        checked_id(nbest, path, "()" if ending == ".trn" else "")
+    segment = RecordingSegment(nbest.recording or nbest.id, 0.0, None)
+    if segments is not None and ending in TIMED:
+        if nbest.id not in segments:
+            raise UserError(f"{path}: no segment for utterance {nbest.id}")
+        segment = segments[nbest.id]
+    if ending == ".ctm" and len(segment.recording.split()) != 1:
+        raise UserError(
+            f"{path}: a CTM cannot hold the name {segment.recording!r}, which has"
+            " blanks; give --segments FILE"
+        )
+    return segment
+
+
+# --- writing -------------------------------------------------------------------------
+
+
+class BestWriter:
+    """Writes one text per utterance; the ending of the file is the format.
+
+    The formats are trn (.trn), CTM with word times (.ctm), subtitles (.srt, .vtt; one
+    for each list), plain lines (.txt), else Kaldi text. A text is one line: white space
+    is written as blanks.
+
+    Args:
+        path: The name of the file.
+        file: The open file.
+        segments: The segments of utterances in their recordings; times of words count
+            from the start of a segment.
+
+    Raises:
+        UserError: The format is not written.
+    """
+
+    def __init__(self, path: str, file: IO[str], segments: Segments = None) -> None:
+        self._path = path
+        self._file = file
+        self._segments = segments
+        self._ending = Path(path).suffix
+        self._cues = 0
+        """The number of subtitles."""
+        self._recording: str | None = None
+        """The recording of the list before."""
+        self._last = 0.0
+        """The start of the last word that was written."""
+        self._end: float | None = None
+        """The end of the last word; None where no time of the recording is known."""
+        self._waiting: list[tuple[str, str, list[_Word]]] = []
+        """A text with its id and words, and texts behind it without times: their times
+        depend on the times that follow.
+        """
+        self._timeless: list[str] = []
+        """The ids of texts without times."""
+        check(path, segments)
+        if self._ending == ".vtt":
+            file.write("WEBVTT\n")
+
+    def write(self, nbest: NbestList, text: str) -> None:
+        """Write the text of a list, or keep it until the times behind it are known.
+
+        Args:
+            nbest: The list.
+            text: The text that was chosen from it.
+
+        Raises:
+            UserError: The id cannot be written, or subtitles have two recordings.
+        """
+        segment = _place(self._path, self._segments, nbest)
+        text = " ".join(text.split())
+        if self._ending in TIMED:
+            self._add(nbest, text, segment)
+        elif self._ending == ".txt":
+            self._file.write(f"{text}\n")
+        elif self._ending == ".trn":
+            self._file.write(f"{text} ({nbest.id})\n".lstrip())
+        else:
+            self._file.write(f"{nbest.id} {text}".rstrip() + "\n")
+
+    def close(self) -> None:
+        """Write all texts that were kept, and warn of words without times; the file
+        stays open.
+        """
+        self._write_times(None)
+        if self._timeless:
+            log.warning(
+                "%s: no times of words in %s (first: %s); these words share the time"
+                " between their neighbours",
+                self._path,
+                counted(len(self._timeless), "utterance"),
+                self._timeless[0],
+            )
+
+    def _add(self, nbest: NbestList, text: str, segment: RecordingSegment) -> None:
+        """Keep a text, and write the texts before it whose times are now known."""
+        words = _aligned(nbest, text, segment.start)
+        starts = [span[0] for _, span in words if span]
+        if segment.recording != self._recording:
+            self._begin_recording(segment.recording, nbest.id)
+        elif starts and not self._segments:
+            timeless = takewhile(lambda word: word[1] is None, words)
+            self._write_times(starts[0], list(timeless))
+        if words and not starts:
+            self._timeless.append(nbest.id)
+        self._waiting.append((nbest.id, text, words))
+        if self._segments:
+            self._end = segment.start
+            self._write_times(segment.end)
+
+    def _begin_recording(self, recording: str, name: str) -> None:
+        """Write the texts of the recording before, and begin another."""
+        self._write_times(None)
+        if self._recording is not None and self._ending != ".ctm":
+            raise UserError(
+                f"{self._path}: {name}: subtitles need lists of a single recording"
+            )
+        self._recording = recording
+        self._last = 0.0
+        self._end = None
+
+    def _write_times(self, stop: float | None, following: Sequence[_Word] = ()) -> None:
+        """Write the texts that are kept; they share the time before `stop`, if it is
+        known, with words that follow.
+        """
+        waiting = chain.from_iterable(words for _, _, words in self._waiting)
+        words = [*waiting, *following]
+        has_times = any(span for _, span in words)
+        has_limit = self._end is not None or stop is not None
+        if words and not has_times and not has_limit:
+            raise _no_times(self._path, self._waiting[0][0])
+        filled = iter(_filled(words, self._end, stop))
+        for _, text, kept in self._waiting:
+            own = list(islice(filled, len(kept)))
+            if not own:
+                continue
+            self._end = own[-1][1][1]
+            if self._ending == ".ctm":
+                self._write_ctm(own)
+            else:
+                start = min(start for _, (start, _) in own)
+                end = max(end for _, (_, end) in own)
+                self._write_subtitle(text, start, end)
+        self._waiting.clear()
+
+    def _write_ctm(self, words: Sequence[tuple[str, Times]]) -> None:
+        """Write words in their order, none of which begins before the word before it,
+        as a CTM must be (sclite).
+
+        Systems that voted have slightly different clocks, so a piece of a recording may
+        begin before the last word of the piece before. Utterances with segments, and
+        lists in another order than the recording, keep their times.
+        """
+        last = words[0][1][0]
+        if self._segments is None and 0 < self._last - last <= SEAM:
+            last = self._last
+        for word, (start, end) in words:
+            last = max(last, start)
+            duration = max(last, end) - last
+            self._file.write(f"{self._recording} 1 {last:.2f} {duration:.2f} {word}\n")
+        self._last = last
+
+    def _write_subtitle(self, text: str, start: float, end: float) -> None:
+        """Write a text as a subtitle."""
+        self._cues += 1
+        if self._ending == ".vtt":
+            span = f"{_clock(start, '.')} --> {_clock(end, '.')}"
+            self._file.write(f"\n{span}\n{html.escape(text, quote=False)}\n")
+            return
+        # SubRip has no escapes, and its times are told by the arrow
+        text = text.replace("-->", "->")
+        span = f"{_clock(start, ',')} --> {_clock(end, ',')}"
+        self._file.write(f"{self._cues}\n{span}\n{text}\n\n")
+
 
 def write_best(
     path: str,
@@ -248,68 +272,113 @@ def write_best(
     file: IO[str],
     segments: Segments = None,
 ) -> None:
-    """Write one text per utterance with a `BestWriter`, which raises its errors."""
+    """Write one text per utterance with a `BestWriter`, which raises its errors.
+
+    Args:
+        path: The name of the file; its ending is the format.
+        best: Each list with the text that was chosen from it.
+        file: The open file.
+        segments: The segments of utterances in their recordings.
+    """
     writer = BestWriter(path, file, segments)
     for nbest, text in best:
         writer.write(nbest, text)
     writer.close()
 
 
+def _clock(seconds: float, mark: str) -> str:
+    """Return hours, minutes, seconds and milliseconds, as in 00:01:02,500."""
+    milliseconds = round(max(0.0, seconds) * 1000)
+    minutes, rest = divmod(milliseconds, 60_000)
+    return (
+        f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{mark}{rest % 1000:03}"
+    )
+
+
+# --- times of words ------------------------------------------------------------------
+
+
 def word_times(nbest: NbestList, text: str) -> list[tuple[str, float, float]] | None:
-    """The words of a text with start and end; None if no hypothesis has times.
+    """Return the words of a text with start and end.
 
     The times are taken from the hypothesis with this text, else from the best
     hypothesis with times. Its words are aligned with the text. Words that replace
     others share their time by letters; an inserted word gets the time between its
     neighbours.
+
+    Args:
+        nbest: The list.
+        text: A text, of the list or not.
+
+    Returns:
+        Words with start and end in seconds; None if no hypothesis has times.
     """
-    times = [time for hypothesis in nbest.hypotheses for time in hypothesis.times]
-    if not times:
+    timed = _timed_hypotheses(nbest)
+    if not timed:
         return None
     words = _aligned(nbest, text)
-    known = [span for _, span in words if span] or times[:1]
-    return [(word, *span) for word, span in _filled(words, known[0][0], known[-1][1])]
+    known = [span for _, span in words if span] or [timed[0].times[0]]
+    filled = _filled(words, known[0][0], known[-1][1])
+    return [(word, start, end) for word, (start, end) in filled]
 
 
-def _aligned(nbest: NbestList, text: str, at: float = 0.0) -> list[_Word]:
-    """The words of a text with the times that are known, moved by `at` seconds."""
+def rewritten(hypothesis: Hypothesis, text: str) -> Hypothesis:
+    """Return the hypothesis with another text, whose words have the times of the words
+    in whose place they stand.
+
+    Args:
+        hypothesis: The hypothesis, with or without times.
+        text: The other text.
+    """
+    words = word_times(NbestList("", [hypothesis]), text) or []
+    times = tuple((start, end) for _, start, end in words)
+    return replace(hypothesis, text=text, times=times)
+
+
+def _aligned(nbest: NbestList, text: str, offset: float = 0.0) -> list[_Word]:
+    """Return the words of a text with the times that are known, moved by `offset`
+    seconds.
+    """
     new = [piece.strip() for piece in timed_pieces(text)]
-    timed = [hypothesis for hypothesis in nbest.hypotheses if hypothesis.times]
-    if not timed:
+    source = _source_of_times(nbest, text)
+    if source is None:
         return [(word, None) for word in new]
-    same = (
-        hypothesis for hypothesis in timed if " ".join(hypothesis.text.split()) == text
-    )
-    source = next(same, None) or max(
-        timed, key=lambda hypothesis: hypothesis.scores.get(FIRST_PASS, 0.0)
-    )
-    old, times = (
-        [piece.strip() for piece in timed_pieces(source.text)],
-        [(at + start, at + end) for start, end in source.times],
-    )
+    old = [piece.strip() for piece in timed_pieces(source.text)]
+    times = [(offset + start, offset + end) for start, end in source.times]
     words: list[_Word] = []
-    for kind, first, last, begin, end in SequenceMatcher(
-        None, old, new, autojunk=False
-    ).get_opcodes():
-        spans: Sequence[Times | None] = (
-            times[first:last] if kind == "equal" else [None] * (end - begin)
-        )
-        if kind == "replace":
-            spans = spread(
-                new[begin:end],
-                (times[first][0], max(times[first][0], times[last - 1][1])),
-            )
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
+    for kind, first, last, begin, end in matcher.get_opcodes():
+        spans: Sequence[Times | None] = [None] * (end - begin)
+        if kind == "equal":
+            spans = times[first:last]
+        elif kind == "replace":
+            start = times[first][0]
+            stop = max(start, times[last - 1][1])
+            spans = spread(new[begin:end], (start, stop))
         words += zip(new[begin:end], spans, strict=True)
     return words
+
+
+def _source_of_times(nbest: NbestList, text: str) -> Hypothesis | None:
+    """Return the hypothesis with times that has this text, else the best with times;
+    None if no hypothesis has times.
+    """
+    timed = _timed_hypotheses(nbest)
+    for hypothesis in timed:
+        if " ".join(hypothesis.text.split()) == text:
+            return hypothesis
+    return max(
+        timed,
+        key=lambda hypothesis: hypothesis.scores.get(FIRST_PASS, 0.0),
+        default=None,
+    )
 
 
 def _filled(
     words: Sequence[_Word], start: float | None, stop: float | None
 ) -> list[tuple[str, Times]]:
-    """The words with times: words without share the time between their neighbours, or
-    from `start`, or to `stop`.
-
-    Where a neighbour or limit is missing, they last `LETTER` seconds a letter.
+    """Return the words with times: words without times share the time between their
+    neighbours, or from `start`, or to `stop`.
     """
     filled: list[tuple[str, Times]] = []
     for is_timeless, group in groupby(words, key=lambda word: word[1] is None):
@@ -318,34 +387,20 @@ def _filled(
             filled += [(word, span) for word, span in run if span]
             continue
         texts = [word for word, _ in run]
-        length, rest = LETTER * sum(map(len, texts)), words[len(filled) + len(run) :]
+        rest = words[len(filled) + len(run) :]
+        before = filled[-1][1][1] if filled else start
         after = rest[0][1][0] if rest and rest[0][1] else stop
-        before = (
-            filled[-1][1][1]
-            if filled
-            else max(0.0, (after or 0.0) - length)
-            if start is None
-            else start
-        )
-        after = before + length if after is None else after
-        filled += zip(texts, spread(texts, (min(before, after), after)), strict=True)
+        span = _gap(before, after, LETTER * sum(map(len, texts)))
+        filled += zip(texts, spread(texts, span), strict=True)
     return filled
 
 
-def rewritten(hypothesis: Hypothesis, text: str) -> Hypothesis:
-    """The hypothesis with another text; its words have the times of those in whose
-    place they stand.
+def _gap(before: float | None, after: float | None, length: float) -> Times:
+    """Return the time between two neighbours; where one of them is missing, the gap has
+    this length.
     """
-    words = word_times(NbestList("", [hypothesis]), text) or []
-    return replace(
-        hypothesis, text=text, times=tuple((start, end) for _, start, end in words)
-    )
-
-
-def _clock(seconds: float, mark: str) -> str:
-    """Hours, minutes, seconds and milliseconds, as in 00:01:02,500."""
-    milliseconds = round(max(0.0, seconds) * 1000)
-    minutes, rest = divmod(milliseconds, 60_000)
-    return (
-        f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}{mark}{rest % 1000:03}"
-    )
+    if before is None:
+        before = max(0.0, (after or 0.0) - length)
+    if after is None:
+        after = before + length
+    return min(before, after), after

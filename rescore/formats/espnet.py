@@ -15,9 +15,13 @@ from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.native import is_espnet1
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import numbered, strip_markup, table
+from rescore.formats.text import field_of, numbered, strip_markup, table
 from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
 from rescore.nbest import Header, Hypothesis, NbestList, ranking
+
+# --- ESPnet1 -------------------------------------------------------------------------
+
+_FILE = re.compile(r"data\.(\d{1,9})\.json")
 
 
 class _Espnet1:
@@ -26,58 +30,75 @@ class _Espnet1:
     """
 
     def sniff(self, source: Source) -> bool:
+        """Return whether the source is such a file or folder."""
         if source.is_folder:
             return bool(_files(source.path))
         return is_espnet1(source.peek)
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        for part in (
-            [Source(path, source.warnings) for path in _files(source.path)]
-            if source.is_folder
-            else [source]
-        ):
-            yield from _read_file(part)
+        """Yield the lists of a file, or of the files of a folder.
 
+        Args:
+            source: The file or folder.
+            options: The options of formats, of which ESPnet1 has none.
 
-_FILE = re.compile(r"data\.(\d{1,9})\.json")
+        Raises:
+            UserError: A file has another structure.
+        """
+        if not source.is_folder:
+            yield from _read_file(source)
+            return
+        for path in _files(source.path):
+            yield from _read_file(Source(path, source.warnings))
 
 
 class _Output(msgspec.Struct):
+    """A hypothesis as a file has it."""
+
     rec_text: str
     score: float
 
 
 def _files(folder: Path) -> list[Path]:
-    """data.json where there is one (ESPnet joins the parts into it), else data.1.json,
+    """Return data.json if it exists (ESPnet joins the parts into it), else data.1.json,
     data.2.json, ... in order.
     """
     whole = folder / "data.json"
-    return [whole] if whole.exists() else numbered(folder, _FILE)
+    if whole.exists():
+        return [whole]
+    return numbered(folder, _FILE)
 
 
 def _read_file(source: Source) -> Iterator[NbestList]:
+    """Yield the lists of one file."""
     document = loads(source.read_all(), source.name)
-    utterances = document.get("utts") if isinstance(document, dict) else None
+    utterances = field_of(document, "utts")
     if not isinstance(utterances, dict):
         raise UserError(f'{source.name}: expected a JSON object with "utts"')
     for name, entry in utterances.items():
         place = f"{source.name}: utterance {name}"
-        output = entry.get("output") if isinstance(entry, dict) else None
+        output = field_of(entry, "output")
         if not isinstance(output, list):
             raise UserError(f'{place}: no "output" list')
-        hypotheses = [
-            _hypothesis(value, f"{place}, hypothesis {rank}")
-            for rank, value in enumerate(output, 1)
-        ]
-        reference = output[0].get("text") if output else None
-        if not isinstance(reference, str | None):
-            raise UserError(f'{place}: "text" is {reference!r}, not a text')
-        yield NbestList(
-            name, hypotheses, () if reference is None else (strip_markup(reference),)
-        )
+        hypotheses = []
+        for rank, value in enumerate(output, 1):
+            hypotheses.append(_hypothesis(value, f"{place}, hypothesis {rank}"))
+        references = _references(output, place)
+        yield NbestList(name, hypotheses, references)
+
+
+def _references(output: list[dict[str, Any]], place: str) -> tuple[str, ...]:
+    """Return the reference of an utterance, which stands beside its hypotheses."""
+    text = output[0].get("text") if output else None
+    if text is None:
+        return ()
+    if not isinstance(text, str):
+        raise UserError(f'{place}: "text" is {text!r}, not a text')
+    return (strip_markup(text),)
 
 
 def _hypothesis(value: Any, place: str) -> Hypothesis:
+    """Return a hypothesis from its JSON."""
     if isinstance(value, list):
         raise UserError(
             f"{place}: is a list, as for several speakers; write one file per speaker, "
@@ -92,20 +113,42 @@ def _hypothesis(value: Any, place: str) -> Hypothesis:
     return Hypothesis(strip_markup(output.rec_text), {FIRST_PASS: output.score})
 
 
+# --- ESPnet2 -------------------------------------------------------------------------
+
+_OUTPUT = re.compile(r"output\.(\d+)")
+_BEST = re.compile(r"(\d+)best_recog")
+_TENSOR = re.compile(r"""["']?tensor\(\s*([-+.\w]+)[^()]*\)["']?""")
+_COMPONENT = Column.component("espnet2")
+_SCORE = re.compile(
+    r"(?:tensor\()?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))\s*(?:,[^)]*)?\)?",
+    re.IGNORECASE,
+)
+"""A score; releases write -1.23, tensor(-1.23) or tensor(-1.23, device='cuda:0')."""
+
+
 class _Espnet2:
     """Decode folders: logdir/output.J/{n}best_recog/{text,score}, in some also
     `scores`: the parts of the score.
     """
 
     def sniff(self, source: Source) -> bool:
+        """Return whether the source is such a folder."""
         return source.is_folder and bool(_parts(source.path))
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """One part at a time. Lists may be of unequal length; a hypothesis may be
-        empty.
+        """Yield the lists, one part of the folder at a time. Lists may be of unequal
+        length; a hypothesis may be empty.
 
         In `scores`, lines have the form `utt {"decoder": -1.2, "ctc": -3.4, "lm":
         -5.6}`; each key is a column.
+
+        Args:
+            source: The folder.
+            options: The options of formats, of which ESPnet2 has none.
+
+        Raises:
+            UserError: Texts and scores have different utterances, or a score is no
+                number.
         """
         if not source.is_folder:
             raise UserError(
@@ -113,138 +156,133 @@ class _Espnet2:
                 " with logdir/output.*"
             )
         columns: dict[str, Column] = {}
-        header = Header(columns=columns)
+        header = Header(columns=columns)  # one for all lists: it grows with new names
         for part in _parts(source.path):
             lists: dict[str, NbestList] = {}
             for best in numbered(part, _BEST):
-                _add_rank(lists, best, columns, header, source.warnings)
+                for name, hypothesis in _rank(best, source.warnings):
+                    nbest = lists.setdefault(name, NbestList(name, [], header=header))
+                    nbest.hypotheses.append(hypothesis)
+                    for column in hypothesis.scores:
+                        if column != FIRST_PASS:
+                            columns.setdefault(column, _COMPONENT)
             yield from lists.values()
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """A decode folder: logdir/output.1/{n}best_recog/{text,score}, and the best in
-        text; sorted by id.
+        """Write a decode folder: logdir/output.1/{n}best_recog/{text,score}, and the
+        best in `text`; sorted by id.
 
         Columns beside the first pass go to `scores`, from where they are read again.
+
+        Args:
+            lists: The lists.
+            path: The folder, which is new or empty.
+
+        Raises:
+            UserError: An id cannot be written, or the folder has files.
         """
         ordered = sorted(
             check_holds(lists, frozenset({"components"}), path),
             key=lambda nbest: checked_id(nbest, path),
         )
+        longest = max((len(nbest.hypotheses) for nbest in ordered), default=0)
         with new_folder(path) as target:
-            for rank in range(
-                1, max((len(nbest.hypotheses) for nbest in ordered), default=0) + 1
-            ):
-                entries = [
-                    (nbest.id, nbest.hypotheses[rank - 1])
-                    for nbest in ordered
-                    if rank <= len(nbest.hypotheses)
-                ]
-                _write_rank(
-                    entries, target / "logdir" / "output.1" / f"{rank}best_recog"
-                )
+            part = target / "logdir" / "output.1"
+            for rank in range(longest):
+                _write_rank(ordered, rank, part / f"{rank + 1}best_recog")
             with opened(str(target / "text")) as file:
                 for nbest in ordered:
-                    best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
-                    file.write(f"{nbest.id} {line(best.text)}".rstrip() + "\n")
-
-
-_OUTPUT = re.compile(r"output\.(\d+)")
-_BEST = re.compile(r"(\d+)best_recog")
-_TENSOR = re.compile(r"""["']?tensor\(\s*([-+.\w]+)[^()]*\)["']?""")
-_COMPONENT = Column.component("espnet2")
-# Releases differ: -1.23, tensor(-1.23), tensor(-1.23, device='cuda:0').
-_SCORE = re.compile(
-    r"(?:tensor\()?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))\s*(?:,[^)]*)?\)?",
-    re.IGNORECASE,
-)
+                    order = ranking(nbest, nbest.column(FIRST_PASS))
+                    best = nbest.hypotheses[order[0]]
+                    file.write(_line(nbest, best))
 
 
 def _parts(folder: Path) -> list[Path]:
-    """The output.J folders of a decode folder, of its logdir, or the folder itself; []
-    if there are none.
+    """Return the output.J folders of a decode folder, of its logdir, or the folder
+    itself; none if it is no decode folder.
     """
     for candidate in (folder / "logdir", folder):
-        if candidate.is_dir() and (parts := numbered(candidate, _OUTPUT)):
+        if not candidate.is_dir():
+            continue
+        parts = numbered(candidate, _OUTPUT)
+        if parts:
             return [part for part in parts if part.is_dir() and numbered(part, _BEST)]
-    return [folder] if numbered(folder, _BEST) else []
+    if numbered(folder, _BEST):
+        return [folder]
+    return []
 
 
-def _add_rank(
-    lists: dict[str, NbestList],
-    best: Path,
-    columns: dict[str, Column],
-    header: Header,
-    warnings: InputWarnings,
-) -> None:
-    """Add the hypotheses of one rank to their lists, and the components of their scores
-    to `columns`.
-    """
-    scores, texts = (table(best / name, warnings) for name in ("score", "text"))
-    if scores.keys() != texts.keys():
-        name = next(iter(scores.keys() ^ texts.keys()))
+def _rank(best: Path, warnings: InputWarnings) -> Iterator[tuple[str, Hypothesis]]:
+    """Yield the hypothesis of each utterance in the folder of one rank."""
+    scores = table(best / "score", warnings)
+    texts = table(best / "text", warnings)
+    unpaired = scores.keys() ^ texts.keys()
+    if unpaired:
+        name = next(iter(unpaired))
         has, lacks = ("text", "score") if name in texts else ("score", "text")
         raise UserError(
             f"{best / lacks}: no {lacks} for utterance {name}, which {best / has} has"
         )
-    parts = table(best / "scores", warnings) if (best / "scores").is_file() else {}
+    components: dict[str, str] = {}
+    if (best / "scores").is_file():
+        components = table(best / "scores", warnings)
     for name, text in texts.items():
-        first_pass = {
-            FIRST_PASS: _score(scores[name], f"{best / 'score'}: utterance {name}")
-        }
-        more = (
-            _components(parts[name], f"{best / 'scores'}: utterance {name}")
-            if name in parts
-            else {}
-        )
-        columns.update((key, _COMPONENT) for key in more if key not in columns)
-        nbest = lists.setdefault(name, NbestList(name, [], header=header))
-        nbest.hypotheses.append(Hypothesis(strip_markup(text), first_pass | more))
+        score = _score(scores[name], f"{best / 'score'}: utterance {name}")
+        columns = {FIRST_PASS: score}
+        if name in components:
+            place = f"{best / 'scores'}: utterance {name}"
+            columns |= _components(components[name], place)
+        yield name, Hypothesis(strip_markup(text), columns)
 
 
 def _score(text: str, place: str) -> float:
+    """Return a score."""
     match = _SCORE.fullmatch(text.strip())
     try:
-        return float(match[1]) if match else float("x")
-    except ValueError:
-        raise UserError(f"{place}: score is {text[:40]!r}, not a number") from None
+        if match is not None:
+            return float(match[1])
+    except ValueError:  # such as 1.2.3
+        pass
+    raise UserError(f"{place}: score is {text[:40]!r}, not a number")
 
 
 def _components(text: str, place: str) -> dict[str, float]:
-    """`{"decoder": "tensor(-0.9)", "lm": -5.6}`, as JSON or as Python prints it."""
+    """Return the parts of a score: `{"decoder": "tensor(-0.9)", "lm": -5.6}`, as JSON
+    or as Python prints it.
+    """
     parts = loads(_TENSOR.sub(r'"\1"', text).replace("'", '"'), place, line=True)
     if not isinstance(parts, dict):
         raise UserError(
             f'{place}: expected {{"decoder": -1.2, ...}}, found {text[:40]!r}'
         )
-    return {
-        name: _score(str(value), place)
-        for name, value in parts.items()
-        if name != FIRST_PASS
-    }
+    parts.pop(FIRST_PASS, None)
+    return {name: _score(str(value), place) for name, value in parts.items()}
 
 
-def _write_rank(entries: list[tuple[str, Hypothesis]], best: Path) -> None:
-    """The hypotheses of one rank: few open files, however long the lists are."""
+def _write_rank(lists: list[NbestList], rank: int, best: Path) -> None:
+    """Write the hypotheses of one rank, from 0: few files are open, however long the
+    lists are.
+    """
     best.mkdir(parents=True)
+    components = []
     with opened(str(best / "text")) as text, opened(str(best / "score")) as score:
-        for name, hypothesis in entries:
-            text.write(f"{name} {line(hypothesis.text)}".rstrip() + "\n")
-            score.write(f"{name} {hypothesis.scores[FIRST_PASS]!r}\n")
-    more = [
-        (
-            name,
-            {
-                key: value
-                for key, value in hypothesis.scores.items()
-                if key != FIRST_PASS
-            },
-        )
-        for name, hypothesis in entries
-    ]
-    if any(columns for _, columns in more):
+        for nbest in lists:
+            if rank >= len(nbest.hypotheses):
+                continue
+            hypothesis = nbest.hypotheses[rank]
+            columns = dict(hypothesis.scores)
+            text.write(_line(nbest, hypothesis))
+            score.write(f"{nbest.id} {columns.pop(FIRST_PASS)!r}\n")
+            components.append((nbest.id, columns))
+    if any(columns for _, columns in components):
         with opened(str(best / "scores")) as file:
-            for name, columns in more:
+            for name, columns in components:
                 file.write(f"{name} {json.dumps(columns, ensure_ascii=False)}\n")
+
+
+def _line(nbest: NbestList, hypothesis: Hypothesis) -> str:
+    """Return the line of a hypothesis in a file of texts."""
+    return f"{nbest.id} {line(hypothesis.text)}".rstrip() + "\n"
 
 
 ESPNET1 = _Espnet1()

@@ -16,6 +16,8 @@ from rescore.columns import FIRST_PASS, TOOLKIT, Column, origins
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import JsonPeek, ReadOptions, Source
+from rescore.formats.times import checked_times
+from rescore.formats.writing import opened, write_lines, write_object
 from rescore.nbest import Header, Hypothesis, NbestList
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
@@ -33,43 +35,60 @@ OTHERS = {
 
 
 def sniff(source: Source) -> bool:
+    """Return whether a source is a native list, of either form."""
     peek = source.peek
     if peek.root != "{" or is_espnet1(peek):
         return False
-    if not peek.keys or any(map(_HYPOTHESIS.fullmatch, peek.inner)):
+    if not peek.keys or _has_numbered(peek):
         return True
-    hyps = peek.first.get("hyps")
-    if "hyps" in peek.keys and not (
-        isinstance(hyps, list) and hyps and isinstance(hyps[0], str | list)
-    ):
+    if "hyps" in peek.keys and not _is_of_texts(peek.first["hyps"]):
         return True
-    return bool({"ref", "src"} & set(peek.inner)) and not OTHERS & set(peek.inner)
-
-
-def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
-    """Read either form. JSON Lines are read line by line; one JSON object has to be in
-    memory as a whole.
-    """
-    peek, lists = source.peek, _read_object(source)
-    if (
-        peek.lines
-        and "hyps" in peek.keys
-        and not any(map(_HYPOTHESIS.fullmatch, peek.inner))
-    ):
-        lists = (
-            from_json(loads(line, place, line=True), place)
-            for place, line in source.filled()
-        )
-    yield from lists
+    inner = set(peek.inner)
+    return not inner.isdisjoint({"ref", "src"}) and inner.isdisjoint(OTHERS)
 
 
 def is_espnet1(peek: JsonPeek) -> bool:
-    """Whether a JSON object is ESPnet1's, and not one with an utterance called
+    """Return whether a JSON object is ESPnet1's, and not one with an utterance called
     `utts`.
+
+    Args:
+        peek: The beginning of the file.
     """
     return peek.keys[:1] == ("utts",) and not any(
         key.startswith("hyp_") for key in peek.inner
     )
+
+
+def _has_numbered(peek: JsonPeek) -> bool:
+    """Return whether the first utterance of an object has keys such as `hyp_1`."""
+    return any(map(_HYPOTHESIS.fullmatch, peek.inner))
+
+
+def _is_of_texts(hyps: Any) -> bool:
+    """Return whether `hyps` is a list of texts or pairs, as other tools write it."""
+    return isinstance(hyps, list) and hyps != [] and isinstance(hyps[0], str | list)
+
+
+# --- reading -------------------------------------------------------------------------
+
+
+def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
+    """Yield the lists of either form.
+
+    Args:
+        source: JSON Lines, which are read line by line; or one JSON object, which has
+            to be in memory as a whole.
+        options: The options of formats, of which the native one has none.
+
+    Raises:
+        UserError: The file is not JSON, or a field has another type.
+    """
+    peek = source.peek
+    if peek.lines and "hyps" in peek.keys and not _has_numbered(peek):
+        for place, line in source.filled():
+            yield from_json(loads(line, place, line=True), place)
+    else:
+        yield from _read_object(source)
 
 
 class _Hypothesis(msgspec.Struct):
@@ -86,6 +105,8 @@ class _Hypothesis(msgspec.Struct):
 
 
 class _About(msgspec.Struct):
+    """The fields of a list beside its id and hypotheses, as a file has them."""
+
     ref: str | list[str] | None = None
     src: str | None = None
     recording: str | None = None
@@ -94,17 +115,18 @@ class _About(msgspec.Struct):
     audio: str | dict[str, Any] | None = None
 
     def as_list(self, name: str, hypotheses: list[Hypothesis], place: str) -> NbestList:
-        """The list with this id."""
+        """Return the list with this id."""
         audio = None
         if self.audio is not None:
+            # it loads numpy, and most lists have no audio
             from rescore.formats.audio import native_audio
 
             audio = native_audio(self.audio, name, place)
-        references = (self.ref,) if isinstance(self.ref, str) else tuple(self.ref or ())
+        references = [self.ref] if isinstance(self.ref, str) else self.ref or []
         return NbestList(
             name,
             hypotheses,
-            references,
+            tuple(references),
             self.src,
             self._header(),
             self.recording,
@@ -123,11 +145,14 @@ class _About(msgspec.Struct):
 
 
 class _List(_About, kw_only=True):
+    """A list as a line of JSON Lines has it."""
+
     id: str | int
     hyps: list[_Hypothesis]
 
 
 def _read_object(source: Source) -> Iterator[NbestList]:
+    """Yield the lists of one JSON object."""
     utterances = loads(source.read_all(), source.name)
     if not isinstance(utterances, dict):
         raise UserError(f"{source.name}: expected a JSON object of utterances")
@@ -135,39 +160,48 @@ def _read_object(source: Source) -> Iterator[NbestList]:
         place = f"{source.name}: utterance {name}"
         if not isinstance(entry, dict):
             raise UserError(f'{place}: expected an object with "hyp_1", "hyp_2", ...')
-        numbered = sorted(
-            (int(match[1]), key)
-            for key in entry
-            if (match := _HYPOTHESIS.fullmatch(key))
-        )
-        hypotheses = [
-            _hypothesis(
-                parsed(entry[key], _Hypothesis, f"{place}, {key}"), f"{place}, {key}"
-            )
-            for _, key in numbered
-        ]
+        hypotheses = []
+        for key in _numbered_keys(entry):
+            hypothesis = parsed(entry[key], _Hypothesis, f"{place}, {key}")
+            hypotheses.append(_hypothesis(hypothesis, f"{place}, {key}"))
         yield parsed(entry, _About, place).as_list(name, hypotheses, place)
 
 
+def _numbered_keys(entry: dict[str, Any]) -> list[str]:
+    """Return the keys such as `hyp_1` in the order of their numbers."""
+    numbered = []
+    for key in entry:
+        match = _HYPOTHESIS.fullmatch(key)
+        if match is not None:
+            numbered.append((int(match[1]), key))
+    return [key for _, key in sorted(numbered)]
+
+
 def from_json(value: Any, place: str) -> NbestList:
-    """The list that a line of JSON Lines holds."""
+    """Return the list that a line of JSON Lines holds.
+
+    Args:
+        value: The value of the line.
+        place: The file and line, for messages.
+
+    Raises:
+        UserError: A field is missing or has another type.
+    """
     entry = parsed(value, _List, place)
-    hypotheses = [
-        _hypothesis(hyp, f"{place}, hypothesis {rank}")
-        for rank, hyp in enumerate(entry.hyps, 1)
-    ]
+    hypotheses = []
+    for rank, hypothesis in enumerate(entry.hyps, 1):
+        hypotheses.append(_hypothesis(hypothesis, f"{place}, hypothesis {rank}"))
     return entry.as_list(str(entry.id), hypotheses, place)
 
 
 def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
+    """Return a hypothesis, with its origin, times and scores checked."""
     if entry.origin != TOOLKIT and entry.origin not in origins():
         raise UserError(
             f"{place}: origin {entry.origin!r} is not one of {', '.join(origins())}"
         )
     times = entry.times
     if times:
-        from rescore.formats.times import checked_times
-
         times = checked_times(entry.text, times, place)
     scores = entry.scores
     if entry.score is not msgspec.UNSET:
@@ -180,13 +214,20 @@ def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
     return Hypothesis(entry.text, scores, entry.origin, times, entry.rank)
 
 
-def write(lists: Iterable[NbestList], path: str) -> None:
-    """Write one JSON object where the name ends in .json or .json.gz, else JSON
-    Lines.
-    """
-    from rescore.formats.writing import opened, write_lines, write_object
+# --- writing -------------------------------------------------------------------------
 
+
+def write(lists: Iterable[NbestList], path: str) -> None:
+    """Write one JSON object if the name ends in .json or .json.gz, else JSON Lines.
+
+    Args:
+        lists: The lists.
+        path: The file; `-` is standard output.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    is_object = path.removesuffix(".gz").endswith(".json")
+    write_form = write_object if is_object else write_lines
     with opened(path) as file:
-        (write_object if path.removesuffix(".gz").endswith(".json") else write_lines)(
-            lists, file
-        )
+        write_form(lists, file)

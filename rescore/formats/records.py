@@ -44,7 +44,9 @@ def _role(text: str) -> tuple[str, str]:
     role, equals, key = text.partition("=")
     if not (role and equals and key.lstrip("-")):
         raise ValueError(f"{text!r} is not ROLE=KEY, such as text=hyp")
-    return (text if text.startswith(SYSTEM) else role), key
+    if text.startswith(SYSTEM):
+        return text, key
+    return role, key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,8 +185,9 @@ class Records:
             from rescore.formats.audio import manifest_audio
 
             nbest.audio = manifest_audio(value, identity, folder, place)
-        is_single = id_key is not None and isinstance(value[key], str)
-        return (identity if is_single else None), nbest
+        if id_key is not None and isinstance(value[key], str):
+            return identity, nbest
+        return None, nbest
 
     def _text_key(self, value: dict[str, Any], place: str) -> str:
         """Return the key of the hypotheses."""

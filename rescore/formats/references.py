@@ -24,6 +24,7 @@ from rescore.formats.text import (
     add_once,
     are_numbers,
     begin_with_ids,
+    field_of,
     first_words,
     has_entities,
     identity_of,
@@ -234,7 +235,7 @@ class TextFile:
         is_detected = format_name is None and not output
         kind = sniff(source) if is_detected else None
         # a log of a toolkit such as fairseq has lists without being JSON
-        translates = kind is not None and getattr(FORMATS[kind], "translates", False)
+        translates = _translates(kind)
         self.of_lists = is_detected and (bool(source.peek.root) or translates)
         self.of_translations = self.of_lists and (
             translates or "src" in source.peek.keys
@@ -243,9 +244,7 @@ class TextFile:
         self.by_id: Texts | None = None
         """The texts of a file that surely has ids: of lists and of trn."""
         if self.of_lists:
-            self.by_id = _of_records(source, kind or "native", sources)
-            if not self.by_id:
-                raise UserError(f"{self.path}: no {self._noun}s in it")
+            self.by_id = self._texts_of_lists(source, kind or "native", sources)
         else:
             self.lines = list(source.lines())
             if format_name in (None, "trn"):
@@ -255,6 +254,13 @@ class TextFile:
         """The first words of the lines that are not empty."""
         self.has_ids = self.by_id is None and begin_with_ids(self.lines)
         """Whether the lines begin with words that look like ids."""
+
+    def _texts_of_lists(self, source: Source, kind: str, sources: bool) -> Texts:
+        """Return the references or source texts of lists."""
+        texts = _of_records(source, kind, sources)
+        if not texts:
+            raise UserError(f"{self.path}: no {self._noun}s in it")
+        return texts
 
     def _check_lines(self, output: bool) -> None:
         """Check that lines of text have the format they should have."""
@@ -363,7 +369,9 @@ class TextFile:
 
     def _readings(self, name: str, text: str, escaped: bool) -> tuple[str, ...]:
         """Return the texts that a line stands for, without marks of toolkits."""
-        text = undo_marks(undo_entities(text) if escaped else text)
+        if escaped:
+            text = undo_entities(text)
+        text = undo_marks(text)
         if self.by_id is None:
             return (text,)
         return readings(text, f"{self.path}: utterance {name}")
@@ -418,6 +426,11 @@ def _check_kind(source: Source, as_lines: bool) -> None:
         )
 
 
+def _translates(kind: str | None) -> bool:
+    """Return whether a toolkit of translation writes lists of a format."""
+    return kind is not None and getattr(FORMATS[kind], "translates", False)
+
+
 def _of_records(source: Source, kind: str, sources: bool) -> Texts:
     """Return the references or source texts of lists of a format, or the references of
     a manifest without hypotheses.
@@ -442,12 +455,11 @@ def _of_manifest(source: Source) -> Texts:
     """
     texts: Texts = {}
     for _, value, place in records_of(source):
-        entry = value if isinstance(value, dict) else {}
-        audio = entry.get("audio_filepath")
-        text = entry.get("text")
+        audio = field_of(value, "audio_filepath")
+        text = field_of(value, "text")
         if not isinstance(audio, str) or not isinstance(text, str):
             raise UserError(f"{place}: expected an object with audio_filepath and text")
-        name = identity_of(entry.get("id", audio))
+        name = identity_of(value.get("id", audio))
         add_once(texts, name, (" ".join(text.split()),), place)
     return texts
 

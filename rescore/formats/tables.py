@@ -100,8 +100,8 @@ class DelimitedTable:
             text = strip_markup(row[layout.text])
             hypothesis = Hypothesis(text, layout.scores(row, is_numeric, place))
             # an empty cell is no reference and no source
-            reference = line(row[layout.ref]) if layout.ref else ""
-            translated = row[layout.src].strip() if layout.src else ""
+            reference = line(_cell(row, layout.ref))
+            translated = _cell(row, layout.src).strip()
             identity = row[layout.id] if layout.id else None
             nbest = NbestList(
                 identity or str(number),
@@ -154,6 +154,13 @@ class DelimitedTable:
                         ) from None
 
 
+def _cell(row: Mapping[str, str], column: str | None) -> str:
+    """Return the cell of a column; empty for a role without a column."""
+    if column is None:
+        return ""
+    return row[column]
+
+
 def _columns_to_write(first: NbestList, path: str) -> list[str]:
     """Return the columns of scores beside the first pass."""
     columns: dict[str, None] = {}
@@ -191,7 +198,7 @@ def _rows_to_write(
 ) -> Iterator[list[str]]:
     """Yield the cells of each hypothesis."""
     known = {
-        "ref": nbest.references[0] if nbest.references else "",
+        "ref": next(iter(nbest.references), ""),
         "src": nbest.source or "",
     }
     about_cells = [line(known[name]) for name in about]

@@ -365,6 +365,18 @@ def json_number(value: Any, place: str, what: str = "score") -> float:
         ) from None
 
 
+def field_of(value: Any, key: str) -> Any:
+    """Return a field of a JSON object; None for a value that is no object.
+
+    Args:
+        value: Any JSON value.
+        key: The key of the field.
+    """
+    if not isinstance(value, dict):
+        return None
+    return value.get(key)
+
+
 def literal_words(text: str, place: str) -> str:
     """Return the words of a list as Python prints it, with blanks between them.
 
@@ -409,7 +421,9 @@ def identity_of(value: Any) -> str:
         value: A text or a number.
     """
     text = str(value)
-    return utterance_of(text) if _AUDIO.search(text) else text
+    if _AUDIO.search(text):
+        return utterance_of(text)
+    return text
 
 
 def utterance_of(path: str) -> str:
@@ -429,7 +443,9 @@ def utterance_of(path: str) -> str:
 
 def stem_of(source: Source) -> str:
     """Return the name of the utterance or recording of a file; `stdin` for a stream."""
-    return "stdin" if source.is_stdin else utterance_of(source.path.name)
+    if source.is_stdin:
+        return "stdin"
+    return utterance_of(source.path.name)
 
 
 def read_lines(

@@ -1,4 +1,4 @@
-"""Translation toolkits: logs of fairseq; n-best files of Moses and Marian; lines of
+"""Toolkits of translation: logs of fairseq; n-best files of Moses and Marian; lines of
 OpenNMT.
 """
 
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class FairseqOptions(Declared):
+    """The options of fairseq's logs."""
+
     lenpen: float = option(
         1.0,
         "Length penalty that fairseq used. With --s2s sum, rescore undoes this penalty"
@@ -38,6 +40,11 @@ class FairseqOptions(Declared):
         low=-10,
         high=10,
     )
+
+
+# --- fairseq -------------------------------------------------------------------------
+
+_LINE = re.compile(r"([STHDP])-(\d{1,18})(?:\t(.*))?", re.DOTALL)
 
 
 class _Fairseq:
@@ -49,56 +56,86 @@ class _Fairseq:
     translates = True
 
     def sniff(self, source: Source) -> bool:
+        """Return whether a line of the head is a source or a hypothesis."""
         return re.search(r"^[SH]-\d+\t", source.head, re.MULTILINE) is not None
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Blocks come out of order and are returned in the order of their ids.
+        """Yield the lists in the order of their ids; a log has them out of order.
 
-        H is log2 p / tokens ** lenpen. `s2s` is H in natural log, and `sum` is natural
-        log p; tokens are the P values, or the H tokens and the end.
+        An H- line has log2 p / tokens ** lenpen. `s2s` is this score in natural log,
+        and `sum` is natural log p; tokens are the values of the P- line, or the tokens
+        of the H- line and the end.
+
+        Args:
+            source: The log.
+            options: The options of formats.
+
+        Raises:
+            UserError: A line is damaged, or stands before the H- line it belongs to.
         """
         lenpen = options.of(FairseqOptions).lenpen
         lists: dict[int, NbestList] = {}
         for place, text in source.filled():
             match = _LINE.fullmatch(text)
-            if match is None:
-                continue
-            kind, index, rest = match[1], int(match[2]), match[3] or ""
-            nbest = lists.setdefault(index, NbestList(str(index), []))
-            if kind == "S":
-                nbest.source = undo_entities(undo_bpe(rest))
-                continue
-            if kind == "T":
-                nbest.references = (strip_markup(rest.replace("<<unk>>", "<unk>")),)
-                continue
-            score, _, said = rest.partition("\t")
-            mean = 0.0 if kind == "P" else as_number(score, place) * math.log(2)
-            if kind == "H":
-                scores = {
-                    FIRST_PASS: mean,
-                    SUM: mean * (len(said.split()) + 1) ** lenpen,
-                }
-                nbest.hypotheses.append(Hypothesis(strip_markup(said), scores))
-                continue
-            if not nbest.hypotheses:
-                raise UserError(
-                    f"{place}: a {kind}- line before the first H- line of its sentence"
-                )
-            last = nbest.hypotheses[-1]
-            if kind == "P":
-                last.scores[SUM] = (
-                    last.scores[FIRST_PASS] * max(1, len(rest.split())) ** lenpen
-                )
-            elif mean != last.scores[FIRST_PASS]:
-                raise UserError(
-                    f"{place}: the D- line has another score than the H- line before it"
-                )
-            else:
-                last.text = strip_markup(said)
-        yield from (lists[index] for index in sorted(lists))
+            if match is not None:
+                index = int(match[2])
+                nbest = lists.setdefault(index, NbestList(str(index), []))
+                _add_line(nbest, match[1], match[3] or "", lenpen, place)
+        for index in sorted(lists):
+            yield lists[index]
 
 
-_LINE = re.compile(r"([STHDP])-(\d{1,18})(?:\t(.*))?", re.DOTALL)
+def _add_line(
+    nbest: NbestList, kind: str, rest: str, lenpen: float, place: str
+) -> None:
+    """Add the contents of a line to its list.
+
+    Args:
+        nbest: The list.
+        kind: The first letter of the line.
+        rest: The contents behind the id.
+        lenpen: The length penalty of the scores.
+        place: The file and line, for messages.
+    """
+    if kind == "S":
+        nbest.source = undo_entities(undo_bpe(rest))
+        return
+    if kind == "T":
+        nbest.references = (strip_markup(rest.replace("<<unk>>", "<unk>")),)
+        return
+    if kind == "H":
+        mean, text = _score_and_text(rest, place)
+        tokens = len(text.split()) + 1  # and the end
+        scores = {FIRST_PASS: mean, SUM: mean * tokens**lenpen}
+        nbest.hypotheses.append(Hypothesis(strip_markup(text), scores))
+        return
+    if not nbest.hypotheses:
+        raise UserError(
+            f"{place}: a {kind}- line before the first H- line of its sentence"
+        )
+    last = nbest.hypotheses[-1]
+    if kind == "P":
+        tokens = max(1, len(rest.split()))
+        last.scores[SUM] = last.scores[FIRST_PASS] * tokens**lenpen
+        return
+    mean, text = _score_and_text(rest, place)
+    if mean != last.scores[FIRST_PASS]:
+        raise UserError(
+            f"{place}: the D- line has another score than the H- line before it"
+        )
+    last.text = strip_markup(text)
+
+
+def _score_and_text(rest: str, place: str) -> tuple[float, str]:
+    """Return the score of an H- or D- line, in natural log, and its text."""
+    score, _, text = rest.partition("\t")
+    return as_number(score, place) * math.log(2), text
+
+
+# --- Moses ---------------------------------------------------------------------------
+
+_COMPONENT = Column.component("moses")
+_FIRST = re.compile(r"\s*\d+\s*\|\|\|")
 
 
 class _Moses:
@@ -109,38 +146,51 @@ class _Moses:
     translates = True
 
     def sniff(self, source: Source) -> bool:
+        """Return whether the head begins with a number and bars."""
         return _FIRST.match(source.head) is not None
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """The lines of one id stand together, and are read as a stream.
+        """Yield the lists, whose lines stand together.
 
         `s2s` is the total. Features go into columns of their names; several values of a
         feature are numbered.
+
+        Args:
+            source: The file, which is read as a stream.
+            options: The options of formats, of which Moses has none.
+
+        Raises:
+            UserError: A line has too few columns, or a score is no number.
         """
+        yield from grouped(self._lines(source), source.name)
+
+    def _lines(self, source: Source) -> Iterator[tuple[str, NbestList]]:
+        """Yield the id of each line, and a list of its hypothesis."""
         columns: dict[str, Column] = {}
-        header = Header(columns=columns)
-
-        def entry(line: str, place: str) -> tuple[str, NbestList]:
-            name, hypothesis = _entry(line, place)
-            columns.update(
-                (key, _COMPONENT)
-                for key in hypothesis.scores
-                if key != FIRST_PASS and key not in columns
-            )
-            return name, NbestList(name, [hypothesis], header=header)
-
-        yield from grouped(
-            (entry(line, place) for place, line in source.filled()), source.name
-        )
+        header = Header(columns=columns)  # one for all lists: it grows with new names
+        for place, text in source.filled():
+            name, hypothesis = _entry(text, place)
+            for column in hypothesis.scores:
+                if column != FIRST_PASS:
+                    columns.setdefault(column, _COMPONENT)
+            yield name, NbestList(name, [hypothesis], header=header)
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
-        """Each column but the first pass is a feature; bars in a text are escaped as
-        the Moses tokeniser does.
+        """Write a line for each hypothesis: each column but the first pass is a
+        feature, and bars in a text are escaped as the Moses tokeniser does.
 
         References (the first of each list) and sources are lines of files of their own:
         PATH.ref and PATH.src.
+
+        Args:
+            lists: The lists, whose ids are numbers.
+            path: The file; `-` is standard output, without references and sources.
+
+        Raises:
+            UserError: An id or a column cannot be written.
         """
-        sources, references = list[str](), list[str]()
+        sources = []
+        references = []
         holds = {"components"} if path == "-" else {"components", "reference", "source"}
         with opened(path) as file:
             for nbest in check_holds(lists, frozenset(holds), path, written=_escaped):
@@ -148,35 +198,14 @@ class _Moses:
                 sources.append(nbest.source or "")
                 references.append(next(iter(nbest.references), ""))
                 for hypothesis in nbest.hypotheses:
-                    features = [
-                        f"{_feature(name, path)}= {score!r}"
-                        for name, score in hypothesis.scores.items()
-                        if name != FIRST_PASS
-                    ]
-                    text = _escaped(hypothesis.text)
-                    cells = (
-                        number,
-                        text,
-                        " ".join(features),
-                        repr(hypothesis.scores[FIRST_PASS]),
-                    )
-                    file.write(" ||| ".join(cells) + "\n")
-        for ending, what, texts in (
-            ("src", "sources", sources),
-            ("ref", "references", references),
-        ):
-            if path != "-" and any(texts):
-                name = f"{path.removesuffix('.gz')}.{ending}"
-                with opened(name) as file:
-                    file.writelines(line(text) + "\n" for text in texts)
-                log.info("%s: %s for --%s, a line per list", name, what, ending)
-
-
-_COMPONENT = Column.component("moses")
-_FIRST = re.compile(r"\s*\d+\s*\|\|\|")
+                    file.write(_written(number, hypothesis, path))
+        if path != "-":
+            _write_beside(path, "src", "sources", sources)
+            _write_beside(path, "ref", "references", references)
 
 
 def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
+    """Return the id and the hypothesis of a line."""
     columns = [column.strip() for column in text.split("|||")]
     if len(columns) < 4:
         raise UserError(
@@ -188,35 +217,59 @@ def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
 
 
 def _features(text: str, place: str) -> dict[str, float]:
-    """`LM0= -1 -2`, or `lm: -1` in older files; a value may also stand behind its name
-    without a blank.
+    """Return the features of a hypothesis by the names of their columns.
+
+    They are written as `LM0= -1 -2`, or `lm: -1` in older files; a value may also stand
+    behind its name without a blank.
     """
     values: dict[str, list[float]] = {}
-    name = "feature"
+    current = "feature"
     for word in text.split():
-        before, equals, number = (
-            (word[:-1], ":", "") if word.endswith(":") else word.rpartition("=")
-        )
-        if equals and before:
-            name = before
-        if number or not equals:
-            values.setdefault(name, []).append(
-                as_number(number if before else word, place)
-            )
+        name, value = _name_and_value(word)
+        if name:
+            current = name
+        if value:
+            values.setdefault(current, []).append(as_number(value, place))
     if FIRST_PASS in values:  # the total alone is the first pass
         raise UserError(
             f"{place}: the name of the feature {FIRST_PASS} is reserved; give it"
             " another name"
         )
-    return {
-        column if len(numbers) == 1 else f"{column}.{rank}": number
-        for column, numbers in values.items()
-        for rank, number in enumerate(numbers, 1)
-    }
+    features = {}
+    for name, numbers in values.items():
+        for rank, number in enumerate(numbers, 1):
+            column = name if len(numbers) == 1 else f"{name}.{rank}"
+            features[column] = number
+    return features
+
+
+def _name_and_value(word: str) -> tuple[str, str]:
+    """Return the name and the value in a word of features; each may be empty."""
+    if word.endswith(":"):
+        return word[:-1], ""
+    name, _, value = word.rpartition("=")
+    if not name and value:  # a number, or a wrong word such as `=1`
+        return "", word
+    return name, value
+
+
+def _written(number: str, hypothesis: Hypothesis, path: str) -> str:
+    """Return the line of a hypothesis."""
+    features = []
+    for name, score in hypothesis.scores.items():
+        if name != FIRST_PASS:
+            features.append(f"{_feature(name, path)}= {score!r}")
+    cells = [
+        number,
+        _escaped(hypothesis.text),
+        " ".join(features),
+        repr(hypothesis.scores[FIRST_PASS]),
+    ]
+    return " ||| ".join(cells) + "\n"
 
 
 def _feature(name: str, path: str) -> str:
-    """The name of a feature."""
+    """Return the name of a feature; a name with blanks or bars is an error."""
     if not name or name.split() != [name] or "|||" in name:
         raise UserError(
             f"{path}: column {name!r} cannot be the name of a feature; rename it, or"
@@ -226,7 +279,21 @@ def _feature(name: str, path: str) -> str:
 
 
 def _escaped(text: str) -> str:
+    """Return a text as one line, with the escapes that keep bars apart."""
     return line(text).replace("&", "&amp;").replace("|", "&#124;")
+
+
+def _write_beside(path: str, ending: str, what: str, texts: list[str]) -> None:
+    """Write a line per list to a file beside the lists, if there are any texts."""
+    if not any(texts):
+        return
+    name = f"{path.removesuffix('.gz')}.{ending}"
+    with opened(name) as file:
+        file.writelines(line(text) + "\n" for text in texts)
+    log.info("%s: %s for --%s, a line per list", name, what, ending)
+
+
+# --- OpenNMT -------------------------------------------------------------------------
 
 
 class _Opennmt:
@@ -238,21 +305,27 @@ class _Opennmt:
     translates = True
 
     def sniff(self, source: Source) -> bool:
-        return False  # plain lines could be anything: --format says so
+        """Return False: plain lines could be anything, so --format names them."""
+        return False
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """The order of the lines is the first pass."""
+        """Yield the lists; the order of their lines is the first pass.
+
+        Args:
+            source: The file.
+            options: The options of formats, with the number of lines of a sentence.
+
+        Raises:
+            UserError: The number is not set, or does not divide the number of lines.
+        """
         size = options.of(ListSize).size
         if not size:
             raise UserError(
                 f"{source.name}: cannot tell how many lines belong to a sentence; give"
                 " --nbest-size N"
             )
-        yield from portions(
-            (Hypothesis(strip_markup(text)) for text in source.lines()),
-            size,
-            source.name,
-        )
+        hypotheses = (Hypothesis(strip_markup(text)) for text in source.lines())
+        yield from portions(hypotheses, size, source.name)
 
 
 FAIRSEQ = _Fairseq()

@@ -1,5 +1,7 @@
-"""Helpers of writers: files that are renamed into place, folders, and warnings about
-contents that a format cannot hold.
+"""Writing N-best lists: the native forms, and what writers of all formats need.
+
+Files are renamed into place when they are complete, and contents that a format cannot
+hold are reported.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import logging
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
@@ -21,13 +23,15 @@ from rescore.errors import UserError
 from rescore.files import replacing, resolved, temporary_path
 from rescore.formats.text import strip_markup
 from rescore.formats.times import TIMED
-from rescore.nbest import NO_AUDIO, Hypothesis, NbestList
+from rescore.nbest import NO_AUDIO, Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-BEST_ENDINGS = ("trn", *(ending[1:] for ending in TIMED))
+BEST_ENDINGS = ("trn", *(ending.removeprefix(".") for ending in TIMED))
 """Endings of files with 1-best texts, which are no lists."""
+
+# --- files and folders ---------------------------------------------------------------
 
 
 def write(
@@ -36,10 +40,15 @@ def write(
     """Write N-best lists.
 
     Args:
-        path: a file, or a folder for formats that are folders; `-` is standard output.
-        format_name: a key of `FORMATS`; with None, the ending decides: .csv, .tsv,
-            .moses and so on, .json is one native JSON object, all else is native JSON
-            Lines.
+        lists: The lists.
+        path: A file, or a folder for formats that are folders; `-` is standard output.
+        format_name: A key of `FORMATS`. With None, the ending decides: .csv, .tsv,
+            .moses and so on; .json is one native JSON object, and any other ending is
+            native JSON Lines.
+
+    Raises:
+        UserError: The format is read only or cannot hold the lists, or the path cannot
+            be written.
     """
     able = written_formats()
     if format_name is None:
@@ -55,10 +64,17 @@ def write(
 
 
 def check_output(path: str) -> None:
-    """Check, before anything is computed, that the ending of a file for lists is not an
-    ending of 1-best texts.
+    """Check, before anything is computed, that a file for lists does not have an ending
+    of 1-best texts.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UserError: The ending is in `BEST_ENDINGS`.
     """
-    if (ending := _ending(path)) in BEST_ENDINGS:
+    ending = _ending(path)
+    if ending in BEST_ENDINGS:
         raise UserError(
             f"{path}: a .{ending} file holds 1-best texts, not lists; write it with:"
             f" rescore rerank NBEST --best {path}"
@@ -66,33 +82,41 @@ def check_output(path: str) -> None:
 
 
 def _ending(path: str) -> str:
-    return path.removesuffix(".gz").rpartition(".")[2] if "." in path else ""
+    """Return the ending of a path without its dot and without .gz."""
+    if "." not in path:
+        return ""
+    return path.removesuffix(".gz").rpartition(".")[2]
 
 
 def written_formats() -> list[str]:
-    """The names of formats that can be written."""
+    """Return the names of formats that can be written."""
     return [name for name, part in FORMATS.loaded() if hasattr(part, "write")]
 
 
 @contextmanager
 def opened(path: str) -> Iterator[IO[str]]:
-    """A text file to write, gzipped where the name ends in .gz, renamed into place when
-    done; `-` is stdout.
+    """Yield a text file to write, which is renamed into place when the block ends.
+
+    Args:
+        path: The file, gzipped if the name ends in .gz; `-` is standard output.
+
+    Raises:
+        UserError: The file cannot be written.
     """
     if path == "-":
         yield sys.stdout
         return
     try:
         with replacing(Path(path)) as temporary, open(temporary, "wb") as raw:
+            packed: AbstractContextManager[Any] = nullcontext(raw)
             if path.endswith(".gz"):
-                with (
-                    gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed,
-                    _text(packed) as file,
-                ):
-                    yield file
-            else:
-                with _text(raw) as file:
-                    yield file
+                packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0)
+            # bytes of file names that are not UTF-8 are written as question marks
+            with (
+                packed as stream,
+                io.TextIOWrapper(stream, "utf-8", errors="replace") as file,
+            ):
+                yield file
     except BrokenPipeError:  # the reader of a pipe went away
         raise
     except OSError as error:
@@ -101,17 +125,16 @@ def opened(path: str) -> Iterator[IO[str]]:
         ) from None
 
 
-def _text(stream: IO[bytes] | gzip.GzipFile) -> io.TextIOWrapper:
-    """Characters to write; bytes of file names that are not UTF-8 are written as
-    question marks.
-    """
-    return io.TextIOWrapper(stream, "utf-8", errors="replace")
-
-
 @contextmanager
 def new_folder(path: str) -> Iterator[Path]:
-    """A folder to write files to: a temporary folder, which takes its place when all is
-    written and is removed on failure.
+    """Yield a temporary folder to write files to, which takes its place when the block
+    ends and is removed on failure.
+
+    Args:
+        path: The folder, which does not exist or is empty.
+
+    Raises:
+        UserError: The folder has files, or cannot be written.
     """
     if path == "-":
         raise UserError("this format is a folder; give one with -o")
@@ -137,92 +160,48 @@ def new_folder(path: str) -> Iterator[Path]:
         ) from None
 
 
+# --- contents that a format cannot hold ----------------------------------------------
+
+
+def line(text: str) -> str:
+    """Return a text as one line: all white space becomes blanks."""
+    return " ".join(text.split())
+
+
 def check_holds(
     lists: Iterable[NbestList],
     holds: frozenset[str],
     path: str,
-    written: Callable[[str], str] | None = None,
+    written: Callable[[str], str] = line,
 ) -> Iterator[NbestList]:
-    """The same stream; at its end, contents that the format cannot hold are reported
-    once.
+    """Yield the lists without columns that a format cannot hold; at the end, all
+    contents that it cannot hold are reported once.
 
     Args:
+        lists: The lists to be written.
         holds: `reference` (one for each list), `source`, `columns`; or `components`,
             columns without reserved names.
-        written: a text's form in the file, as one line by default; it is read back with
+        path: The file, for the message.
+        written: Returns a text's form in the file, which is read back with
             `strip_markup`.
     """
-    written = written or line
-    lost: dict[str, bool] = {}
+    lost: dict[str, None] = {}
     for nbest in lists:
-        columns = {
-            name
-            for hypothesis in nbest.hypotheses
-            for name in hypothesis.scores
-            if name != FIRST_PASS
-        }
-        dropped = (
-            set() if "columns" in holds else columns.intersection(reserved_names())
-        )
-        forms = [
-            (hypothesis.text, written(hypothesis.text))
-            for hypothesis in nbest.hypotheses
-        ]
-        forms += [(text, line(text)) for text in nbest.references]
-        absent = {
-            "references": bool(nbest.references) and "reference" not in holds,
-            "references after the first": (
-                len(nbest.references) > 1 and "reference" in holds
-            ),
-            "sources": nbest.source is not None and "source" not in holds,
-            "recordings": nbest.recording is not None,
-            "times of words": any(hypothesis.times for hypothesis in nbest.hypotheses),
-            **{f"column {name}": True for name in sorted(dropped)},
-            "which models made the columns": any(
-                not column.is_component
-                for name, column in nbest.header.columns.items()
-                if name in columns - dropped
-            ),
-            "which hypotheses the toolkit did not give": any(
-                hypothesis.origin != TOOLKIT for hypothesis in nbest.hypotheses
-            ),
-            "toolkit marks in texts": any(
-                strip_markup(form) != line(text) for text, form in forms
-            ),
-        }
-        lost |= {what: True for what, is_lost in absent.items() if is_lost}
-        if dropped:
-            kept = columns - dropped | {FIRST_PASS}
-            hypotheses = [
-                replace(
-                    each,
-                    scores={
-                        name: score
-                        for name, score in each.scores.items()
-                        if name in kept
-                    },
-                )
-                for each in nbest.hypotheses
-            ]
-            nbest = replace(nbest, hypotheses=hypotheses)
-        yield nbest
+        columns = _further_columns(nbest)
+        dropped: set[str] = set()
+        if "columns" not in holds:
+            dropped = columns.intersection(reserved_names())
+        lost.update(dict.fromkeys(_lost_about(nbest, holds)))
+        lost.update(dict.fromkeys(_lost_of_hypotheses(nbest, columns, dropped)))
+        if _has_marks(nbest, written):
+            lost["toolkit marks in texts"] = None
+        yield _without_columns(nbest, dropped)
     if lost:
-        keep = [
-            option
-            for what, option in (("references", "--ref"), ("sources", "--src"))
-            if what in lost
-        ]
-        how = (
-            f"; convert to all.jsonl, too, and give {' and '.join(keep)} all.jsonl"
-            " beside this file"
-            if keep
-            else ""
-        )
         log.warning(
             "%s: the format cannot hold all fields; not written: %s%s",
             path,
             ", ".join(lost),
-            how,
+            _how_to_keep(lost),
         )
     if f"column {SUM}" in lost:
         log.warning(
@@ -232,8 +211,93 @@ def check_holds(
         )
 
 
+def _further_columns(nbest: NbestList) -> set[str]:
+    """Return the columns beside the first pass."""
+    columns = set[str]()
+    for hypothesis in nbest.hypotheses:
+        columns.update(hypothesis.scores)
+    return columns - {FIRST_PASS}
+
+
+def _lost_about(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the contents beside hypotheses that the format cannot hold."""
+    if nbest.references and "reference" not in holds:
+        yield "references"
+    if len(nbest.references) > 1 and "reference" in holds:
+        yield "references after the first"
+    if nbest.source is not None and "source" not in holds:
+        yield "sources"
+    if nbest.recording is not None:
+        yield "recordings"
+
+
+def _lost_of_hypotheses(
+    nbest: NbestList, columns: set[str], dropped: set[str]
+) -> Iterator[str]:
+    """Yield the contents of hypotheses that no format but the native one can hold, and
+    the columns that are dropped.
+    """
+    if any(hypothesis.times for hypothesis in nbest.hypotheses):
+        yield "times of words"
+    for name in sorted(dropped):
+        yield f"column {name}"
+    for name, column in nbest.header.columns.items():
+        if name in columns - dropped and not column.is_component:
+            yield "which models made the columns"
+    for hypothesis in nbest.hypotheses:
+        if hypothesis.origin != TOOLKIT:
+            yield "which hypotheses the toolkit did not give"
+
+
+def _has_marks(nbest: NbestList, written: Callable[[str], str]) -> bool:
+    """Return whether a text will be read back as another: it has marks of toolkits."""
+    for hypothesis in nbest.hypotheses:
+        if strip_markup(written(hypothesis.text)) != line(hypothesis.text):
+            return True
+    return any(strip_markup(line(text)) != line(text) for text in nbest.references)
+
+
+def _without_columns(nbest: NbestList, dropped: set[str]) -> NbestList:
+    """Return the list without some columns, which may be none."""
+    if not dropped:
+        return nbest
+    hypotheses = []
+    for hypothesis in nbest.hypotheses:
+        kept = dict(hypothesis.scores)
+        for name in dropped:
+            kept.pop(name, None)
+        hypotheses.append(replace(hypothesis, scores=kept))
+    return replace(nbest, hypotheses=hypotheses)
+
+
+def _how_to_keep(lost: Mapping[str, None]) -> str:
+    """Return the end of the message about lost contents: how references and sources can
+    be kept.
+    """
+    options = []
+    if "references" in lost:
+        options.append("--ref")
+    if "sources" in lost:
+        options.append("--src")
+    if not options:
+        return ""
+    return (
+        f"; convert to all.jsonl, too, and give {' and '.join(options)} all.jsonl"
+        " beside this file"
+    )
+
+
 def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:
-    """The id of a list for a format with a blank between id and text."""
+    """Return the id of a list for a format with a blank between id and text.
+
+    Args:
+        nbest: The list.
+        path: The file, for the message.
+        forbidden: Characters that an id cannot have in this format.
+
+    Raises:
+        UserError: The id is empty, or has white space or such a character.
+    """
     if not nbest.id or len(nbest.id.split()) != 1 or set(nbest.id) & set(forbidden):
         raise UserError(
             f"{path}: the id {nbest.id!r} cannot be written in this format; write .txt"
@@ -243,7 +307,15 @@ def checked_id(nbest: NbestList, path: str, forbidden: str = "") -> str:
 
 
 def checked_number(nbest: NbestList, path: str) -> str:
-    """The id of a list for a format that numbers its lists."""
+    """Return the id of a list for a format that numbers its lists.
+
+    Args:
+        nbest: The list.
+        path: The file, for the message.
+
+    Raises:
+        UserError: The id is no number, or has leading zeros.
+    """
     if not (nbest.id.isascii() and nbest.id.isdecimal()):
         raise UserError(
             f"{path}: this format numbers its lists, and {nbest.id!r} is not a number;"
@@ -257,13 +329,16 @@ def checked_number(nbest: NbestList, path: str) -> str:
     return nbest.id
 
 
-def line(text: str) -> str:
-    """A text as one line: all white space becomes blanks."""
-    return " ".join(text.split())
+# --- the native forms ----------------------------------------------------------------
 
 
 def as_json(nbest: NbestList) -> dict[str, Any]:
-    """The list as a line of JSON Lines holds it, without the record of its columns."""
+    """Return the list as a line of JSON Lines holds it, without the record of its
+    columns.
+
+    Args:
+        nbest: The list.
+    """
     return {
         "id": nbest.id,
         **_about(nbest),
@@ -272,12 +347,14 @@ def as_json(nbest: NbestList) -> dict[str, Any]:
 
 
 def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
-    entry: dict[str, Any] = {"text": hypothesis.text}
-    more = dict(hypothesis.scores)
-    if FIRST_PASS in more:
-        entry = {"score": more.pop(FIRST_PASS), **entry}
-    if more:
-        entry["scores"] = more
+    """Return a hypothesis as native lists hold it, without fields that are empty."""
+    entry: dict[str, Any] = {}
+    scores = dict(hypothesis.scores)
+    if FIRST_PASS in scores:
+        entry["score"] = scores.pop(FIRST_PASS)
+    entry["text"] = hypothesis.text
+    if scores:
+        entry["scores"] = scores
     if hypothesis.origin != TOOLKIT:
         entry["origin"] = hypothesis.origin
     if hypothesis.rank is not None:
@@ -288,18 +365,18 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
 
 
 def _about(nbest: NbestList) -> dict[str, Any]:
+    """Return the fields of a list beside its id and hypotheses."""
     about: dict[str, Any] = {}
-    if nbest.references:
-        about["ref"] = (
-            nbest.references[0]
-            if len(nbest.references) == 1
-            else list(nbest.references)
-        )
+    if len(nbest.references) == 1:
+        about["ref"] = nbest.references[0]
+    elif nbest.references:
+        about["ref"] = list(nbest.references)
     if nbest.source is not None:
         about["src"] = nbest.source
     if nbest.recording is not None:
         about["recording"] = nbest.recording
     if nbest.audio is not None and nbest.audio != NO_AUDIO:
+        # it loads numpy, and most lists have no audio
         from rescore.formats.audio import native_entry
 
         about["audio"] = native_entry(nbest.audio)
@@ -307,23 +384,37 @@ def _about(nbest: NbestList) -> dict[str, Any]:
 
 
 def write_object(lists: Iterable[NbestList], file: IO[str]) -> None:
-    """Write one JSON object, an utterance at a time."""
+    """Write one JSON object, an utterance at a time.
+
+    Args:
+        lists: The lists.
+        file: The open file.
+
+    Raises:
+        UserError: Lists have columns of one name from different models.
+    """
     separator = "{\n"
     for nbest, record in _with_record(lists):
-        hypotheses = {
-            f"hyp_{rank}": _entry(hypothesis)
-            for rank, hypothesis in enumerate(nbest.hypotheses, 1)
-        }
-        value = json.dumps(
-            {**_about(nbest), **hypotheses, **record}, ensure_ascii=False, indent=1
-        )
+        entry = _about(nbest)
+        for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+            entry[f"hyp_{rank}"] = _entry(hypothesis)
+        value = json.dumps({**entry, **record}, ensure_ascii=False, indent=1)
         file.write(f"{separator}{json.dumps(nbest.id, ensure_ascii=False)}: {value}")
         separator = ",\n"
-    file.write("\n}\n" if separator != "{\n" else "{}\n")
+    is_empty = separator == "{\n"
+    file.write("{}\n" if is_empty else "\n}\n")
 
 
 def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
-    """Write JSON Lines."""
+    """Write JSON Lines.
+
+    Args:
+        lists: The lists.
+        file: The open file.
+
+    Raises:
+        UserError: Lists have columns of one name from different models.
+    """
     for nbest, record in _with_record(lists):
         file.write(json.dumps({**as_json(nbest), **record}, ensure_ascii=False) + "\n")
 
@@ -331,25 +422,34 @@ def write_lines(lists: Iterable[NbestList], file: IO[str]) -> None:
 def _with_record(
     lists: Iterable[NbestList],
 ) -> Iterator[tuple[NbestList, dict[str, Any]]]:
-    """Each list, and the record of its columns."""
+    """Yield each list with the record of its columns, which all lists share."""
     first: Mapping[str, Column] | None = None
     record: dict[str, Any] = {}
     for nbest in lists:
         columns = nbest.header.columns
         if first is None:
             first = columns
-            known = {name: asdict(column) for name, column in columns.items()}
-            record = {"columns": known} if known else {}
-            if nbest.header.translates:
-                record["translates"] = True
+            record = _record(nbest.header)
         elif columns is not first and columns != first:
-            name = next(
-                name
-                for name in (*first, *columns)
-                if first.get(name) != columns.get(name)
-            )
             raise UserError(
-                f"utterance {nbest.id}: column {name} comes from another model than in"
-                " the lists before; write them to separate files"
+                f"utterance {nbest.id}: column {_difference(first, columns)} comes from"
+                " another model than in the lists before; write them to separate files"
             )
         yield nbest, record
+
+
+def _record(header: Header) -> dict[str, Any]:
+    """Return the fields of a list that hold its header."""
+    record: dict[str, Any] = {}
+    columns = {name: asdict(column) for name, column in header.columns.items()}
+    if columns:
+        record["columns"] = columns
+    if header.translates:
+        record["translates"] = True
+    return record
+
+
+def _difference(first: Mapping[str, Column], second: Mapping[str, Column]) -> str:
+    """Return the first column that differs between records that are not equal."""
+    names = (*first, *second)
+    return next(name for name in names if first.get(name) != second.get(name))
