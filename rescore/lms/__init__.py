@@ -1,6 +1,7 @@
-"""Language models by name: `KIND[:OPTION...][:PATH]`, and the shipped checkpoints.
+"""Language models by name, `KIND[:OPTION...][:PATH]`, and the shipped checkpoints.
 
-A model scores sentences (`LanguageModel`), and `KINDS` is the table of their kinds.
+A model scores sentences (`LanguageModel`), and `KINDS` is the table of the kinds of
+models.
 """
 
 from rescore.lms.backends import (
@@ -35,8 +36,6 @@ __all__ = [
     "LanguageModel",
     "Question",
     "TokenScores",
-]
-__all__ += [
     "capabilities_of",
     "each",
     "is_pseudo",
@@ -46,5 +45,7 @@ __all__ += [
     "origin",
     "parse",
     "shipped",
+    "shipped_models",
+    "with_own_columns",
+    "without_context",
 ]
-__all__ += ["shipped_models", "with_own_columns", "without_context"]

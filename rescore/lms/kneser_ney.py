@@ -168,6 +168,7 @@ def _count(tokens: Ints, size: int, order: int) -> Iterator[_Order]:
     for _ in range(order - 1):
         continues = (ends[:-1] >= 0) & (tokens[1:] != 1)
         places = np.flatnonzero(continues).astype(np.int32) + 1
+        del continues  # large arrays go early: the peak of memory is in this loop
         keys = ends[places - 1].astype(np.int64) * size + tokens[places]
         by_key = np.argsort(keys)
         keys = keys[by_key]
@@ -176,7 +177,7 @@ def _count(tokens: Ints, size: int, order: int) -> Iterator[_Order]:
         contexts, words = np.divmod(keys[firsts], size)
         suffixes = ends[places[by_key[firsts]]]
         counts = np.diff(firsts, append=len(keys)).astype(np.int32)
-        del continues, keys, firsts  # large arrays: memory is bounded by this loop
+        del keys, firsts
         ends = np.full(len(tokens), -1, np.int32)
         ends[places[by_key]] = np.cumsum(new, dtype=np.int32) - 1
         del by_key, new, places
