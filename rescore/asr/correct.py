@@ -1,4 +1,8 @@
-"""Correction of texts: which spans that sound like a listed term are replaced by it."""
+"""Correction of texts: spans that sound like a listed term are replaced by the term.
+
+A `Finder` finds spans and describes them by features, boosted `Trees` say how probable
+a correction is, and a `Corrector` chooses corrections that do not overlap.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ import hashlib
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +24,16 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.channel import Channel
 from rescore.asr.formats.documents import Part, Replacement, Text, replaced
-from rescore.asr.terms import Span, Term, TermIndex, Word, read_terms, split
+from rescore.asr.terms import (
+    Occurrence,
+    Question,
+    Span,
+    Term,
+    TermIndex,
+    Word,
+    read_terms,
+    split,
+)
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.lms import shipped_models
@@ -56,14 +70,17 @@ FEATURES = (
     "heard_elsewhere",
     "rarest_elsewhere",
 )
-
-
-SHARE, SHARE_OF_RARITY, MOST_SHARE = 0.1, 0.03, 0.4
-"""Share of sounds in which a span may differ from a term: at least; more for each unit
-of -log P of the span's rarest word beyond `FREQUENT`; and at most, before `SHARE` is
-added for spans of more than `SHORT` sounds.
+"""The features of a span and its term, in the order of the model's columns."""
+SHARE = 0.1
+"""Share of sounds in which a span may differ from a term, at least."""
+SHARE_OF_RARITY = 0.03
+"""More share for each unit of -log P of the span's rarest word beyond `FREQUENT`."""
+MOST_SHARE = 0.4
+"""Share of sounds in which a span may differ, at most, before `SHARE` is added for
+spans of more than `SHORT` sounds.
 """
-FREQUENT, SHORT = 5.0, 5
+FREQUENT = 5.0
+SHORT = 5
 ORDINARY = 9.0
 """-log P of a word up to which it is frequent, natural log."""
 NEAR = 0.25
@@ -74,9 +91,7 @@ recording.
 
 @dataclass
 class Recording:
-    """What is known of a recording: counts of its words, of the terms in it, and of the
-    spans that sound like them.
-    """
+    """Counts of a recording: its words, its terms, and spans that sound like terms."""
 
     words: Counter[str] = field(default_factory=Counter)
     terms: Counter[int] = field(default_factory=Counter)
@@ -89,18 +104,23 @@ class Heard:
 
     text: str
     words: list[Word]
-    present: list[tuple[int, int, int]]
-    """The terms that the text has: first word, word behind the last, number of the
-    term.
-    """
+    present: list[Occurrence]
+    """The terms that the text has."""
     spans: list[Span]
 
     @cached_property
     def case(self) -> str:
-        """upper, lower, or mixed."""
+        """The case of the text: upper, lower, or mixed."""
         if self.text == self.text.lower():
             return "lower"
         return "upper" if self.text == self.text.upper() else "mixed"
+
+    @cached_property
+    def has_capitals(self) -> bool:
+        """Whether some words begin with a capital and some are in lower case."""
+        return any(word.text[:1].isupper() for word in self.words) and any(
+            word.text.islower() for word in self.words
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +141,10 @@ class Trees:
 
     @classmethod
     def load(cls, path: Path) -> Trees:
-        """
+        """Return the trees of a file.
+
         Raises:
-            UserError: the file is absent or damaged, or has other features.
+            UserError: The file is absent or damaged, or has other features.
         """
         model = parsed(read_json(path), cls, str(path))
         if model.features != FEATURES:
@@ -133,17 +154,26 @@ class Trees:
         return model
 
     def __call__(self, table: Floats) -> Floats:
-        """(spans, features) -> (spans,) log-odds."""
+        """Return the log-odds of spans.
+
+        Args:
+            table: The features of each span (spans, features).
+
+        Returns:
+            Natural log of the odds (spans,).
+        """
         total = np.full(len(table), self.baseline)
         rows = np.arange(len(table))
         for tree in self.trees:
             nodes = np.array(tree)
             place = np.zeros(len(table), dtype=np.int64)
-            while (inner := nodes[place, 2] > 0).any():
-                left = table[rows, nodes[place, 0].astype(np.int64)] <= nodes[place, 1]
-                place = np.where(
-                    inner, nodes[place, np.where(left, 2, 3)].astype(np.int64), place
-                )
+            inner = nodes[place, 2] > 0
+            while inner.any():
+                features = nodes[place, 0].astype(np.int64)
+                is_left = table[rows, features] <= nodes[place, 1]
+                children = nodes[place, np.where(is_left, 2, 3)].astype(np.int64)
+                place = np.where(inner, children, place)
+                inner = nodes[place, 2] > 0
             total += nodes[place, 4]
         return total
 
@@ -154,210 +184,242 @@ class Finder:
     def __init__(
         self, terms: Sequence[Term], lexicon: Lexicon, channel: Channel
     ) -> None:
-        self._terms, self._channel = terms, channel
+        self._terms = terms
+        self._channel = channel
         self.index = TermIndex(terms)
         self.rarity = cache(lambda key: -lexicon.log_prob(key))
         self.known = lexicon.__contains__
         self._costs: dict[tuple[int, str], float] = {}
 
     def share(self, span: Span) -> float:
-        return span.distance / max(
-            len(span.sound), len(self._terms[span.term].sound), 1
-        )
+        """Return the share of sounds in which a span and its term differ."""
+        longer = max(len(span.sound), len(self._terms[span.term].sound), 1)
+        return span.distance / longer
 
     def __call__(self, text: str) -> Heard:
-        """The candidates of a text."""
+        """Return the candidates of a text."""
         words = split(text)
-        listed = {
-            place: term
-            for term in self.index.occurrences(words)
-            for place in range(*term[:2])
-        }
-        ordered = [
-            span
-            for span in self.index.ordered(text, words)
-            if not _inside(span, listed.get(span.first))
-        ]
-        taken = {place for span in ordered for place in range(span.first, span.last)}
-        present = [
-            term
-            for term in dict.fromkeys(listed.values())
-            if taken.isdisjoint(range(*term[:2]))
-        ]
-        spans = [
-            span
-            for span in self.index.spans(text, words, self._limit(words))
-            for places in [range(span.first, span.last)]
-            if taken.isdisjoint(places)
-            and all(
-                self._contains(span, listed[place])
-                for place in places
-                if place in listed
-            )
-        ]
-        every = sorted([*ordered, *self._nearest(spans)], key=lambda span: span.first)
+        listed: dict[int, Occurrence] = {}
+        for occurrence in self.index.occurrences(words):
+            for place in range(occurrence.first, occurrence.last):
+                listed[place] = occurrence
+        ordered = []
+        taken: set[int] = set()
+        for span in self.index.ordered(text, words):
+            if not _inside(span, listed.get(span.first)):
+                ordered.append(span)
+                taken.update(range(span.first, span.last))
+        present = []
+        for occurrence in dict.fromkeys(listed.values()):
+            if taken.isdisjoint(range(occurrence.first, occurrence.last)):
+                present.append(occurrence)
+        spans = []
+        for span in self.index.spans(text, words, self._limit(words)):
+            if self._is_free(span, taken, listed):
+                spans.append(span)
+        every = sorted([*ordered, *self._nearest(spans)], key=attrgetter("first"))
         return Heard(text, words, present, every)
 
     def _limit(self, words: Sequence[Word]) -> Callable[[int, int, int], float]:
-        """The share of sounds in which a span of a text may differ from a term: more if
-        it has a rare word.
+        """Return the share of sounds in which a span of a text may differ from a term:
+        more if it has a rare word.
         """
         rarity = [self.rarity(word.key) for word in words]
 
         def limit(first: int, last: int, length: int) -> float:
-            share = SHARE + SHARE_OF_RARITY * max(
-                0.0, max(rarity[first:last]) - FREQUENT
-            )
-            return min(share, MOST_SHARE) + (SHARE if length > SHORT else 0.0)
+            rare = max(0.0, max(rarity[first:last]) - FREQUENT)
+            share = min(SHARE + SHARE_OF_RARITY * rare, MOST_SHARE)
+            return share + (SHARE if length > SHORT else 0.0)
 
         return limit
 
     def look_up(self, texts: Iterable[str]) -> None:
-        """Look the sounds of many texts up together, which is faster than text by
-        text.
-        """
-        every = [(text, split(text)) for text in texts]
-        self.index.look_up(
-            question
-            for text, words in every
-            for question in self.index.questions(text, words, self._limit(words))
-        )
+        """Look up the sounds of many texts together, which is faster."""
+        questions: list[Question] = []
+        for text in texts:
+            words = split(text)
+            questions += self.index.questions(text, words, self._limit(words))
+        self.index.look_up(questions)
 
     def _nearest(self, spans: list[Span]) -> list[Span]:
-        """The spans without those that overlap with a span nearer to the same term."""
-        return [
-            span
-            for span, others in zip(spans, neighbours(spans), strict=True)
-            if all(
-                other.term != span.term or self.share(other) >= self.share(span)
-                for other in others
-            )
-        ]
-
-    def _contains(self, span: Span, there: tuple[int, int, int]) -> bool:
-        """Whether a term that stands in a span is a shorter part of the span's term,
-        and wholly in the span.
+        """Return the spans without spans that overlap with a span nearer to the same
+        term.
         """
-        ours, theirs = self._terms[span.term].words, self._terms[there[2]].words
-        return (
-            len(theirs) < len(ours)
-            and span.first <= there[0]
-            and there[1] <= span.last
-            and any(ours[at : at + len(theirs)] == theirs for at in range(len(ours)))
+        nearest = []
+        for span, others in zip(spans, neighbours(spans), strict=True):
+            share = self.share(span)
+            for other in others:
+                if other.term == span.term and self.share(other) < share:
+                    break
+            else:
+                nearest.append(span)
+        return nearest
+
+    def _is_free(
+        self, span: Span, taken: Set[int], listed: Mapping[int, Occurrence]
+    ) -> bool:
+        """Return whether a span may be corrected.
+
+        Args:
+            span: The span.
+            taken: The words of heard forms.
+            listed: The term that each word belongs to, in the text.
+        """
+        for place in range(span.first, span.last):
+            if place in taken:
+                return False
+            if place in listed and not self._contains(span, listed[place]):
+                return False
+        return True
+
+    def _contains(self, span: Span, occurrence: Occurrence) -> bool:
+        """Return whether a term that a text has is wholly in a span, and a shorter part
+        of the span's term.
+        """
+        if occurrence.first < span.first or span.last < occurrence.last:
+            return False
+        words = self._terms[span.term].words
+        part = self._terms[occurrence.term].words
+        places = range(len(words) - len(part) + 1)
+        return len(part) < len(words) and any(
+            words[place : place + len(part)] == part for place in places
         )
 
     def add(self, recording: Recording, heard: Heard) -> None:
-        """Count what a text has for the features of its recording."""
+        """Count the words, terms and near spans of a text for its recording."""
         recording.words.update(word.key for word in heard.words)
-        recording.terms.update(number for _, _, number in heard.present)
+        recording.terms.update(occurrence.term for occurrence in heard.present)
         recording.near.update(
             {span.term for span in heard.spans if self.share(span) <= NEAR}
         )
 
     def features(self, heard: Heard, recording: Recording) -> Floats:
-        """(spans, features); the recording counts the text itself."""
-        spans, words = heard.spans, heard.words
+        """Return the features of the spans of a text.
+
+        Args:
+            heard: The text.
+            recording: Its recording, which counts the text itself.
+
+        Returns:
+            Features of shape (spans, features), in the order of `FEATURES`.
+        """
+        spans = heard.spans
         table = np.zeros((len(spans), len(FEATURES)))
-        if not spans:
-            return table
         self.weigh(spans)
-        letters = [word.text for word in words]
-        mixed = any(text[:1].isupper() for text in letters) and any(
-            text.islower() for text in letters
-        )
-        rarity = [self.rarity(word.key) for word in words]
-        for row, (span, overlapping) in enumerate(
-            zip(spans, neighbours(spans), strict=True)
-        ):
-            term = self._terms[span.term].words
-            keys = [word.key for word in words[span.first : span.last]]
-            rare = rarity[span.first : span.last]
-            sound, channel = (
-                self._terms[span.term].sound,
-                self._costs[span.term, span.sound],
-            )
-            share, others, same = self.share(span), 0.5, 0.5
-            for other in overlapping:
-                if other.term != span.term:
-                    others = min(others, self.share(other))
-                elif other is not span:
-                    same = min(same, self.share(other))
-            rarest, rarity_of_term = (
-                max(term, key=self.rarity),
-                [self.rarity(word) for word in term],
-            )
-            table[row] = (
-                share,
-                channel,
-                channel / max(len(sound), 1),
-                Levenshtein.normalized_similarity("".join(keys), "".join(term)),
-                len(sound),
-                len(keys),
-                len(term),
-                max(rare),
-                sum(rare) / len(rare),
-                rare[0],
-                rare[-1],
-                max(rarity_of_term),
-                sum(rarity_of_term) / len(term),
-                span.sound[:1] == sound[:1],
-                span.sound[-1:] == sound[-1:],
-                sum(word in keys for word in term) / len(term),
-                others - share,
-                same - share,
-                (
-                    np.mean(
-                        [text[:1].isupper() for text in letters[span.first : span.last]]
-                    )
-                    if mixed
-                    else -1.0
-                ),
-                span.possessive,
-                sum(not self.known(key) for key in keys) / len(keys),
-                math.log1p(recording.terms[span.term]),
-                math.log1p(max(0, recording.words[rarest] - keys.count(rarest))),
-                math.log1p(max(0, recording.near[span.term] - (share <= NEAR))),
-                math.log1p(max(0, min(recording.words[key] for key in keys) - 1)),
-                math.log1p(max(0, recording.words[keys[rare.index(max(rare))]] - 1)),
-            )
+        pairs = zip(spans, neighbours(spans), strict=True)
+        for row, (span, overlapping) in enumerate(pairs):
+            words = heard.words[span.first : span.last]
+            features = self._of_pair(span, words)
+            features |= self._of_neighbours(span, overlapping)
+            features |= self._of_recording(span, words, recording)
+            features["capitals"] = -1.0
+            if heard.has_capitals:
+                capitals = [word.text[:1].isupper() for word in words]
+                features["capitals"] = sum(capitals) / len(capitals)
+            table[row] = [features[name] for name in FEATURES]
         return table
+
+    def _of_pair(self, span: Span, words: Sequence[Word]) -> dict[str, float]:
+        """Return the features of heard words and their term alone."""
+        listed = self._terms[span.term]
+        term = listed.words
+        sound = listed.sound
+        channel = self._costs[span.term, span.sound]
+        keys = [word.key for word in words]
+        rarity = [self.rarity(key) for key in keys]
+        rarity_of_term = [self.rarity(word) for word in term]
+        unknown = [key for key in keys if not self.known(key)]
+        same = [word for word in term if word in keys]
+        return {
+            "share": self.share(span),
+            "channel": channel,
+            "channel_mean": channel / max(len(sound), 1),
+            "letters": Levenshtein.normalized_similarity("".join(keys), "".join(term)),
+            "length": len(sound),
+            "words_heard": len(keys),
+            "words_term": len(term),
+            "rarest_heard": max(rarity),
+            "mean_heard": sum(rarity) / len(rarity),
+            "first_heard": rarity[0],
+            "last_heard": rarity[-1],
+            "rarest_term": max(rarity_of_term),
+            "mean_term": sum(rarity_of_term) / len(term),
+            "first_sound": span.sound[:1] == sound[:1],
+            "last_sound": span.sound[-1:] == sound[-1:],
+            "same_words": len(same) / len(term),
+            "possessive": span.possessive,
+            "unknown": len(unknown) / len(keys),
+        }
+
+    def _of_neighbours(
+        self, span: Span, overlapping: Iterable[Span]
+    ) -> dict[str, float]:
+        """Return by how much a span is nearer to its term than overlapping spans are to
+        other terms, and to the same term.
+        """
+        share = self.share(span)
+        others = 0.5
+        same = 0.5
+        for other in overlapping:
+            if other.term != span.term:
+                others = min(others, self.share(other))
+            elif other is not span:
+                same = min(same, self.share(other))
+        return {"margin_term": others - share, "margin_span": same - share}
+
+    def _of_recording(
+        self, span: Span, words: Sequence[Word], recording: Recording
+    ) -> dict[str, float]:
+        """Return how often the term, the heard words and their like are elsewhere in
+        the recording, as log(1 + number).
+        """
+        keys = [word.key for word in words]
+        rarest = max(keys, key=self.rarity)
+        rarest_of_term = max(self._terms[span.term].words, key=self.rarity)
+        word = recording.words[rarest_of_term] - keys.count(rarest_of_term)
+        near = recording.near[span.term]
+        if self.share(span) <= NEAR:
+            near -= 1  # the span itself
+        numbers = {
+            "term_elsewhere": recording.terms[span.term],
+            "word_elsewhere": word,
+            "near_elsewhere": near,
+            "heard_elsewhere": min(recording.words[key] for key in keys) - 1,
+            "rarest_elsewhere": recording.words[rarest] - 1,
+        }
+        return {name: math.log1p(max(0, number)) for name, number in numbers.items()}
 
     def weigh(self, spans: Iterable[Span]) -> None:
         """Compute the channel's log-probabilities of pairs that are new."""
-        new = list(
-            dict.fromkeys(
-                (span.term, span.sound)
-                for span in spans
-                if (span.term, span.sound) not in self._costs
-            )
-        )
-        values = self._channel.log_probs(
-            [self._terms[term].sound for term, _ in new], [heard for _, heard in new]
-        )
-        self._costs |= dict(zip(new, values.tolist(), strict=True))
+        new: dict[tuple[int, str], None] = {}
+        for span in spans:
+            if (span.term, span.sound) not in self._costs:
+                new[span.term, span.sound] = None
+        meant = [self._terms[term].sound for term, _ in new]
+        heard = [sound for _, sound in new]
+        costs = self._channel.log_probs(meant, heard).tolist()
+        self._costs |= dict(zip(new, costs, strict=True))
 
 
 def neighbours(spans: Sequence[Span]) -> Iterator[list[Span]]:
-    """For each span of a text, those that overlap with it, and itself; spans are in the
-    order of their first words.
+    """Yield for each span of a text the spans that overlap with it, and itself.
+
+    Args:
+        spans: In the order of their first words.
     """
     firsts = [span.first for span in spans]
     longest = max((span.last - span.first for span in spans), default=0)
     for span in spans:
-        low, high = (
-            bisect_left(firsts, span.first - longest),
-            bisect_left(firsts, span.last),
-        )
+        low = bisect_left(firsts, span.first - longest)
+        high = bisect_left(firsts, span.last)
         yield [other for other in spans[low:high] if span.first < other.last]
 
 
-def _inside(span: Span, term: tuple[int, int, int] | None) -> bool:
-    """Whether a span is a part of a longer term that the text has."""
-    return (
-        term is not None
-        and span.last <= term[1]
-        and span.last - span.first < term[1] - term[0]
-    )
+def _inside(span: Span, occurrence: Occurrence | None) -> bool:
+    """Return whether a span is a part of a longer term that the text has."""
+    if occurrence is None or occurrence.last < span.last:
+        return False
+    return span.last - span.first < occurrence.last - occurrence.first
 
 
 class Change(NamedTuple):
@@ -371,10 +433,11 @@ class Change(NamedTuple):
     heard: str
     meant: str
     log_odds: float
-    """That the correction is right, natural log."""
+    """Natural log of the odds that the correction is right."""
 
     @property
     def probability(self) -> float:
+        """The probability that the correction is right."""
         return math.exp(self.log_prob)
 
     @property
@@ -383,7 +446,13 @@ class Change(NamedTuple):
         return -math.log1p(math.exp(-min(self.log_odds, ORDERED)))
 
     @property
+    def has_effect(self) -> bool:
+        """Whether the text is another after the correction."""
+        return self.meant != self.heard
+
+    @property
     def replacement(self) -> Replacement:
+        """The correction as a replacement in the text."""
         return Replacement(self.start, self.end, self.meant)
 
 
@@ -413,9 +482,11 @@ OF_CASE = 2.0
 
 
 def log_odds(probability: float) -> float:
-    """The natural log of the odds; infinite for 0 and 1."""
-    if not 0.0 < probability < 1.0:
-        return math.inf if probability >= 1.0 else -math.inf
+    """Return the natural log of the odds of a probability; infinite for 0 and 1."""
+    if probability <= 0.0:
+        return -math.inf
+    if probability >= 1.0:
+        return math.inf
     return math.log(probability / (1.0 - probability))
 
 
@@ -429,141 +500,151 @@ class Corrector:
         *,
         case: bool = False,
     ) -> None:
-        """
+        """Load the models, and index the terms.
+
         Args:
-            words: the list, or its lines.
-            threshold: least probability of a correction; None for the recommended one.
-            case: whether terms that differ from the list in case alone are corrected. A
+            words: The list, or its lines.
+            threshold: Least probability of a correction; None for the recommended
+                threshold.
+            case: Whether terms that differ from the list in case alone are corrected. A
                 list all in capitals does not tell the case.
 
         Raises:
-            UserError: a line of the list is not valid.
+            UserError: A line of the list is not valid.
         """
         if not isinstance(words, WordList):
             words = WordList(tuple(words), "words")
-        self._terms, self._listed = read_terms(words), words
+        self._listed = words
+        self._terms = read_terms(words)
         folder = shipped_models() / "terms"
         lexicon = Lexicon.load(shipped_models() / "tta" / NAME)
         self._channel = Channel.load(folder)
         self.finder = Finder(self._terms, lexicon, self._channel)
         self._trees = Trees.load(folder / "terms.json")
-        self.threshold = log_odds(
-            self._trees.threshold if threshold is None else threshold
-        )
+        if threshold is None:
+            threshold = self._trees.threshold
+        self.threshold = log_odds(threshold)
         self._listed_in_capitals = all(
             term.text == term.text.upper() for term in self._terms
         )
         self._case = case and not self._listed_in_capitals
 
     def __call__(self, texts: Sequence[Text]) -> list[list[Change]]:
-        """The corrections of each text, in order."""
-        return [
-            choose(candidates, self.threshold) for candidates in self.candidates(texts)
-        ]
+        """Return the corrections of each text, in order."""
+        every = self.candidates(texts)
+        return [choose(candidates, self.threshold) for candidates in every]
 
     @cached_property
     def digest(self) -> str:
-        """Of the list with its heard forms, and of the model that decides, for
-        signatures.
-        """
+        """Twelve hexadecimal digits of the list and the models, for signatures."""
         # 0.0 and [] stood for weights and terms of utterances, without which signatures
         # of the same list would differ.
-        listed = sorted(
-            repr((term.text, 0.0, sorted(term.heard))) for term in self._terms
-        )
+        terms = self._terms
+        listed = sorted(repr((term.text, 0.0, sorted(term.heard))) for term in terms)
         model = (self._trees.features, self._trees.baseline, self._trees.trees)
-        return hashlib.sha256(
-            repr((listed, [], model, self._channel.digest)).encode()
-        ).hexdigest()[:12]
+        content = repr((listed, [], model, self._channel.digest))
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
 
     def candidates(self, texts: Sequence[Text]) -> list[list[Candidate]]:
-        """What may be corrected in each text; neighbouring texts of a recording are
-        looked at together.
+        """Return the possible corrections of each text.
+
+        Args:
+            texts: Neighbouring texts of a recording are looked at together.
+
+        Raises:
+            UserError: A line of the list begins with an utterance.
         """
-        names = self._listed.names
-        if name := next(
-            (text.id for text in texts if text.id in names and not text.id.isdecimal()),
-            None,
-        ):
-            raise UserError(
-                f"{self._listed.path}: a line begins with the utterance {name}; terms"
-                " need one list for all utterances"
-            )
-        recordings = groupby(texts, key=lambda text: text.recording)
-        described = [
-            pair for _, group in recordings for pair in self._described(list(group))
-        ]
-        scores = iter(
-            self._trees(
-                np.concatenate([features for _, features in described])
-            ).tolist()
-            if texts
-            else ()
-        )
+        self._check_ids(texts)
+        if not texts:
+            return []
+        described: list[tuple[Heard, Floats]] = []
+        for _, group in groupby(texts, key=attrgetter("recording")):
+            described += self._described(list(group))
+        table = np.concatenate([features for _, features in described])
+        scores = iter(self._trees(table).tolist())
         every = []
         for text, (heard, _) in zip(texts, described, strict=True):
-            candidates = [
-                Candidate(
-                    span.first, span.last, self._change(text, heard, span, next(scores))
-                )
-                for span in heard.spans
-            ]
-            candidates += self.recased(text, heard) if self._case else ()
-            every.append(
-                [
-                    candidate
-                    for candidate in candidates
-                    if candidate.change.meant != candidate.change.heard
-                ]
-            )
+            candidates = []
+            for span in heard.spans:
+                change = self._change(text, heard, span, next(scores))
+                candidates.append(Candidate(span.first, span.last, change))
+            if self._case:
+                candidates += self.recased(text, heard)
+            every.append([each for each in candidates if each.change.has_effect])
         return every
 
-    def _described(self, texts: Sequence[Text]) -> Iterator[tuple[Heard, Floats]]:
-        """The spans of texts of one recording, and their features."""
-        self.finder.look_up(text.text for text in texts)
-        recording = Recording()
-        every = [self.finder(text.text) for text in texts]
-        for text, heard in zip(texts, every, strict=True):
-            if not text.repeated:
-                self.finder.add(recording, heard)
-        self.finder.weigh([span for heard in every for span in heard.spans])
-        yield from ((heard, self.finder.features(heard, recording)) for heard in every)
-
-    def recased(self, text: Text, heard: Heard) -> Iterator[Candidate]:
-        """The terms that a text has, in the case of the list. A term in lower case may
-        begin a sentence, and a word of the lexicon, or several frequent words (`to
-        do`), may be ordinary words.
-        """
-        for first, last, number in heard.present:
-            words = [word.key for word in heard.words[first:last]]
-            if max(map(self.finder.rarity, words)) < ORDINARY or (
-                len(words) == 1 and self.finder.known(words[0])
-            ):
-                continue
-            start, end = heard.words[first].start, heard.words[last - 1].end
-            written, term = (
-                text.text[start:end],
-                self._cased(self._terms[number].text, heard),
-            )
-            if term != term.lower() and written.casefold() == term.casefold():
-                yield Candidate(
-                    first, last, Change(text.id, start, end, written, term, OF_CASE)
+    def _check_ids(self, texts: Iterable[Text]) -> None:
+        """Check that no line of the list begins with an utterance of the texts."""
+        names = self._listed.names
+        for text in texts:
+            if text.id in names and not text.id.isdecimal():
+                raise UserError(
+                    f"{self._listed.path}: a line begins with the utterance {text.id};"
+                    " terms need one list for all utterances"
                 )
 
+    def _described(self, texts: Sequence[Text]) -> Iterator[tuple[Heard, Floats]]:
+        """Yield the spans of each text of a recording, and their features."""
+        self.finder.look_up(text.text for text in texts)
+        recording = Recording()
+        every = []
+        spans: list[Span] = []
+        for text in texts:
+            heard = self.finder(text.text)
+            if not text.repeated:
+                self.finder.add(recording, heard)
+            every.append(heard)
+            spans += heard.spans
+        self.finder.weigh(spans)
+        for heard in every:
+            yield heard, self.finder.features(heard, recording)
+
+    def recased(self, text: Text, heard: Heard) -> Iterator[Candidate]:
+        """Yield the terms that a text has, in the case of the list.
+
+        A term in lower case may begin a sentence, and a word of the lexicon, or several
+        frequent words (`to do`), may be ordinary words.
+
+        Args:
+            text: The text.
+            heard: Its words and terms.
+        """
+        for first, last, number in heard.present:
+            keys = [word.key for word in heard.words[first:last]]
+            is_word = len(keys) == 1 and self.finder.known(keys[0])
+            if is_word or max(map(self.finder.rarity, keys)) < ORDINARY:
+                continue
+            start = heard.words[first].start
+            end = heard.words[last - 1].end
+            written = text.text[start:end]
+            term = self._cased(self._terms[number].text, heard)
+            if term != term.lower() and written.casefold() == term.casefold():
+                change = Change(text.id, start, end, written, term, OF_CASE)
+                yield Candidate(first, last, change)
+
     def _change(self, text: Text, heard: Heard, span: Span, score: float) -> Change:
-        start, end = heard.words[span.first].start, heard.words[span.last - 1].end
-        term = self._terms[span.term].text + ("'s" if span.possessive else "")
+        """Return the correction of a span, with the punctuation that belongs to the
+        heard form or the term.
+        """
+        start = heard.words[span.first].start
+        end = heard.words[span.last - 1].end
+        term = self._terms[span.term].text
+        if span.possessive:
+            term += "'s"
         tail = "." if term.endswith(".") else ""
         if span.form:
-            head, tail, score = span.form.head, span.form.tail or tail, ORDERED
-            start -= len(head) if text.text.endswith(head, 0, start) else 0
-        end += len(tail) if text.text.startswith(tail, end) else 0
+            score = ORDERED
+            tail = span.form.tail or tail
+            if text.text.endswith(span.form.head, 0, start):
+                start -= len(span.form.head)
+        if text.text.startswith(tail, end):
+            end += len(tail)
         written = text.text[start:end]
         return Change(text.id, start, end, written, self._cased(term, heard), score)
 
     def _cased(self, term: str, heard: Heard) -> str:
-        """A term as the list has it; in capitals in a text in capitals; of a list in
-        capitals in the text's case.
+        """Return a term as the list has it; in capitals in a text in capitals; of a
+        list in capitals in the text's case.
         """
         if heard.case == "upper":
             return term.upper()
@@ -571,23 +652,25 @@ class Corrector:
             return term
         if heard.case == "lower":
             return term.lower()
-        words = term.split(" ")
-        return " ".join(
-            word if len(word) <= ACRONYM else word.capitalize() for word in words
-        )
+        words = []
+        for word in term.split(" "):
+            words.append(word if len(word) <= ACRONYM else word.capitalize())
+        return " ".join(words)
 
     def texts(self, texts: Sequence[Text]) -> list[Corrected]:
-        """The texts after their corrections."""
-        return [
-            Corrected(
-                replaced(text.text, [change.replacement for change in changes]),
-                tuple(changes),
-            )
-            for text, changes in zip(texts, self(texts), strict=True)
-        ]
+        """Return texts of one or more recordings after their corrections."""
+        corrected = []
+        for text, changes in zip(texts, self(texts), strict=True):
+            new = replaced(text.text, [change.replacement for change in changes])
+            corrected.append(Corrected(new, tuple(changes)))
+        return corrected
 
     def document(self, parts: Iterable[Part]) -> Iterator[tuple[str, list[Change]]]:
-        """The parts of a document as they are written, with their corrections."""
+        """Yield the parts of a document as they are written, with their corrections.
+
+        Args:
+            parts: The parts, as `rescore.asr.formats.documents.parts` returns them.
+        """
         every = list(parts)
         corrections = iter(self([part.text for part in every if part.text]))
         for part in every:
@@ -600,28 +683,35 @@ ACRONYM = 3
 
 
 def choose(candidates: Sequence[Candidate], threshold: float) -> list[Change]:
-    """The corrections of a text, in order, that do not overlap and gain the most above
-    the threshold together.
+    """Return the corrections of a text that do not overlap and together gain the most
+    above the threshold, in order.
+
+    Args:
+        candidates: The possible corrections.
+        threshold: The log-odds above which a correction gains.
     """
     by_end: defaultdict[int, list[Candidate]] = defaultdict(list)
     for candidate in candidates:
         by_end[candidate.last].append(candidate)
-    gains: list[float] = [0.0]
+    gains = [0.0]
     taken: list[Candidate | None] = [None]
     for end in range(1, max(by_end, default=0) + 1):
         gains.append(gains[-1])
         taken.append(None)
         for candidate in by_end[end]:
             odds = min(candidate.change.log_odds, ORDERED)
-            if (
-                gain := gains[candidate.first] + odds - max(threshold, -ORDERED)
-            ) > gains[end]:
-                gains[end], taken[end] = gain, candidate
-    changes, end = [], len(taken) - 1
+            gain = gains[candidate.first] + odds - max(threshold, -ORDERED)
+            if gain > gains[end]:
+                gains[end] = gain
+                taken[end] = candidate
+    changes = []
+    end = len(taken) - 1
     while end:
         last = taken[end]
-        changes += [last.change] if last else []
-        end = last.first if last else end - 1
+        end -= 1
+        if last:
+            changes.append(last.change)
+            end = last.first
     return changes[::-1]
 
 
@@ -632,17 +722,18 @@ def correct(
     *,
     case: bool = True,
 ) -> list[Corrected]:
-    """Texts of one recording, in which words that sound like listed terms are
+    """Return texts of one recording, in which words that sound like listed terms are
     corrected, each with its changes.
 
     Args:
-        texts: in order; whether a term occurs elsewhere in the texts counts.
-        words: a file of terms, as `--words` of `rescore correct`, or its lines.
-        threshold: least probability of a correction; None for the recommended one.
-        case: whether terms that differ from the list in case alone are corrected.
+        texts: In order; whether a term occurs elsewhere in the texts counts.
+        words: A file of terms, as `--words` of `rescore correct`, or its lines.
+        threshold: Least probability of a correction; None for the recommended
+            threshold.
+        case: Whether terms that differ from the list in case alone are corrected.
 
     Raises:
-        UserError: the list of terms is absent, empty or damaged.
+        UserError: The list of terms is absent, empty or damaged.
 
     Example:
         >>> corrected = correct(["ask gold man sacks"], ["Goldman Sachs"])[0]
@@ -650,6 +741,5 @@ def correct(
         ('ask Goldman Sachs', 'gold man sacks')
     """
     listed = WordList.load(Path(words)) if isinstance(words, (str, Path)) else words
-    return Corrector(listed, threshold, case=case).texts(
-        [Text(str(number), "", text) for number, text in enumerate(texts, 1)]
-    )
+    numbered = [Text(str(number), "", text) for number, text in enumerate(texts, 1)]
+    return Corrector(listed, threshold, case=case).texts(numbered)

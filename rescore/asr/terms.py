@@ -1,5 +1,5 @@
-"""Terms that a user lists, how words sound, roughly, and the spans of a text that sound
-like terms.
+"""Terms that a user lists, the rough sounds of words, and the spans of a text that
+sound like terms.
 
 English letters stand for classes of sounds, Chinese characters for pinyin.
 """
@@ -79,6 +79,8 @@ counts, and other letters stand for themselves.
 _RULES = re.compile(
     "|".join(f"({pattern})" for pattern, _ in RULES) + "|(.)", re.DOTALL
 )
+_RUNS = re.compile(r"(.)\1+", re.DOTALL)
+_CHINESE = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _DIGITS = (
     "zero",
     "one",
@@ -94,12 +96,19 @@ _DIGITS = (
 _SIGNS = {"&": " and ", "+": " plus ", "#": " sharp ", "@": " at "}
 
 
+# --- sounds --------------------------------------------------------------------------
+
+
 def sounds(text: str) -> str:
-    """The sounds of one or more words, without blanks; a letter that no rule knows
-    stands for itself.
+    """Return the sounds of one or more words, without blanks.
+
+    A letter that no rule knows stands for itself.
+
+    Args:
+        text: The words, in any case.
 
     Raises:
-        UserError: the text has Chinese characters, and pypinyin is not installed.
+        UserError: The text has Chinese characters, and pypinyin is not installed.
 
     Example:
         >>> sounds("gold man sacks") == sounds("Goldman Sachs"), sounds("kubectl")
@@ -109,8 +118,11 @@ def sounds(text: str) -> str:
 
 
 def joined(words: Iterable[str]) -> str:
-    """The sounds of words in a row, of those of each: a sound that ends a word and
-    begins the next is said once.
+    """Return the sounds of words in a row: a sound that ends a word and begins the next
+    is said once.
+
+    Args:
+        words: The sounds of each word.
     """
     row = ""
     for word in words:
@@ -120,26 +132,30 @@ def joined(words: Iterable[str]) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _of_spoken(word: str) -> str:
-    parts = _pinyin(word).split() if _CHINESE.search(word) else [word]
-    return joined(
-        _RUNS.sub(r"\1", "".join(map(_of_match, _RULES.finditer(part))))
-        for part in parts
-    )
+    """Return the sounds of a word in lower case."""
+    parts = [word]
+    if _CHINESE.search(word):
+        parts = _pinyin(word).split()
+    by_part = []
+    for part in parts:
+        classes = "".join(map(_of_match, _RULES.finditer(part)))
+        by_part.append(_RUNS.sub(r"\1", classes))
+    return joined(by_part)
 
 
 def _of_match(match: re.Match[str]) -> str:
+    """Return the class of sounds of some letters."""
     number = match.lastindex or 0
     return str(match[number]) if number > len(RULES) else RULES[number - 1][1]
 
 
-_RUNS = re.compile(r"(.)\1+", re.DOTALL)
-_CHINESE = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-
-
 @lru_cache(maxsize=1 << 16)
 def spoken(text: str) -> str:
-    """A text in lower case without accents and punctuation, digits and signs as English
-    words.
+    """Return a text in lower case without accents and punctuation, digits and signs as
+    English words.
+
+    Args:
+        text: The text.
 
     Example:
         >>> spoken("A&T 3M Škoda's")
@@ -147,22 +163,23 @@ def spoken(text: str) -> str:
     """
     letters = []
     for letter in unicodedata.normalize("NFKD", text.casefold()):
-        category = unicodedata.category(letter)
+        category = unicodedata.category(letter)[0]
         if letter in _SIGNS:
             letters.append(_SIGNS[letter])
         elif letter.isascii() and letter.isdecimal():
             letters.append(f" {_DIGITS[int(letter)]} ")
-        elif category[0] in "LN" or (
-            category[0] == "M" and UNSPACED.match(letter)
-        ):  # Thai vowels, voiced kana
+        elif category in "LN":
             letters.append(letter)
-        elif category[0] != "M" and letter not in "'\u2019.":
+        elif category == "M":
+            if UNSPACED.match(letter):  # Thai vowels, voiced kana
+                letters.append(letter)
+        elif letter not in "'\u2019.":
             letters.append(" ")
     return " ".join("".join(letters).split())
 
 
 def _pinyin(text: str) -> str:
-    """A text with pinyin, without tones, in place of Chinese characters."""
+    """Return a text with pinyin, without tones, in place of Chinese characters."""
     try:
         from pypinyin import lazy_pinyin
     except ImportError:
@@ -172,20 +189,27 @@ def _pinyin(text: str) -> str:
     return " ".join(lazy_pinyin(text))
 
 
+# --- words and terms -----------------------------------------------------------------
+
 LONGEST_SPAN = 5
 """Words in a span, at most; of Chinese, Japanese and Thai it is as many characters as
 the longest term has.
 """
 PER_SPAN = 4
 """Terms that are weighed for each span."""
-CUTOFF, MOST_EDITS = 0.42, 6
-"""Sounds in which a span may differ from a term: at most this share of the longer of
-both, and this number.
+CUTOFF = 0.42
+"""Share of sounds of the longer of both in which a span may differ from a term, at
+most.
 """
+MOST_EDITS = 6
+"""Sounds in which a span may differ from a term, at most."""
+TOGETHER = 1_000
+"""Spans that are compared with all terms at once: bounds memory."""
 _MARKS = f"[{THAI_MARKS}\u3099\u309a\uff9e\uff9f]"
 """Thai and Japanese marks that belong to the letter before them."""
+_LETTERS = rf"(?:(?!{UNSPACED.pattern})[^\W_])+"
 _WORD = re.compile(
-    rf"{UNSPACED.pattern}{_MARKS}*|(?:(?!{UNSPACED.pattern})[^\W_])+(?:['\u2019&+.@/](?:(?!{UNSPACED.pattern})[^\W_])+)*[+#]*"
+    rf"{UNSPACED.pattern}{_MARKS}*|{_LETTERS}(?:['\u2019&+.@/]{_LETTERS})*[+#]*"
 )
 _POSSESSIVE = re.compile("['\u2019]s$", re.IGNORECASE)
 
@@ -201,11 +225,12 @@ class Term:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """Its words, as `Word.key` has them."""
+        """The words of the term, as `Word.key` has them."""
         return tuple(word.key for word in split(self.text))
 
     @cached_property
     def sound(self) -> str:
+        """The sounds of the term."""
         return sounds(self.text)
 
 
@@ -220,8 +245,14 @@ class Word(NamedTuple):
     """In lower case without accents and apostrophes."""
 
 
-TOGETHER = 1_000
-"""Spans that are compared with all terms at once: bounds memory."""
+class Occurrence(NamedTuple):
+    """A term that a text has as it is listed."""
+
+    first: int
+    last: int
+    """Numbers of its first word, and of the word behind its last."""
+    term: int
+    """The number of the term."""
 
 
 class Span(NamedTuple):
@@ -239,7 +270,7 @@ class Span(NamedTuple):
     possessive: bool
     """Whether the heard words end in 's and the term does not."""
     form: Form | None = None
-    """The form of the list that these words are; they are always the term."""
+    """The heard form of the list, whose words are always corrected to the term."""
 
 
 class Form(NamedTuple):
@@ -254,36 +285,58 @@ class Form(NamedTuple):
     """The punctuation marks between its words."""
 
 
+Lookup = tuple[str, int]
+"""Sounds of a span, and the percentage in which a term may differ."""
+Question = tuple[int, int, bool, Lookup]
+"""A span of a text whose terms are looked up: its first word, the word behind its last,
+and whether 's at its end is left out. A plain tuple, since a text has many spans.
+"""
+
+
 def split(text: str) -> list[Word]:
-    """The words of a text with their places; each character of Chinese, Japanese and
-    Thai is a word.
+    """Return the words of a text with their places; each character of Chinese,
+    Japanese and Thai is a word.
+
+    Args:
+        text: The text.
     """
-    words = (
-        Word(match.start(), match.end(), match[0], spoken(match[0]))
-        for match in _WORD.finditer(text)
-    )
-    return [word for word in words if word.key]
+    words = []
+    for match in _WORD.finditer(text):
+        key = spoken(match[0])
+        if key:
+            words.append(Word(match.start(), match.end(), match[0], key))
+    return words
 
 
 def key_of(words: Iterable[Word]) -> str:
-    """Words as they are compared; "401k" and "401 k" have the same key."""
+    """Return words as they are compared; "401k" and "401 k" have the same key."""
     return " ".join(word.key for word in words)
 
 
 def _stops(text: str, words: Sequence[Word]) -> list[str]:
-    """The punctuation between each word of a text and the next."""
-    return [
-        "".join(text[word.end : after.start].replace("-", " ").split())
-        for word, after in pairwise(words)
-    ]
+    """Return the punctuation between each word of a text and the next."""
+    stops = []
+    for word, after in pairwise(words):
+        between = text[word.end : after.start].replace("-", " ")
+        stops.append("".join(between.split()))
+    return stops
+
+
+def _without_possessive(word: Word) -> str:
+    """Return the written word without 's, or an empty string if it has none."""
+    ending = _POSSESSIVE.search(word.text)
+    return word.text[: ending.start()] if ending else ""
 
 
 def read_terms(words: WordList) -> list[Term]:
-    """The terms of a word list.
+    """Return the terms of a word list, in the order of their letters.
+
+    Args:
+        words: The list.
 
     Raises:
-        UserError: a line is not valid, two lines have the same heard form for different
-        terms, or words are listed by utterance.
+        UserError: A line is not valid, two lines have the same heard form for different
+            terms, or words are listed by utterance.
     """
     if words.by_utterance:
         raise UserError(
@@ -294,19 +347,21 @@ def read_terms(words: WordList) -> list[Term]:
     orders: dict[str, tuple[str, str]] = {}
     for line in words.lines:
         form, term = form_and_term(line)
+        problem = ""
         if not split(term) or (form is not None and not split(form)):
+            problem = "no word"
+        elif "\t" in line:
+            problem = "a tab"
+        elif form and "=>" in form:
+            problem = "two arrows"
+        if problem:
             raise UserError(
-                f"{words.path}: {line.strip()!r} has no word; expected `term` or `heard"
-                " => term`"
+                f"{words.path}: {line.strip()!r} has {problem}; expected `term` or"
+                " `heard => term`"
             )
-        if "=>" in (form or "") or "\t" in line:
-            what = "a tab" if "\t" in line else "two arrows"
-            raise UserError(
-                f"{words.path}: {line.strip()!r} has {what}; expected `term` or `heard"
-                " => term`"
-            )
-        heard[term] |= {form.casefold()} if form else set()
+        forms = heard[term]
         if form:
+            forms.add(form.casefold())
             other, first = orders.setdefault(key_of(split(form)), (term, line))
             if other != term:
                 raise UserError(
@@ -314,6 +369,9 @@ def read_terms(words: WordList) -> list[Term]:
                     " same words on the left; keep one of these lines"
                 )
     return [Term(text, frozenset(forms)) for text, forms in sorted(heard.items())]
+
+
+# --- index ---------------------------------------------------------------------------
 
 
 class TermIndex:
@@ -325,83 +383,89 @@ class TermIndex:
 
     def __init__(self, terms: Sequence[Term]) -> None:
         self.terms = terms
-        own = list(enumerate(terms))
-        forms = {
-            (sound, number)
-            for number, term in own
-            for sound in (term.sound, *map(sounds, term.heard))
-            if sound
-        }
+        self.exact: dict[tuple[str, ...], int] = {}
+        self.heard: dict[str, Form] = {}
+        forms: set[tuple[str, int]] = set()
+        self._longest_span = LONGEST_SPAN
+        for number, term in enumerate(terms):
+            self.exact.setdefault(term.words, number)
+            for sound in (term.sound, *map(sounds, term.heard)):
+                if sound:
+                    forms.add((sound, number))
+            for form in sorted(term.heard):
+                words = split(form)
+                head = form[: words[0].start]
+                tail = form[words[-1].end :]
+                inner = frozenset("".join(_stops(form, words)))
+                self.heard[key_of(words)] = Form(number, head, tail, inner)
+            if UNSPACED.search(term.text):
+                self._longest_span = max(self._longest_span, len(term.words))
+        self._longest_exact = max(map(len, self.exact), default=0)
+        self._longest_heard = max((len(key.split()) for key in self.heard), default=0)
+        # by length, so that terms of about as many sounds are neighbours
         pairs = sorted(forms, key=lambda form: (len(form[0]), form))
         self._sounds = [sound for sound, _ in pairs]
         self._owners = [number for _, number in pairs]
         self._lengths = np.array([len(sound) for sound in self._sounds], dtype=np.int64)
-        self._near: dict[tuple[str, int], list[tuple[int, int]]] = {}
-        self.exact = {term.words: number for number, term in reversed(own)}
-        self._longest_exact = max(map(len, self.exact), default=0)
-        self.heard = {
-            key_of(words): Form(
-                number,
-                form[: words[0].start],
-                form[words[-1].end :],
-                frozenset("".join(_stops(form, words))),
-            )
-            for number, term in own
-            for form in sorted(term.heard)
-            for words in [split(form)]
-        }
-        self._longest_heard = max((len(key.split()) for key in self.heard), default=0)
-        unspaced = (len(term.words) for term in terms if UNSPACED.search(term.text))
-        self._longest_span = max([LONGEST_SPAN, *unspaced])
+        self._near: dict[Lookup, list[tuple[int, int]]] = {}
+        """The nearest terms of each lookup, with the number of sounds that differ."""
 
-    def occurrences(self, words: Sequence[Word]) -> Iterator[tuple[int, int, int]]:
-        """The terms that a text has as they are listed: first word, word behind the
-        last, and number of the term; the longest first at each place, without overlap.
+    def occurrences(self, words: Sequence[Word]) -> Iterator[Occurrence]:
+        """Yield the terms that a text has as they are listed; the longest first at each
+        place, without overlap.
+
+        Args:
+            words: The words of the text.
         """
         keys = [word.key for word in words]
         for first, last in longest_matches(keys, self.exact, self._longest_exact):
-            yield first, last, self.exact[tuple(keys[first:last])]
+            yield Occurrence(first, last, self.exact[tuple(keys[first:last])])
 
     def ordered(self, text: str, words: Sequence[Word]) -> Iterator[Span]:
-        """The heard forms of the list in a text; the longest first at each place,
-        without overlap. A form may end in 's in the text, and has all punctuation that
-        the text has between its words.
+        """Yield the heard forms of the list in a text; the longest first at each place,
+        without overlap.
+
+        A form may end in 's in the text, and has all punctuation that the text has
+        between its words.
+
+        Args:
+            text: The text.
+            words: Its words.
         """
         place = 0
         while place < len(words):
-            ends = range(min(len(words), place + self._longest_heard), place, -1)
-            span = next(
-                (
-                    span
-                    for end in ends
-                    if (span := self._ordered(text, words, place, end))
-                ),
-                None,
-            )
+            span = self._longest_form(text, words, place)
+            place += 1
             if span:
                 yield span
-            place = span.last if span else place + 1
+                place = span.last
 
-    def _ordered(
-        self, text: str, words: Sequence[Word], first: int, last: int
+    def _longest_form(
+        self, text: str, words: Sequence[Word], first: int
     ) -> Span | None:
-        """The heard form that words of a text are, if they are one."""
-        own = words[first:last]
-        stem = own[-1].text[: -len("'s")] if _POSSESSIVE.search(own[-1].text) else ""
-        for possessive, keys in enumerate(
-            [key_of(own), f"{key_of(own[:-1])} {spoken(stem)}".strip() if stem else ""]
-        ):
-            form = self.heard.get(keys)
-            if form and form.inner.issuperset("".join(_stops(text, own))):
-                return Span(
-                    first,
-                    last,
-                    form.term,
-                    0,
-                    self.terms[form.term].sound,
-                    bool(possessive),
-                    form,
-                )
+        """Return the longest heard form that begins with a word of a text, if any."""
+        for last in range(min(len(words), first + self._longest_heard), first, -1):
+            own = words[first:last]
+            keys = key_of(own)
+            form = self._form(keys, text, own)
+            possessive = False
+            stem = _without_possessive(own[-1])
+            if not form and stem:
+                keys = f"{key_of(own[:-1])} {spoken(stem)}".strip()
+                form = self._form(keys, text, own)
+                possessive = True
+            if form:
+                sound = self.terms[form.term].sound
+                return Span(first, last, form.term, 0, sound, possessive, form)
+        return None
+
+    def _form(self, keys: str, text: str, words: Sequence[Word]) -> Form | None:
+        """Return the heard form of some keys, if it has the punctuation that the text
+        has between the words.
+        """
+        form = self.heard.get(keys)
+        if form and form.inner.issuperset("".join(_stops(text, words))):
+            return form
         return None
 
     def spans(
@@ -410,78 +474,94 @@ class TermIndex:
         words: Sequence[Word],
         limit: Callable[[int, int, int], float] = lambda *span: CUTOFF,
     ) -> Iterator[Span]:
-        """The spans of a text that sound like terms, and are not written like them.
+        """Yield the spans of a text that sound like terms, and are not written like
+        them.
 
         Args:
-            limit: the share of sounds in which a span may differ, from its first word,
+            text: The text.
+            words: Its words.
+            limit: The share of sounds in which a span may differ, from its first word,
                 the word behind its last, and the number of its sounds; `CUTOFF` at
                 most.
         """
         questions = self.questions(text, words, limit)
         self.look_up(questions)
-        for first, last, possessive, question in questions:
-            keys = tuple(word.key for word in words[first:last])
-            for number, distance in self._near[question]:
+        every_key = [word.key for word in words]
+        for first, last, possessive, lookup in questions:
+            near = self._near[lookup]
+            if not near:
+                continue
+            keys = tuple(every_key[first:last])
+            without_s = (*keys[:-1], keys[-1][:-1])
+            for number, distance in near:
                 listed = self.terms[number].words
-                if possessive and (
-                    listed[-1].endswith("s") or (*keys[:-1], keys[-1][:-1]) == listed
-                ):
+                if keys == listed:
                     continue
-                if keys != listed:
-                    yield Span(first, last, number, distance, question[0], possessive)
+                if possessive and (listed[-1].endswith("s") or without_s == listed):
+                    continue
+                yield Span(first, last, number, distance, lookup[0], possessive)
 
     def questions(
         self, text: str, words: Sequence[Word], limit: Callable[[int, int, int], float]
-    ) -> list[tuple[int, int, bool, tuple[str, int]]]:
-        """First word, word behind the last, whether 's is left out, and sounds with the
-        percentage in which a term may differ, of all spans of a text.
-        """
-        heard: list[tuple[int, int, bool, tuple[str, int]]] = []
-        parts = [sounds(word.key) for word in words]
-        stops = {place for place, stop in enumerate(_stops(text, words), 1) if stop}
-        for first in range(len(words)):
-            for last in range(
-                first + 1, min(len(words), first + self._longest_span) + 1
-            ):
-                ending = _POSSESSIVE.search(words[last - 1].text)
-                stem = (
-                    [sounds(words[last - 1].text[: ending.start()])] if ending else []
-                )
-                for possessive, last_part in enumerate([parts[last - 1], *stem]):
-                    sound = joined([*parts[first : last - 1], last_part])
-                    percent = int(100 * min(CUTOFF, limit(first, last, len(sound))))
-                    heard.append((first, last, bool(possessive), (sound, percent)))
-                if last in stops:
-                    break
-        return heard
+    ) -> list[Question]:
+        """Return all spans of a text, with the sounds that are looked up.
 
-    def look_up(
-        self, questions: Iterable[tuple[int, int, bool, tuple[str, int]]]
-    ) -> None:
+        Args:
+            text: The text.
+            words: Its words.
+            limit: As in `spans`.
+        """
+        questions: list[Question] = []
+        parts = [sounds(word.key) for word in words]
+        endings = []
+        for word, part in zip(words, parts, strict=True):
+            endings.append([(False, part)])
+            stem = _without_possessive(word)
+            if stem:
+                endings[-1].append((True, sounds(stem)))
+        stops = [*_stops(text, words), ""]
+        for first in range(len(words)):
+            for end in range(first, min(len(words), first + self._longest_span)):
+                for possessive, ending in endings[end]:
+                    sound = joined([*parts[first:end], ending])
+                    share = min(CUTOFF, limit(first, end + 1, len(sound)))
+                    lookup = (sound, int(100 * share))
+                    questions.append((first, end + 1, possessive, lookup))
+                if stops[end]:
+                    break
+        return questions
+
+    def look_up(self, questions: Iterable[Question]) -> None:
         """Find the nearest terms of all sounds that were not looked up before; many
         together cost less.
-        """
-        new = {question for *_, question in questions if question not in self._near}
-        self._near |= {question: [] for question in new}
-        for length, group in groupby(
-            sorted(new, key=lambda item: len(item[0])), key=lambda item: len(item[0])
-        ):
-            same = list(group)
-            for start in range(0, len(same) if length > 1 else 0, TOGETHER):
-                self._compare(same[start : start + TOGETHER], length)
 
-    def _compare(self, questions: Sequence[tuple[str, int]], length: int) -> None:
+        Args:
+            questions: The spans.
+        """
+        new = set()
+        for _, _, _, lookup in questions:
+            if lookup not in self._near:
+                self._near[lookup] = []
+                new.add(lookup)
+        by_length = sorted(new, key=lambda lookup: len(lookup[0]))
+        for length, group in groupby(by_length, key=lambda lookup: len(lookup[0])):
+            if length > 1:
+                same = list(group)
+                for start in range(0, len(same), TOGETHER):
+                    self._compare(same[start : start + TOGETHER], length)
+
+    def _compare(self, lookups: Sequence[Lookup], length: int) -> None:
         """Find the nearest terms of sounds of one length."""
-        percents = np.array([percent for _, percent in questions])
+        percents = np.array([percent for _, percent in lookups])
+        # the most edits that the percentage allows: each makes the term longer
         edits = np.minimum(
             percents * length // (100 - percents), min(MOST_EDITS, length - 1)
         )
         most = int(edits.max())
-        low, high = np.searchsorted(
-            self._lengths, (length - most, length + most + 1)
-        ).tolist()
+        limits = (length - most, length + most + 1)
+        low, high = np.searchsorted(self._lengths, limits).tolist()
         distances = process.cdist(
-            [sound for sound, _ in questions],
+            [sound for sound, _ in lookups],
             self._sounds[low:high],
             scorer=Levenshtein.distance,
             score_cutoff=most,
@@ -491,13 +571,12 @@ class TermIndex:
         rows, places = np.nonzero(distances <= edits[:, None])
         edited = distances[rows, places].astype(np.int64)
         within = np.flatnonzero(100 * edited <= percents[rows] * longer[places])
-        order = within[
-            np.lexsort((edited[within] / longer[places[within]], rows[within]))
-        ]
-        for row, place, number in zip(
+        shares = edited[within] / longer[places[within]]
+        order = within[np.lexsort((shares, rows[within]))]
+        for row, place, distance in zip(
             rows[order], places[order], edited[order].tolist(), strict=True
         ):
-            near = self._near[questions[row]]
+            near = self._near[lookups[row]]
             owner = self._owners[low + place]
             if len(near) < PER_SPAN and all(owner != other for other, _ in near):
-                near.append((owner, number))
+                near.append((owner, distance))
