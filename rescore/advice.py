@@ -1,4 +1,4 @@
-"""What to do where lists lack a column of scores. Names of columns are those of
+"""Advice for lists that lack a column of scores. Names of columns are those of
 `rescore.nbest`.
 """
 
@@ -12,25 +12,32 @@ ADDED_BY = {
     "listed": "it counts listed words: give --words FILE, to `rescore score` as well",
     "tokens": "add it with `rescore score --count-tokens`",
 }
+"""The advice on columns that an option adds."""
 
 
 def missing(name: str, present: Collection[str]) -> str:
-    """The error about a list that lacks a column and has those of `present`, and what
-    to do.
+    """Return the error about a list that lacks a column, with advice.
+
+    Args:
+        name: The name of the column.
+        present: The names of the columns that the list has.
     """
-    return (
-        f"no score {name!r} (found: {', '.join(sorted(present)) or 'none'});"
-        f" {advice(name)}"
-    )
+    names = ", ".join(sorted(present)) or "none"
+    return f"no score {name!r} (found: {names}); {advice(name)}"
 
 
 def advice(name: str) -> str:
-    """What to do where lists lack a column."""
+    """Return what to do if lists lack a column.
+
+    Args:
+        name: The name of the column.
+    """
     if name in ADDED_BY:
         return ADDED_BY[name]
-    options = [
-        f"--{option}" for option, part in EXPANSIONS.loaded() if name in part.adds
-    ]
+    options = []
+    for option, expansion in EXPANSIONS.loaded():
+        if name in expansion.adds:
+            options.append(f"--{option}")
     if options:
         return (
             f"add it with {' or '.join(options)}, and the --words that weights were"
