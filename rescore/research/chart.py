@@ -12,12 +12,15 @@ from rescore.formats import opened
 WIDTH = 640
 """Width of a chart in pixels."""
 HEIGHT = 360
+"""Height of a chart in pixels."""
 LEFT = 76
 """Where the plotting area begins, from the left, in pixels."""
 TOP = 36
+"""Where the plotting area begins, from the top, in pixels."""
 AREA_RIGHT = WIDTH - 150
 """Where the plotting area ends; the legend stands on its right."""
 AREA_BOTTOM = HEIGHT - 52
+"""Where the plotting area ends; the labels of the x axis stand below it."""
 CENTRED = 'text-anchor="middle"'
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Colours that colour-blind readers can tell apart (Okabe and Ito 2008)."""
@@ -66,9 +69,15 @@ class Axis:
 
     @classmethod
     def over(cls, values: Sequence[float], log: bool) -> Axis:
-        """Return the axis that has all values on it, with space beside them."""
-        scaled = [math.log10(value) if log else value for value in values]
-        low, high = min(scaled), max(scaled)
+        """Return the axis that has all values on it, with space beside them.
+
+        Args:
+            values: The values.
+            log: Whether the axis is logarithmic.
+        """
+        scaled = [math.log10(value) for value in values] if log else values
+        low = min(scaled)
+        high = max(scaled)
         space = PADDING * (high - low) or 0.5
         return cls(low - space, high + space, log)
 
@@ -84,24 +93,33 @@ class Axis:
         return [(value, f"{value:.3g}") for value in self._round_powers()]
 
     def _round_powers(self) -> list[float]:
-        """Return 1, 2 and 5 times powers of ten, or fewer or more values, as fits."""
-        powers = range(math.floor(self.low), math.ceil(self.high) + 1)
-        values = [step * 10.0**power for power in powers for step in STEPS[:-1]]
-        inside = [value for value in values if 0 <= self.share(value) <= 1]
+        """Return 1, 2 and 5 times powers of ten; powers of ten if these values are too
+        many, and values between them if they are too few.
+        """
+        powers = []
+        values = []
+        for exponent in range(math.floor(self.low), math.ceil(self.high) + 1):
+            powers.append(10.0**exponent)
+            values += [step * 10.0**exponent for step in STEPS[:-1]]
+        inside = self._inside(values)
         if len(inside) < 2:
             return [10.0**value for value in self._round_values()]
         if len(inside) <= MOST_TICKS:
             return inside
-        whole = [10.0**power for power in powers]
-        inside = [value for value in whole if 0 <= self.share(value) <= 1]
+        inside = self._inside(powers)
         return inside[:: math.ceil(len(inside) / MOST_TICKS)]
+
+    def _inside(self, values: Sequence[float]) -> list[float]:
+        """Return the values that are on the axis."""
+        return [value for value in values if 0 <= self.share(value) <= 1]
 
     def _round_values(self) -> list[float]:
         """Return multiples of 1, 2 or 5 times a power of ten."""
         power = 10.0 ** math.floor(math.log10((self.high - self.low) / MOST_TICKS))
         wanted = (self.high - self.low) / MOST_TICKS
         step = next(step * power for step in STEPS if step * power >= wanted * 0.999)
-        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        first = math.ceil(self.low / step)
+        last = math.floor(self.high / step)
         return [number * step for number in range(first, last + 1)]
 
 
@@ -125,13 +143,18 @@ def svg(charts: Sequence[Chart]) -> str:
 
 
 def write(charts: Sequence[Chart], path: str) -> None:
-    """Write charts as an SVG file; `-` is stdout."""
+    """Write charts as an SVG file.
+
+    Args:
+        charts: The charts.
+        path: The file; `-` is stdout.
+    """
     with opened(path) as file:
         file.write(svg(charts))
 
 
 def _drawn(chart: Chart) -> Iterator[str]:
-    """The elements of one chart."""
+    """Yield the elements of one chart."""
     yield _text(LEFT, TOP - 14, chart.title, 'font-weight="bold"')
     yield (
         f'<rect x="{LEFT}" y="{TOP}" width="{AREA_RIGHT - LEFT}"'
@@ -142,11 +165,15 @@ def _drawn(chart: Chart) -> Iterator[str]:
     middle = (TOP + AREA_BOTTOM) / 2
     turned = f'{CENTRED} transform="rotate(-90 16 {middle:g})"'
     yield _text(16, middle, chart.y_label, turned)
-    points = [point for series in chart.series for point in _finite(series)]
-    if not points:
+    places = []
+    heights = []
+    for series in chart.series:
+        for x, y in _finite(series):
+            places.append(x)
+            heights.append(y)
+    if not places:
         return
-    places = [x for x, _ in points] + [x for x, _ in chart.x_ticks]
-    heights = [y for _, y in points]
+    places += [x for x, _ in chart.x_ticks]
     area = _Area(Axis.over(places, chart.x_log), Axis.over(heights, chart.y_log))
     yield from _ticks(chart, area)
     for number, series in enumerate(chart.series):
@@ -155,20 +182,22 @@ def _drawn(chart: Chart) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Area:
-    """The plotting area: where values are in pixels."""
+    """The plotting area: the places of values in pixels."""
 
     x_axis: Axis
     y_axis: Axis
 
     def across(self, value: float) -> float:
+        """Return the place of a value on the x axis."""
         return LEFT + self.x_axis.share(value) * (AREA_RIGHT - LEFT)
 
     def down(self, value: float) -> float:
+        """Return the place of a value on the y axis."""
         return AREA_BOTTOM - self.y_axis.share(value) * (AREA_BOTTOM - TOP)
 
 
 def _ticks(chart: Chart, area: _Area) -> Iterator[str]:
-    """Labels on both axes, and horizontal lines."""
+    """Yield labels on both axes, and horizontal lines."""
     for value, label in chart.x_ticks or area.x_axis.ticks():
         yield _text(area.across(value), AREA_BOTTOM + 18, label, CENTRED)
     for value, label in area.y_axis.ticks():
@@ -181,7 +210,7 @@ def _ticks(chart: Chart, area: _Area) -> Iterator[str]:
 
 
 def _points(series: Series, number: int, area: _Area, lines: bool) -> Iterator[str]:
-    """The points of a series, its lines, and its row of the legend."""
+    """Yield the points of a series, its lines, and its row of the legend."""
     colour = COLOURS[number % len(COLOURS)]
     pixels = [(area.across(x), area.down(y)) for x, y in _finite(series)]
     if lines and len(pixels) > 1:
@@ -195,9 +224,10 @@ def _points(series: Series, number: int, area: _Area, lines: bool) -> Iterator[s
 
 
 def _finite(series: Series) -> list[tuple[float, float]]:
-    """The points of a series that can be drawn."""
+    """Return the points of a series that can be drawn."""
     return [point for point in series.points if all(map(math.isfinite, point))]
 
 
 def _text(x: float, y: float, content: str, attributes: str = "") -> str:
+    """Return a text at a place."""
     return f'<text x="{x:.1f}" y="{y:.1f}" {attributes}>{escape(content)}</text>'

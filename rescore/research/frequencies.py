@@ -313,35 +313,81 @@ def word_log_probs(text: str, scores: TokenScores) -> list[float] | None:
         of removed punctuation alone; None if the letters of the tokens are not the
         letters of the words.
     """
-    words = [_letters(word) for word in text.split()]
-    log_probs = [0.0] * len(words)
-    word = done = 0
+    sums = _WordSums(text)
     last = len(scores.tokens) - 1
-    for place, (token, value) in enumerate(
-        zip(scores.tokens, scores.log_probs.tolist(), strict=True)
-    ):
+    for place, token in enumerate(scores.tokens):
         piece = _letters(_unmarked(token))
-        while word < len(words) and _is_removed(words[word][done:], piece):
-            if done == 0:
-                log_probs[word] = math.nan
-            word, done = word + 1, 0
-        if word < len(words) and place in scores.unknown:
-            log_probs[word] = math.nan
-            word, done = word + 1, 0
-        elif word < len(words) and words[word].startswith(piece, done):
-            log_probs[word] += value
-            done += len(piece)
-            if done == len(words[word]):
-                word, done = word + 1, 0
-        elif done or place not in (0, last):
+        sums.skip_removed(piece)
+        if place in scores.unknown and not sums.is_done:
+            sums.add_unknown()
+        elif sums.continues_with(piece):
+            sums.add(piece, float(scores.log_probs[place]))
+        elif sums.letters_read or place not in (0, last):
             return None
-    for rest in range(word, len(words)):
-        if _has_letters(words[rest][done:]):
-            return None
-        if done == 0:
-            log_probs[rest] = math.nan
-        done = 0
-    return log_probs
+    return sums.finished()
+
+
+class _WordSums:
+    """Sums the log-probabilities of tokens over the words of a text. The tokens come in
+    the order of the text.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.words = [_letters(word) for word in text.split()]
+        self.log_probs = [0.0] * len(self.words)
+        self.place = 0
+        """The place of the word that the next token belongs to."""
+        self.letters_read = 0
+        """Number of letters of this word that tokens had so far."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the tokens had all words."""
+        return self.place == len(self.words)
+
+    @property
+    def rest(self) -> str:
+        """The letters of the word that no token had so far."""
+        return self.words[self.place][self.letters_read :]
+
+    def continues_with(self, piece: str) -> bool:
+        """Return whether the letters of a token are the next letters of the word."""
+        return not self.is_done and self.rest.startswith(piece)
+
+    def add(self, piece: str, log_prob: float) -> None:
+        """Add a token: its letters, and its log-probability (natural log)."""
+        self.log_probs[self.place] += log_prob
+        self.letters_read += len(piece)
+        if not self.rest:
+            self._next_word()
+
+    def add_unknown(self) -> None:
+        """Add an unknown token, which stands for the rest of the word."""
+        self.log_probs[self.place] = math.nan
+        self._next_word()
+
+    def skip_removed(self, piece: str) -> None:
+        """Skip punctuation that the next token, with these letters, does not have."""
+        while not self.is_done and _is_removed(self.rest, piece):
+            self._skip()
+
+    def finished(self) -> list[float] | None:
+        """Return the sums behind the last token; None if a word has letters left."""
+        while not self.is_done:
+            if _has_letters(self.rest):
+                return None
+            self._skip()
+        return self.log_probs
+
+    def _skip(self) -> None:
+        """Skip the rest of the word, which has no token."""
+        if self.letters_read == 0:
+            self.log_probs[self.place] = math.nan
+        self._next_word()
+
+    def _next_word(self) -> None:
+        self.place += 1
+        self.letters_read = 0
 
 
 def _is_removed(rest: str, piece: str) -> bool:

@@ -114,6 +114,20 @@ class Entailment:
         """There are none."""
 
     def examples(self, path: Path, options: Options) -> Examples:
+        """Return the sentence pairs of SICK.txt."""
+        columns = self._columns(path)
+        tested = None
+        if self.PART in columns:
+            flags = [part not in TRAINING_SETS for part in columns[self.PART]]
+            if any(flags) and not all(flags):
+                tested = np.array(flags)
+        first, second, labels = (columns[name] for name in self.COLUMNS)
+        return Examples(Side(first), Side(second), labels, tested)
+
+    def _columns(self, path: Path) -> dict[str, list[str]]:
+        """Return the cells of the columns that are read, by the name of the column. The
+        column of parts is absent if the file has none.
+        """
         rows = [(place, line.split("\t")) for place, line in Source(path).filled()]
         head = rows[0][1] if rows else []
         if not set(self.COLUMNS) <= set(head) or len(rows) == 1:
@@ -121,8 +135,9 @@ class Entailment:
                 f"{path}: expected SICK, with a header line that has"
                 f" {', '.join(self.COLUMNS)}"
             )
-        has_parts = self.PART in head
-        names = [*self.COLUMNS, self.PART] if has_parts else [*self.COLUMNS]
+        names = list(self.COLUMNS)
+        if self.PART in head:
+            names.append(self.PART)
         numbers = [head.index(name) for name in names]
         columns: dict[str, list[str]] = {name: [] for name in names}
         for place, row in rows[1:]:
@@ -133,13 +148,7 @@ class Entailment:
                 )
             for name, number in zip(names, numbers, strict=True):
                 columns[name].append(row[number])
-        tested = None
-        if has_parts:
-            flags = [part not in TRAINING_SETS for part in columns[self.PART]]
-            if any(flags) and not all(flags):
-                tested = np.array(flags)
-        first, second, labels = (columns[name] for name in self.COLUMNS)
-        return Examples(Side(first), Side(second), labels, tested)
+        return columns
 
 
 class WordsInContext:
@@ -152,16 +161,18 @@ class WordsInContext:
         gold: str | None = read_file(None, "wic: the answers, T or F, one per line.")
 
     def examples(self, path: Path, options: Options) -> Examples:
+        """Return the sentence pairs of a WiC file, with the places of the word."""
         if options.gold is None:
             raise UserError(
                 f"{path}: has no answers (T or F); give their file with --gold FILE"
             )
         pairs = read_word_pairs(path, options.gold)
-        return Examples(
-            Side([pair.first for pair in pairs], [pair.places[0] for pair in pairs]),
-            Side([pair.second for pair in pairs], [pair.places[1] for pair in pairs]),
-            ["T" if pair.same else "F" for pair in pairs],
+        first = Side([pair.first for pair in pairs], [pair.places[0] for pair in pairs])
+        second = Side(
+            [pair.second for pair in pairs], [pair.places[1] for pair in pairs]
         )
+        labels = ["T" if pair.same else "F" for pair in pairs]
+        return Examples(first, second, labels)
 
 
 class Order:
@@ -180,6 +191,7 @@ class Order:
         )
 
     def examples(self, path: Path, options: Options) -> Examples:
+        """Return pairs of consecutive lines of a text, every second pair swapped."""
         pairs = consecutive_pairs(path)
         if len(pairs) < FOLDS:
             raise UserError(
@@ -194,9 +206,14 @@ class Order:
         labels = []
         for place, swap in zip(chosen, swapped, strict=True):
             before, after = pairs[place]
-            first.append(after if swap else before)
-            second.append(before if swap else after)
-            labels.append("swapped" if swap else "in order")
+            if swap:
+                first.append(after)
+                second.append(before)
+                labels.append("swapped")
+            else:
+                first.append(before)
+                second.append(after)
+                labels.append("in order")
         tested = np.arange(number) >= number * 4 // 5
         return Examples(Side(first), Side(second), labels, tested)
 
@@ -204,6 +221,9 @@ class Order:
 def consecutive_pairs(path: Path) -> list[tuple[str, str]]:
     """Return pairs of consecutive lines of a text; an empty line ends a document, and
     no line is in two pairs.
+
+    Args:
+        path: The text.
     """
     pairs = []
     before = ""
@@ -233,9 +253,9 @@ def read_examples(
     task = PROBES[name]()
     values = values or OptionValues()
     known = [entry.name for entry in fields(task.Options)]  # type: ignore[arg-type]
-    for given in values.values:
-        if given not in known:
-            raise UserError(f"--{given} does not apply to {name}")
+    for option_name in values.values:
+        if option_name not in known:
+            raise UserError(f"--{option_name} does not apply to {name}")
     examples = task.examples(Path(path), values.of(task.Options))
     if examples.tested is None and len(examples.labels) < FOLDS:
         raise UserError(

@@ -23,7 +23,8 @@ from rescore.version import VERSION
 
 Work = Callable[[Sequence[str]], object]
 """What is timed: scores or vectors of sentences."""
-ALONE, TOGETHER = "one at a time", "in batches"
+ALONE = "one at a time"
+TOGETHER = "in batches"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,11 @@ class SpeedReport:
         return [self._chart(way) for way in (ALONE, TOGETHER)]
 
     def _lengths(self) -> list[int]:
+        """Return the lengths of sentences, in words."""
         return sorted({each.words for each in self.times})
 
     def _chart(self, way: str) -> Chart:
+        """Return milliseconds over words for one way of computing."""
         series = []
         for name in self.models:
             points = []
@@ -145,15 +148,9 @@ def measure(
         texts = cut(words, length, sentences)
         for work in works:
             work(texts)
-        alone: list[list[float]] = [[] for _ in lms]
-        together: list[list[float]] = [[] for _ in lms]
-        for _ in range(repeats):
-            for number, work in enumerate(works):
-                alone[number].append(_milliseconds(work, [[text] for text in texts]))
-                together[number].append(_milliseconds(work, [texts]))
-            progress(1)
-        times += _summaries(lms, length, ALONE, alone)
-        times += _summaries(lms, length, TOGETHER, together)
+        runs = _runs(works, texts, repeats, progress)
+        for way in (ALONE, TOGETHER):
+            times += _summaries(lms, length, way, runs[way])
     return SpeedReport(
         what="vectors" if vectors else "scores",
         machine=machine(device),
@@ -193,13 +190,34 @@ def machine(device: str | None = None) -> str:
 
 
 def _work(lm: LanguageModel, vectors: bool) -> Work:
+    """Return what is timed of a model."""
     if vectors:
         return Embedder([lm]).sentences
     return lambda texts: lm.score(without_context(texts))
 
 
+def _runs(
+    works: Sequence[Work],
+    texts: Sequence[str],
+    repeats: int,
+    progress: Callable[[int], object],
+) -> dict[str, list[list[float]]]:
+    """Return the milliseconds of each model in each repetition, by the way of
+    computing. The models take turns.
+    """
+    one_at_a_time = [[text] for text in texts]
+    alone: list[list[float]] = [[] for _ in works]
+    together: list[list[float]] = [[] for _ in works]
+    for _ in range(repeats):
+        for number, work in enumerate(works):
+            alone[number].append(_milliseconds(work, one_at_a_time))
+            together[number].append(_milliseconds(work, [texts]))
+        progress(1)
+    return {ALONE: alone, TOGETHER: together}
+
+
 def _milliseconds(work: Work, calls: Sequence[Sequence[str]]) -> float:
-    """The time of some calls, divided by the number of their sentences."""
+    """Return the time of calls, divided by the number of their sentences."""
     began = time.perf_counter()
     for texts in calls:
         work(texts)
@@ -210,7 +228,7 @@ def _milliseconds(work: Work, calls: Sequence[Sequence[str]]) -> float:
 def _summaries(
     lms: Sequence[LanguageModel], words: int, way: str, runs: Sequence[Sequence[float]]
 ) -> list[Time]:
-    """The time of each model; `runs` has its milliseconds in each repetition."""
+    """Return the time of each model; `runs` has its milliseconds in each repetition."""
     summaries = []
     for lm, own in zip(lms, runs, strict=True):
         ratios = [ours / first for ours, first in zip(own, runs[0], strict=True)]

@@ -85,7 +85,8 @@ class Embedder:
     def __init__(
         self, lms: Sequence[LanguageModel], options: VectorOptions | None = None
     ) -> None:
-        """
+        """Check the models.
+
         Args:
             lms: The models.
             options: The kind, layers and pooling of the vectors.
@@ -202,6 +203,7 @@ class Embedder:
         return torch.stack(words)
 
     def _only(self) -> NetworkScorer:
+        """Return the model, if there is only one."""
         if len(self.lms) > 1:
             raise UserError(
                 "token vectors of several models cannot be joined; give one --lm"
@@ -260,11 +262,7 @@ class Embedder:
         before = network.before
         after = [] if lm.behind else network.after
         frame = len(before) + len(after)
-        parts = []
-        for number, sentence in enumerate(sentences):
-            for window in windows(len(sentence.ids), network.positions - frame):
-                parts.append(Part(number, *window))
-        parts.sort(key=lambda part: part.size)
+        parts = _parts(sentences, network.positions - frame)
         pieces: dict[int, dict[int, Tensor]] = {}
         for batch in batches(
             parts, lambda part: part.size + frame, network.batch_tokens
@@ -277,15 +275,12 @@ class Embedder:
                 sequences.append([*before, *ids, *after])
             rows = self._of_positions(lm, *padded(sequences, network.pad)).cpu()
             for row, part in zip(rows, batch, strict=True):
-                kept = self._kept(lm, row, part)
-                around = [kept]
-                if special and part.start == 0:
-                    around.insert(0, row[: len(before)])
-                if special and part.stop == len(sentences[part.sentence].ids):
-                    end = len(before) + part.size
-                    around.append(row[end : end + len(after)])
-                kept = torch.cat(around)
-                pieces.setdefault(part.sentence, {})[part.start] = kept
+                piece = self._kept(lm, row, part)
+                if special:
+                    length = len(sentences[part.sentence].ids)
+                    piece = _with_special(lm, row, part, length, piece)
+                # A copy, which does not keep the row of all windows in memory.
+                pieces.setdefault(part.sentence, {})[part.start] = piece.clone()
         for number, of_sentence in pieces.items():
             in_order = [of_sentence[start] for start in sorted(of_sentence)]
             yield number, torch.cat(in_order)
@@ -325,6 +320,38 @@ class Embedder:
                 if of_sentence:
                     in_order = [of_sentence[token] for token in sorted(of_sentence)]
                     yield number, torch.stack(in_order)
+
+
+def _parts(sentences: Sequence[Encoded], room: int) -> list[Part]:
+    """Return windows of sentences, at most `room` tokens long, the shortest first."""
+    parts = []
+    for number, sentence in enumerate(sentences):
+        for window in windows(len(sentence.ids), room):
+            parts.append(Part(number, *window))
+    return sorted(parts, key=lambda part: part.size)
+
+
+def _with_special(
+    lm: NetworkScorer, row: Tensor, part: Part, length: int, kept: Tensor
+) -> Tensor:
+    """Return the vectors kept of a window, with those of the special tokens around the
+    sentence.
+
+    Args:
+        lm: The model.
+        row: The vectors (n, d) of the window's sequence.
+        part: The window.
+        length: Tokens of the sentence.
+        kept: The vectors kept of the window.
+    """
+    begin = len(lm.network.before)
+    end = begin + part.size
+    joined = [kept]
+    if part.start == 0:
+        joined.insert(0, row[:begin])
+    if part.stop == length:
+        joined.append(row[end : end + len(lm.network.after)])
+    return torch.cat(joined)
 
 
 def pool(vectors: Tensor, pooling: str) -> Tensor:
