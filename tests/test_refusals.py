@@ -26,8 +26,8 @@ def test_a_road_takes_an_option_or_names_it(road: str, name: str) -> None:
     groups, fields = ROADS[road]
     offered = bool({entry.title, name} & {*groups, *fields})
     given: dict[str, Any] = {name: True}
-    if entry.about.needs:
-        given[entry.about.needs] = True
+    for needed in entry.about.needed:
+        given[needed] = True
     if offered:
         check_road(road, given)
         return
@@ -63,7 +63,8 @@ def test_what_an_option_needs_is_an_option_of_the_same_command(
 ) -> None:
     entries = entries_of(command)
     for entry in entries.values():
-        assert not entry.about.needs or entry.about.needs in entries, entry.name
+        needed = entry.about.needed
+        assert not needed or not entries.keys().isdisjoint(needed), entry.name
 
 
 def typed(flag: str, value: Path | str, **about: Any) -> Typed:

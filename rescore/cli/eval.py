@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import click
 
 from rescore.cli import options
-from rescore.config import RunConfig
+from rescore.config import MEASURES, RunConfig
 from rescore.files import shown
 from rescore.metrics.significance import PairedTest
 from rescore.options import Declared, flattened, option, written_file
@@ -16,24 +16,6 @@ from rescore.plan import resolve as plan_of
 from rescore.reports import outputs
 from rescore.reports.markup import write_json
 from rescore.reports.outputs import render_systems as render
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation(options.DetailsOutput):
-    common = True
-
-    outputs: tuple[str, ...] = option(
-        (), metavar="OUTPUT...", argument=True, required=True, reads=True
-    )
-    report: str | None = written_file(
-        None, "Write the figures as JSON in full precision."
-    )
-    whole: bool = option(
-        False,
-        "Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text,"
-        " or folders of these, in any segmentation. Pieces of `rescore combine` are"
-        " joined.",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +46,34 @@ class TestOptions(Declared):
         return PairedTest(
             self.test, self.by_speaker or bool(self.speaker), self.speaker
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(options.DetailsOutput):
+    common = True
+
+    outputs: tuple[str, ...] = option(
+        (), metavar="OUTPUT...", argument=True, required=True, reads=True
+    )
+    report: str | None = written_file(
+        None, "Write the figures as JSON in full precision."
+    )
+    whole: bool = option(
+        False,
+        "Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text,"
+        " or folders of these, in any segmentation. Pieces of `rescore combine` are"
+        " joined.",
+        needs="ref",
+        reads_only=(
+            "outputs",
+            "report",
+            "details",
+            "ref",
+            "strict",
+            MEASURES,
+            TestOptions.title,
+        ),
+    )
 
 
 @options.command("eval", config=options.config("eval"))

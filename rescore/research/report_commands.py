@@ -102,7 +102,9 @@ class Errors(Declared):
         " May be repeated.",
     )
     force_weights: bool = option(
-        False, "Apply weights that were tuned on scores of another model."
+        False,
+        "Apply weights that were tuned on scores of another model.",
+        needs="weights",
     )
     width: int = option(5, "Number of places or lengths in a row.", metavar="N", low=1)
 
