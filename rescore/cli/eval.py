@@ -8,6 +8,7 @@ import click
 
 from rescore.cli import options
 from rescore.config import MEASURES, RunConfig
+from rescore.errors import OptionError
 from rescore.files import shown
 from rescore.metrics.significance import PairedTest
 from rescore.options import Declared, flattened, option, written_file
@@ -98,9 +99,11 @@ def command(
     come from the bootstrap.
     """
 
+    if own.details and len(own.outputs) > 2:
+        raise OptionError("--details compares one or two outputs")
     if own.whole:
         if len(inputs.ref) != 1:
-            raise click.UsageError(
+            raise OptionError(
                 "--whole needs one --ref, a file or folder of whole recordings"
             )
         measured = resolve(WHOLE)(own.outputs, inputs.ref[0], inputs.strict)
@@ -115,8 +118,6 @@ def command(
     systems = [
         outputs.compare_outputs(read, metric, significance.make()) for metric in every
     ]
-    if own.details and len(read) > 2:
-        raise click.UsageError("--details compares one or two outputs")
     own.write_details(lambda: outputs.output_details(every[0], read[0], read[-1]))
     if own.report:
         write_json(outputs.records_of(systems), own.report)

@@ -32,7 +32,7 @@ from rescore.options import Declared, option, read_file, written_file
 from rescore.parts import FORMATS, KINDS
 from rescore.refusals import ROADS, check_read
 from rescore.reports.details import write
-from rescore.reports.markup import endings, style_of, write_json
+from rescore.reports.markup import checked_style, style_of, write_json
 from rescore.reports.overview import render_overview, with_dev
 from rescore.reports.results import Results
 from rescore.tuning import FIRST_PASS_ALONE, Weights
@@ -390,10 +390,7 @@ class ReportOptions(Declared):
     def check(self) -> None:
         """Refuse tables of no known style before anything is computed."""
         for path in self.table:
-            if style_of(path) is None:
-                raise click.UsageError(
-                    f"--table {path}: its ending is not one of {endings()}"
-                )
+            checked_style("--table", path)
 
     def write(self, results: Results, path: str) -> None:
         """Name the results after the options or the path of the lists, and write them

@@ -14,7 +14,7 @@ import click
 
 from rescore.cli import bridge
 from rescore.cli.bridge import Command, Offer
-from rescore.errors import UserError
+from rescore.errors import OptionError, UserError
 from rescore.lms.base import Kind, kind_of
 from rescore.lms.folders import card_value
 from rescore.lms.options import TrainingOptions
@@ -136,7 +136,7 @@ def command(kind: TrainedKind, options: TrainingOptions) -> None:
             f" {instead}"
         )
     if Path("-") in getattr(options, "text", ()):
-        raise click.UsageError("--text -: the text is read more than once; give a file")
+        raise OptionError("--text -: the text is read more than once; give a file")
     is_new = not options.out.exists()
     try:
         trained_kinds()[kind.lm].train(options, lambda line: click.echo(line, err=True))
