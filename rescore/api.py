@@ -92,7 +92,14 @@ def read(
     """
     from rescore import formats
     from rescore.formats.audio import with_audio
+    from rescore.parts import FORMATS
+    from rescore.refusals import check_read
 
+    options = formats.ReadOptions(
+        size=nbest_size, fields=dict(field) if field else None
+    )
+    if format is not None:
+        check_read("format", FORMATS, [format], options, python=True)
     files = tuple(map(str, _several(references)))
     lists = formats.read(
         _several(paths),
@@ -102,7 +109,7 @@ def read(
         s2s=s2s,
         strict=strict,
         allow_missing=allow_missing,
-        options=formats.ReadOptions(size=nbest_size, fields=dict(field or {})),
+        options=options,
     )
     if audio:
         recordings = list(map(str, _several(audio)))
@@ -154,8 +161,11 @@ def load(
     from rescore.lms import ComputeOptions, load
     from rescore.lms.base import Wrapped
     from rescore.lms.cache import Cached
+    from rescore.refusals import check_loading
 
-    model = load(lm, ComputeOptions(device, precision, batch_tokens, prompt))
+    computing = ComputeOptions(device, precision, batch_tokens, prompt)
+    check_loading(lm, computing)
+    model = load(lm, computing)
     return Wrapped(model) if cache is None else Cached(model, Path(cache))
 
 

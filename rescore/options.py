@@ -14,7 +14,14 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -72,8 +79,18 @@ class Option:
     """Title of the group in the help; the class's title if empty."""
     common: bool = False
     """Whether the option is among the few that most people need."""
-    needs: str = ""
-    """The field without which this option has no meaning."""
+    needs: str | tuple[str, ...] = ()
+    """The field without which this option has no meaning; of several fields, one is
+    enough.
+    """
+    needs_value: tuple[str, ...] | Callable[[], Sequence[str]] = ()
+    """The values of the needed field with which this option has a meaning; empty for
+    all. `ray` stands for `ray` and `ray:ADDRESS`.
+    """
+    reads_only: tuple[str, ...] = ()
+    """The fields and the titles of groups that have a meaning beside this option; empty
+    for all.
+    """
     parse: Callable[[str], Any] | None = None
     """Makes the value from what was typed. A ValueError or UserError says what is wrong
     with it.
@@ -88,6 +105,13 @@ class Option:
     """A table whose parts declare the options that stand in the place of this field,
     each in its class `Options`.
     """
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The fields of which one is needed."""
+        if isinstance(self.needs, str):
+            return (self.needs,)
+        return self.needs
 
     @property
     def table(self) -> Registry[Any] | None:

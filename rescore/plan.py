@@ -40,7 +40,12 @@ from rescore.metrics.cached import remembered
 from rescore.metrics.folds import Folds, split
 from rescore.nbest import NbestList
 from rescore.parts import FEATURES
-from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
+from rescore.refusals import (
+    check_decision,
+    check_read,
+    refuse_several_sources,
+    refuse_tuning,
+)
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import choose_columns
 
@@ -240,6 +245,13 @@ class _Resolver:
         lists = at.lists or at.basis
         others = [choose_metric(name, lists, at.measuring) for name in names]
         others += self._metrics_of_features([metric, *others])
+        if asked:
+            reported = [one.name.lower() for one in (metric, *others)]
+            by_features: set[str] = set()
+            for feature in self._features.values():
+                by_features.update(feature.reads)
+            measuring = self._config.measuring
+            check_read("--metric", METRICS, reported, measuring, by_features)
         return metric, *others
 
     def _measuring(self, asked: Sequence[str]) -> MetricOptions:

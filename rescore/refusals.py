@@ -4,9 +4,13 @@ What may be refused follows from declarations, never from a second list:
 
 - `ROADS` says which groups of options a road takes: a command, and the function of
   Python with its name.
-- An option says what it needs (`rescore.options.Option.needs`), and whether its value
-  is a file that is read or written.
-- A decision, a metric and an expansion have the options of their class `Options`.
+- An option says what it needs (`rescore.options.Option.needs`), what has a meaning
+  beside it (`Option.reads_only`), and whether its value is a file that is read or
+  written.
+- A decision, a format and a metric have the options of their class `Options`.
+
+The command line and Python read the same declarations, and say the same: `OPTION needs
+OTHER`, or `COMMAND takes no OPTION; give it to OTHER`.
 """
 
 from __future__ import annotations
@@ -30,8 +34,8 @@ from rescore.config import (
 from rescore.errors import OptionError, UserError, did_you_mean
 from rescore.files import absent
 from rescore.lms import ComputeOptions
-from rescore.options import Field, Option, flattened
-from rescore.parts import DECISIONS
+from rescore.options import Declared, Field, Option, OptionValues, as_json, flattened
+from rescore.parts import DECISIONS, Registry
 
 ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": ((MODELS, WEIGHTS, TUNING, EXPANSION, DECISION, MEASURES), ()),
@@ -92,8 +96,7 @@ def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
         if option is None and field not in known:
             raise OptionError(_unknown(name, {*known, *of_parts}))
         _check_taken(road, field, name, option)
-        if option and option.about.needs and option.about.needs not in names:
-            raise OptionError(f"{name} needs {option.about.needs}")
+    check_needs({**options, **of_parts}, names, dict.fromkeys(names, True), python=True)
     return of_parts
 
 
@@ -126,34 +129,145 @@ def _check_taken(road: str, field: str, name: str, option: Field | None) -> None
         titles.add(option.title)
     able = [other for other, taken in ROADS.items() if titles & {*taken[0], *taken[1]}]
     if road not in able:
-        message = f"{road} takes no {name}"
-        if able:
-            message += f"; give it to {' or '.join(able)}"
-        raise OptionError(message)
+        raise OptionError(takes_no(road, name, able))
+
+
+def takes_no(taker: str, option: str, others: Sequence[str] = ()) -> str:
+    """Return the message about an option that a command or a function does not take.
+
+    Args:
+        taker: The command or the function, perhaps with an option of it.
+        option: The option.
+        others: The commands or functions that take it.
+    """
+    message = f"{taker} takes no {option}"
+    if others:
+        message += f"; give it to {' or '.join(others)}"
+    return message
 
 
 # --- what an option needs ------------------------------------------------------------
 
 
 def check_needs(
-    entries: Mapping[str, Field], typed: Collection[str], values: Mapping[str, Any]
+    entries: Mapping[str, Field],
+    given: Collection[str],
+    values: Mapping[str, Any],
+    python: bool = False,
 ) -> None:
-    """See that options that are typed have what they need.
+    """See that options that are given have what they need.
 
     Args:
-        entries: The options of a command.
-        typed: The options that are typed.
+        entries: The options of a command or a function.
+        given: The names of the options that are given.
         values: The value of each option.
+        python: Whether messages name options as Python does.
 
     Raises:
         OptionError: An option lacks what it needs.
     """
     for name, entry in entries.items():
-        needed = entries.get(entry.about.needs)
-        if needed and name in typed and not values[needed.name]:
-            about = needed.about
-            flag = f"{about.flag(needed.name)} {about.metavar or ''}".strip()
-            raise OptionError(f"{entry.about.flag(name)} needs {flag}")
+        if name in given:
+            _check_needed(entry, entries, values, python)
+
+
+def _check_needed(
+    entry: Field, entries: Mapping[str, Field], values: Mapping[str, Any], python: bool
+) -> None:
+    """See that a given option has what it needs, as far as the command has options for
+    it.
+
+    Raises:
+        OptionError: It has not.
+    """
+    needed = [entries[name] for name in entry.about.needed if name in entries]
+    allowed = entry.about.needs_value
+    if callable(allowed):
+        allowed = tuple(allowed())
+    for other in needed:
+        if _has_value(values.get(other.name), allowed):
+            return
+    if needed:
+        wanted = [_wanted(other, allowed, python) for other in needed]
+        raise OptionError(f"{named(entry, python)} needs {' or '.join(wanted)}")
+
+
+def _has_value(value: Any, allowed: Collection[str]) -> bool:
+    """Return whether a value is set, and one of the allowed values."""
+    if not allowed:
+        return bool(value)
+    several = value if isinstance(value, tuple) else (value,)
+    kinds = {str(one).partition(":")[0] for one in several}
+    return not kinds.isdisjoint(allowed)
+
+
+def _wanted(entry: Field, allowed: Sequence[str], python: bool) -> str:
+    """Return a needed option as a user should give it."""
+    name = named(entry, python)
+    if allowed:
+        return f"{name} {' or '.join(allowed)}"
+    if python or not entry.about.metavar:
+        return name
+    return f"{name} {entry.about.metavar}"
+
+
+def named(entry: Field, python: bool = False) -> str:
+    """Return an option, or an argument of a command, as users know it.
+
+    Args:
+        entry: The option.
+        python: Whether it is an argument of a function.
+    """
+    if python:
+        return entry.name
+    if entry.about.argument:
+        return (entry.about.metavar or entry.name).strip("[.]")
+    return entry.about.flag(entry.name)
+
+
+def check_loading(lm: str, computing: ComputeOptions) -> None:
+    """See that a language model reads the options with which it is loaded from Python.
+
+    Args:
+        lm: The name of the model.
+        computing: The options.
+
+    Raises:
+        OptionError: It does not read one of them.
+    """
+    entries = {entry.name: entry for entry in ComputeOptions.declared()}
+    values = {name: getattr(computing, name) for name in entries}
+    given = [name for name, value in values.items() if value is not None]
+    entries["lm"] = Field("lm", MODELS, Option(), str, None)
+    check_needs(entries, given, {**values, "lm": lm}, python=True)
+
+
+def check_beside(
+    command: str,
+    entries: Mapping[str, Field],
+    given: Collection[str],
+    values: Mapping[str, Any],
+) -> None:
+    """See that options have a meaning beside each other.
+
+    Args:
+        command: The command.
+        entries: The options of the command.
+        given: The names of the options that are given.
+        values: The value of each option.
+
+    Raises:
+        OptionError: An option has no meaning beside another.
+    """
+    for name in given:
+        entry = entries[name]
+        read = {name, *entry.about.reads_only}
+        if len(read) == 1 or not values[name]:
+            continue
+        for other in given:
+            if read.isdisjoint((other, entries[other].title)):
+                flag = named(entries[other])
+                raise OptionError(takes_no(f"{command} {named(entry)}", flag))
 
 
 def refuse_tuning(config: RunConfig) -> None:
@@ -201,26 +315,71 @@ def check_decision(config: RunConfig, decision: str) -> None:
     Raises:
         OptionError: It takes no scale, or not such an option.
     """
-    rule = DECISIONS[decision]
-    if config.scale is not None and not rule.needs_scale:
-        able = [name for name, other in DECISIONS.loaded() if other.needs_scale]
+    if config.scale is not None and not DECISIONS[decision].needs_scale:
+        able = [name for name, rule in DECISIONS.loaded() if rule.needs_scale]
         raise OptionError(f"--scale needs --decide {' or '.join(able)}")
-    own = {entry.name for entry in rule.Options.declared()}
-    for name in config.deciding.values:
-        if name not in own:
-            raise OptionError(_needs_decision(name))
+    check_read("--decide", DECISIONS, [decision], config.deciding)
 
 
-def _needs_decision(option: str) -> str:
-    """Return the message about an option of other decisions."""
-    able = []
-    flag = option
-    for name, rule in DECISIONS.loaded():
-        for entry in rule.Options.declared():
-            if entry.name == option:
-                able.append(name)
-                flag = entry.about.flag(option)
-    return f"{flag} needs --decide {' or '.join(able)}"
+def check_read(
+    chooser: str,
+    table: Registry[Any],
+    chosen: Collection[str],
+    given: OptionValues,
+    read_elsewhere: Collection[str] = (),
+    python: bool = False,
+) -> None:
+    """See that one of the chosen parts reads each option of parts that is given.
+
+    Args:
+        chooser: The option that chooses a part, as users give it.
+        table: The table of the parts.
+        chosen: The names of the parts that are chosen.
+        given: The options that are given.
+        read_elsewhere: Options that something beside the parts reads.
+        python: Whether messages name options as Python does.
+
+    Raises:
+        OptionError: No chosen part reads an option that is given.
+    """
+    read = {*read_elsewhere}
+    for name in chosen:
+        read.update(entry.name for entry in options_of(table[name]))
+    for name in _set(given):
+        if name in read:
+            continue
+        able = []
+        shown = name
+        for part_name, part in table.loaded():
+            for entry in options_of(part):
+                if entry.name == name:
+                    able.append(part_name)
+                    shown = entry.about.flag(name)
+        if python:
+            shown = shown.strip("-").replace("-", "_")
+        raise OptionError(f"{shown} needs {chooser} {' or '.join(able)}")
+
+
+def options_of(part: Any) -> list[Field]:
+    """Return the options that a part declares in its class `Options`; a part may have
+    no such class.
+    """
+    if not hasattr(part, "Options"):
+        return []
+    return list(flattened(part.Options.declared()))
+
+
+def _set(values: OptionValues) -> list[str]:
+    """Return the names of the options that are set; of nested options, of those that
+    differ from their defaults.
+    """
+    names: list[str] = []
+    for name, value in values.values.items():
+        if isinstance(value, Declared):
+            names += as_json(value)
+        else:
+            names.append(name)
+    return names
 
 
 # --- files ---------------------------------------------------------------------------

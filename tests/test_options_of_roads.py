@@ -411,4 +411,4 @@ def test_an_option_without_what_it_needs_is_refused_or_measured(rescore: Run) ->
     assert "--speaker needs --folds K" in rescore(*run, "--speaker", "^(.)").stderr
     assert "BWER" in rescore(*run, "--words", "words").stdout
     text = rescore("score", "--text", "words", "--lm", LMS[0], "--words", "words")
-    assert text.returncode == 2 and "for lists: --words" in text.stderr
+    assert text.returncode == 2 and "score --text takes no --words" in text.stderr

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+import rescore as rescore_package
+from rescore import formats
 from rescore.cli.bridge import entry_of
+from rescore.cli.help import INSTEAD
 from rescore.cli.main import cli
+from rescore.cli.train import trained_kinds
 from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
-from rescore.options import Field, Option, flattened
-from rescore.refusals import ROADS, Typed, check_files, check_road
+from rescore.metrics import Normaliser
+from rescore.options import Field, Option, OptionValues, flattened
+from rescore.parts import DECISIONS, FORMATS, METRICS
+from rescore.refusals import (
+    ROADS,
+    Typed,
+    check_beside,
+    check_files,
+    check_needs,
+    check_read,
+    check_road,
+    named,
+    options_of,
+)
+from tests.conftest import ROOT, Run, assert_one_line_error
 
 OPTIONS = {entry.name: entry for entry in flattened(RunConfig.declared())}
 """All options of an experiment, with those of parts."""
@@ -26,8 +44,8 @@ def test_a_road_takes_an_option_or_names_it(road: str, name: str) -> None:
     groups, fields = ROADS[road]
     offered = bool({entry.title, name} & {*groups, *fields})
     given: dict[str, Any] = {name: True}
-    if entry.about.needs:
-        given[entry.about.needs] = True
+    for needed in entry.about.needed:
+        given[needed] = True
     if offered:
         check_road(road, given)
         return
@@ -57,13 +75,196 @@ def entries_of(command: click.Command) -> dict[str, Field]:
     return entries
 
 
-@pytest.mark.parametrize(("name", "command"), commands())
-def test_what_an_option_needs_is_an_option_of_the_same_command(
+COMMANDS = commands()
+BY_PREFIX = {"whisper_english", "whisper_basic"}
+"""Options that are read by a name that code puts together."""
+
+
+def read_names() -> set[str]:
+    """The names of all attributes that the package reads."""
+    names = set()
+    for path in (ROOT / "rescore").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+                names.add(node.attr)
+    return names
+
+
+def test_some_code_reads_each_option() -> None:
+    declared = set(OPTIONS)
+    for _, command in COMMANDS:
+        declared |= entries_of(command).keys()
+    for _, kind in trained_kinds().loaded():
+        options = kind.training_options()
+        assert options is not None
+        declared |= {entry.name for entry in flattened(options.declared())}
+    assert declared - read_names() <= BY_PREFIX
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS)
+def test_a_command_takes_an_option_or_names_it(
+    name: str, command: click.Command
+) -> None:
+    """Of each other command an option that this command lacks."""
+    own = flags_of(command)
+    foreign = set()
+    for _, other in COMMANDS:
+        lacking = sorted(flags_of(other) - own)
+        foreign.update(lacking[:1])
+    for flag in foreign:
+        with (
+            click.Context(command, info_name=name) as context,
+            pytest.raises(click.UsageError) as error,
+        ):
+            command.parse_args(context, [flag])
+        assert flag in error.value.format_message()
+        if (name, flag) not in INSTEAD:
+            assert f"{name} takes no {flag}; give it to" in str(error.value)
+
+
+def flags_of(command: click.Command) -> set[str]:
+    context = click.Context(command, help_option_names=["-h", "--help"])
+    flags: set[str] = set()
+    for parameter in command.get_params(context):
+        if isinstance(parameter, click.Option):
+            flags.update(parameter.opts)
+    return flags
+
+
+def value_of(entry: Field, allowed: Any) -> Any:
+    """A value with which another option has a meaning."""
+    values = tuple(allowed() if callable(allowed) else allowed)
+    return values[0] if values else True
+
+
+@pytest.mark.parametrize(("name", "command"), COMMANDS)
+def test_an_option_without_what_it_needs_is_refused(
     name: str, command: click.Command
 ) -> None:
     entries = entries_of(command)
     for entry in entries.values():
-        assert not entry.about.needs or entry.about.needs in entries, entry.name
+        flag = named(entry)
+        needed = [other for other in entry.about.needed if other in entries]
+        assert needed or not entry.about.needs, f"{flag} needs no option of {name}"
+        alone = dict.fromkeys(entries) | {entry.name: True}
+        if needed:
+            with pytest.raises(OptionError, match=f"^{flag} needs --"):
+                check_needs(entries, [entry.name], alone)
+        else:
+            check_needs(entries, [entry.name], alone)
+        for other in needed:
+            with_needed = {other: value_of(entries[other], entry.about.needs_value)}
+            check_needs(entries, [entry.name], alone | with_needed)
+
+
+def test_a_value_that_an_option_needs_may_have_more_behind_it() -> None:
+    entries = entries_of(dict(COMMANDS)["run"])
+    for value in ("ray", "ray:127.0.0.1:6379"):
+        check_needs(entries, ["workers"], {"workers": 2, "engine": value})
+    with pytest.raises(OptionError, match=r"^--workers needs --engine ray$"):
+        check_needs(entries, ["workers"], {"workers": 2, "engine": "local"})
+    values = {"prompt": "{text}", "lm": ("tta", "hf-causal:gpt2")}
+    check_needs(entries, ["prompt", "lm"], values)
+    with pytest.raises(OptionError, match=r"^--prompt needs --lm hf-causal or server$"):
+        check_needs(entries, ["prompt", "lm"], values | {"lm": ("tta",)})
+
+
+SWITCHES = []
+"""Options that change what a command reads, with the command."""
+for name, command in COMMANDS:
+    for entry in entries_of(command).values():
+        if entry.about.reads_only:
+            SWITCHES.append((name, entry.name))
+
+
+def test_there_are_options_that_change_what_is_read() -> None:
+    assert ("score", "text") in SWITCHES
+    assert ("eval", "whole") in SWITCHES
+
+
+@pytest.mark.parametrize(("name", "switch"), SWITCHES)
+def test_an_option_acts_beside_another_or_is_refused(name: str, switch: str) -> None:
+    entries = entries_of(dict(COMMANDS)[name])
+    about = entries[switch].about
+    titles = {entry.title for entry in entries.values()}
+    assert {*about.reads_only} <= {*entries, *titles}
+    for other, entry in entries.items():
+        given = [other, switch]
+        values = dict.fromkeys(given, True)
+        if {other, entry.title} & {switch, *about.reads_only}:
+            check_beside(name, entries, given, values)
+            continue
+        message = f"{name} {named(entries[switch])} takes no {named(entry)}"
+        with pytest.raises(OptionError, match=f"^{message}$"):
+            check_beside(name, entries, given, values)
+        check_beside(name, entries, given, values | {switch: False})
+
+
+TABLES = {"--decide": DECISIONS, "--format": FORMATS, "--metric": METRICS}
+
+
+@pytest.mark.parametrize("chooser", TABLES)
+def test_a_part_reads_an_option_or_the_message_names_parts_that_do(
+    chooser: str,
+) -> None:
+    table = TABLES[chooser]
+    read: dict[str, set[str]] = {}
+    flags: dict[str, str] = {}
+    for name, part in table.loaded():
+        read[name] = set()
+        for entry in options_of(part):
+            read[name].add(entry.name)
+            flags[entry.name] = named(entry)
+    assert flags
+    for name in table:
+        for option, flag in flags.items():
+            given = OptionValues(**{option: "value"})
+            if option in read[name]:
+                check_read(chooser, table, [name], given)
+                continue
+            able = [other for other, options in read.items() if option in options]
+            message = f"{flag} needs {chooser} {' or '.join(able)}"
+            with pytest.raises(OptionError) as error:
+                check_read(chooser, table, [name], given)
+            assert str(error.value) == message
+            check_read(chooser, table, [name, able[0]], given)
+            check_read(chooser, table, [name], given, read_elsewhere=[option])
+
+
+def test_nested_options_count_where_they_differ_from_their_defaults() -> None:
+    plain = OptionValues(normaliser=Normaliser())
+    check_read("--metric", METRICS, ["bleu"], plain)
+    changed = OptionValues(normaliser=Normaliser(nfkc=True))
+    check_read("--metric", METRICS, ["bleu", "wer"], changed)
+    with pytest.raises(OptionError, match=r"^--nfkc needs --metric wer or "):
+        check_read("--metric", METRICS, ["bleu"], changed)
+
+
+def test_options_that_nothing_reads_are_refused_on_the_command_line(
+    rescore: Run,
+) -> None:
+    lists = Path("in.jsonl")
+    hypothesis = rescore_package.Hypothesis("a b", {"s2s": -1.0})
+    formats.write([rescore_package.NbestList("u", [hypothesis], ("a",))], str(lists))
+    for arguments, message in (
+        (("--format", "csv", "--lenpen", "1"), "--lenpen needs --format fairseq"),
+        (("--metric", "wer", "--tokenize", "zh"), "--tokenize needs --metric bleu"),
+        (("--metric", "bleu", "--nfkc"), "--nfkc needs --metric wer"),
+        (("--ref-format", "trn"), "--ref-format needs --ref FILE or --dev-ref FILE"),
+        (("--dataset", "test"), "--dataset needs --report FILE or --table FILE"),
+        (("--workers", "2"), "--workers needs --engine ray"),
+        (("--tokens", "x"), "run takes no --tokens; give it to score"),
+    ):
+        assert_one_line_error(rescore("run", lists, *arguments), message)
+    words = ("--metric", "bleu", "--metric", "wer", "--nfkc")
+    assert rescore("run", lists, *words).returncode == 0
+
+
+def test_python_says_the_same() -> None:
+    with pytest.raises(UserError, match=r"^prompt needs lm hf-causal or server$"):
+        rescore_package.load("tta", prompt="{text}")
+    with pytest.raises(UserError, match=r"^nbest_size needs format lattice or "):
+        rescore_package.read("any.json", format="native", nbest_size=3)
 
 
 def typed(flag: str, value: Path | str, **about: Any) -> Typed:

@@ -21,7 +21,7 @@ from click.core import ParameterSource
 from rescore.errors import UserError
 from rescore.options import Declared, Field, Option, flattened, made
 from rescore.parts import Registry
-from rescore.refusals import Typed, check_files, check_needs
+from rescore.refusals import Typed, check_beside, check_files, check_needs, named
 
 LONG = 50
 """Columns that a list of names may take in the help before it goes into the text, which
@@ -113,16 +113,10 @@ class Offer:
 
     def make(self, ctx: click.Context) -> Any:
         """The object that the values of the command line give."""
-        entries = {entry.name: entry for entry in self.fields}
         typed = {}
-        on_command_line = set()
-        for name in entries:
-            source = ctx.get_parameter_source(name)
-            if source is not ParameterSource.DEFAULT:
-                typed[name] = ctx.params[name]
-            if source is ParameterSource.COMMANDLINE:
-                on_command_line.add(name)
-        check_needs(entries, on_command_line, ctx.params)
+        for entry in self.fields:
+            if ctx.get_parameter_source(entry.name) is not ParameterSource.DEFAULT:
+                typed[entry.name] = ctx.params[entry.name]
         return made(self.declared, self._declared(), typed)
 
 
@@ -266,15 +260,31 @@ class Command(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            from rescore.cli.help import INSTEAD  # here: most options are there
+            message = self.instead(ctx, error.option_name) or error.format_message()
+            raise click.UsageError(message) from None
 
-            raise click.UsageError(
-                INSTEAD.get((str(self.name), error.option_name))
-                or error.format_message()
-            ) from None
+    def instead(self, ctx: click.Context, flag: str) -> str:
+        """Return what to say of an option that the command lacks; an empty string if no
+        command has the option.
+        """
+        from rescore.cli.help import instead  # here: most options are there
+
+        return instead(str(self.name), flag, ctx)
 
     def invoke(self, ctx: click.Context) -> Any:
         check_files(list(self._typed(ctx)))
+        entries = {}
+        given = []
+        for parameter in self.get_params(ctx):
+            entry = entry_of(parameter)
+            if entry is None:
+                continue
+            entries[entry.name] = entry
+            source = ctx.get_parameter_source(entry.name)
+            if source is ParameterSource.COMMANDLINE:
+                given.append(entry.name)
+        check_needs(entries, given, ctx.params)
+        check_beside(str(self.name), entries, given, ctx.params)
         return self.function(
             **{key: offer.make(ctx) for key, offer in self.offers(ctx).items()}
         )
@@ -288,12 +298,9 @@ class Command(click.Command):
             value = ctx.params.get(parameter.name or "")
             if entry is None or value is None or isinstance(value, bool):
                 continue
-            if isinstance(parameter, click.Option):
-                flag = max(parameter.opts, key=len)
-            else:
-                flag = (parameter.metavar or parameter.name or "").strip(".[]")
-            for one in value if isinstance(value, tuple) else [value]:
-                yield Typed(flag, str(one), entry.about)
+            several = value if isinstance(value, tuple) else (value,)
+            for one in several:
+                yield Typed(named(entry), str(one), entry.about)
 
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter

@@ -14,7 +14,7 @@ from rescore.files import shown
 from rescore.options import option, written_file
 from rescore.parts import STYLES
 from rescore.reports.comparison import JSON, render
-from rescore.reports.markup import endings, style_of
+from rescore.reports.markup import checked_style
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,14 +69,7 @@ def command(
     to the others.
     """
 
-    styles = {
-        path: JSON if path.endswith(".json") else style_of(path) for path in own.output
-    }
-    for path, style in styles.items():
-        if style is None:
-            raise click.UsageError(
-                f"--output {path}: its ending is not one of {endings()}, .json"
-            )
+    styles = {path: checked_style("--output", path, [JSON]) for path in own.output}
     config = options.configured(
         config,
         lms,
@@ -95,5 +88,5 @@ def command(
         )
     for path, style in styles.items():
         with formats.opened(path) as file:
-            file.write(render(comparison, str(style)) + "\n")
+            file.write(render(comparison, style) + "\n")
     click.echo(render(comparison, own.style))

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import click
 
 from rescore.cli import options
-from rescore.config import RunConfig
+from rescore.config import MEASURES, RunConfig
+from rescore.errors import OptionError
 from rescore.files import shown
 from rescore.metrics.significance import PairedTest
 from rescore.options import Declared, flattened, option, written_file
@@ -16,24 +17,6 @@ from rescore.plan import resolve as plan_of
 from rescore.reports import outputs
 from rescore.reports.markup import write_json
 from rescore.reports.outputs import render_systems as render
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation(options.DetailsOutput):
-    common = True
-
-    outputs: tuple[str, ...] = option(
-        (), metavar="OUTPUT...", argument=True, required=True, reads=True
-    )
-    report: str | None = written_file(
-        None, "Write the figures as JSON in full precision."
-    )
-    whole: bool = option(
-        False,
-        "Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text,"
-        " or folders of these, in any segmentation. Pieces of `rescore combine` are"
-        " joined.",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +49,34 @@ class TestOptions(Declared):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(options.DetailsOutput):
+    common = True
+
+    outputs: tuple[str, ...] = option(
+        (), metavar="OUTPUT...", argument=True, required=True, reads=True
+    )
+    report: str | None = written_file(
+        None, "Write the figures as JSON in full precision."
+    )
+    whole: bool = option(
+        False,
+        "Measure whole recordings: OUTPUT and --ref are CTM, STM, SRT, VTT, JSON, text,"
+        " or folders of these, in any segmentation. Pieces of `rescore combine` are"
+        " joined.",
+        needs="ref",
+        reads_only=(
+            "outputs",
+            "report",
+            "details",
+            "ref",
+            "strict",
+            MEASURES,
+            TestOptions.title,
+        ),
+    )
+
+
 @options.command("eval", config=options.config("eval"))
 def command(
     own: Evaluation,
@@ -88,9 +99,11 @@ def command(
     come from the bootstrap.
     """
 
+    if own.details and len(own.outputs) > 2:
+        raise OptionError("--details compares one or two outputs")
     if own.whole:
         if len(inputs.ref) != 1:
-            raise click.UsageError(
+            raise OptionError(
                 "--whole needs one --ref, a file or folder of whole recordings"
             )
         measured = resolve(WHOLE)(own.outputs, inputs.ref[0], inputs.strict)
@@ -105,8 +118,6 @@ def command(
     systems = [
         outputs.compare_outputs(read, metric, significance.make()) for metric in every
     ]
-    if own.details and len(read) > 2:
-        raise click.UsageError("--details compares one or two outputs")
     own.write_details(lambda: outputs.output_details(every[0], read[0], read[-1]))
     if own.report:
         write_json(outputs.records_of(systems), own.report)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+import click
+
+from rescore.cli.main import COMMANDS
 from rescore.options import Declared, Field
+from rescore.refusals import takes_no
 
 _SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
 """The end of the first sentence of a help text."""
@@ -27,6 +31,29 @@ INSTEAD = {
     for name in ("-o", "--output")
 }
 """What to use in the place of an option that a command lacks."""
+
+
+def instead(command: str, flag: str, context: click.Context) -> str:
+    """Return the message about an option that a command lacks.
+
+    Args:
+        command: The command.
+        flag: The option as it is typed.
+        context: The context of the command.
+
+    Returns:
+        One line; empty if no command has such an option.
+    """
+    if (command, flag) in INSTEAD:
+        return INSTEAD[command, flag]
+    able = []
+    for name, other in COMMANDS.loaded():
+        flags: set[str] = set()
+        for parameter in other.get_params(context):
+            flags.update(parameter.opts, parameter.secondary_opts)
+        if flag in flags and flag.startswith("-"):
+            able.append(name)
+    return takes_no(command, flag, able) if able else ""
 
 
 def described(entry: Field, record: tuple[str, str], whole: bool) -> tuple[str, str]:

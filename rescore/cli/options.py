@@ -30,9 +30,9 @@ from rescore.lms.base import ComputeOptions
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file, written_file
 from rescore.parts import FORMATS, KINDS
-from rescore.refusals import ROADS
+from rescore.refusals import ROADS, check_read
 from rescore.reports.details import write
-from rescore.reports.markup import endings, style_of, write_json
+from rescore.reports.markup import checked_style, style_of, write_json
 from rescore.reports.overview import render_overview, with_dev
 from rescore.reports.results import Results
 from rescore.tuning import FIRST_PASS_ALONE, Weights
@@ -101,7 +101,10 @@ class InputOptions(Declared):
         " --audio, and say so.",
     )
     ref_format: str | None = option(
-        None, "Format of --ref.  [default: detected]", choices=("kaldi", "trn", "plain")
+        None,
+        "Format of --ref.  [default: detected]",
+        choices=("kaldi", "trn", "plain"),
+        needs=("ref", "dev_ref"),
     )
     format_name: str | None = option(
         None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS
@@ -130,6 +133,12 @@ class InputOptions(Declared):
         "Report an error instead of a warning for input that needs repair: bytes that"
         " are not UTF-8, carriage returns, byte order marks, duplicated hypotheses.",
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.format_name is not None:
+            chosen = [self.format_name]
+            check_read("--format", FORMATS, chosen, self.read_options)
 
     def _how(self) -> dict[str, Any]:
         """The arguments of every function that reads lists."""
@@ -231,20 +240,18 @@ class LanguageModelOptions(Declared):
         parse=_engine,
     )
     workers: int | None = option(
-        None, "With ray: number of workers.  [default: one per GPU or core]", low=1
+        None,
+        "With ray: number of workers.  [default: one per GPU or core]",
+        low=1,
+        needs="engine",
+        needs_value=("ray",),
     )
 
     def load(self) -> list[LanguageModel]:
         """The models, here or in a cluster, which ends with the command."""
 
-        if self.computing.prompt:
-            able = [name for name, kind in KINDS.loaded() if kind.prompted]
-            if not any(spec.partition(":")[0] in able for spec in self.lm):
-                raise OptionError(f"--prompt needs --lm {' or '.join(able)}")
         name, _, address = self.engine.partition(":")
         if name == "local" or not self.lm:
-            if self.workers:
-                raise OptionError("--workers needs --engine ray")
             return load_all(self.lm, self.computing, self.cache)
         from rescore.scoring.cluster import Cluster
 
@@ -273,6 +280,7 @@ class TunedWeights(Declared):
         False,
         "Apply weights that were tuned on scores of another model; the signature then"
         " contains `forced`.",
+        needs="weights",
     )
 
     def load(self) -> Weights:
@@ -370,18 +378,19 @@ class ReportOptions(Declared):
         None,
         "Name of the test set in tables.  [default: from the path]",
         metavar="NAME",
+        needs=("report", "table", "html"),
     )
     system: str | None = option(
-        None, "Name of the output in tables.  [default: the models]", metavar="NAME"
+        None,
+        "Name of the output in tables.  [default: the models]",
+        metavar="NAME",
+        needs=("report", "table", "html"),
     )
 
     def check(self) -> None:
         """Refuse tables of no known style before anything is computed."""
         for path in self.table:
-            if style_of(path) is None:
-                raise click.UsageError(
-                    f"--table {path}: its ending is not one of {endings()}"
-                )
+            checked_style("--table", path)
 
     def write(self, results: Results, path: str) -> None:
         """Name the results after the options or the path of the lists, and write them

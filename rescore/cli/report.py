@@ -11,6 +11,7 @@ import click
 
 from rescore import formats, parts
 from rescore.cli import options
+from rescore.errors import OptionError
 from rescore.options import Declared, option, read_file, written_file
 from rescore.reports.check import compare, render
 from rescore.reports.files import read
@@ -56,7 +57,7 @@ def report_command(own: Table) -> None:
     """
 
     if own.output.endswith(".json"):
-        raise click.UsageError(
+        raise OptionError(
             f"--output {own.output}: its ending is not one of {endings()}; give --style"
         )
     results = told_apart([read(Path(path)) for path in own.results])

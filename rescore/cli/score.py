@@ -20,7 +20,7 @@ from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
 from rescore.formats.source import InputWarnings
 from rescore.formats.text import read_lines
-from rescore.lms import LanguageModel, TokenScores
+from rescore.lms import ComputeOptions, LanguageModel, TokenScores
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file, written_file
 from rescore.reports import perplexity
@@ -39,6 +39,16 @@ class Scoring(Declared):
         None,
         "Score plain text instead of lists, one sentence per line (.gz, .xz; - is"
         " stdin).",
+        reads_only=(
+            "tokens",
+            "output",
+            "strict",
+            "lm",
+            *(entry.name for entry in ComputeOptions.declared()),
+            "cache",
+            "engine",
+            "workers",
+        ),
     )
     tokens: str | None = written_file(
         None, "Write the log-probability of each token as JSON Lines (also .gz)."
@@ -57,25 +67,18 @@ class Scoring(Declared):
         "--count-tokens/--no-count-tokens",
     )
 
-    def check(self, lms: options.LanguageModelOptions, config: RunConfig) -> None:
+    def check(self, lms: options.LanguageModelOptions) -> None:
         """Refuse options that contradict each other.
 
         Raises:
             OptionError: There are such options, or no model.
         """
-        if bool(self.nbest) == bool(self.text):
+        if not (self.nbest or self.text):
             raise OptionError("give either N-best lists or --text FILE")
         if not lms.lm:
             raise OptionError(
                 "give --lm KIND[:PATH]; `rescore score --help-all` lists the kinds of"
                 " models"
-            )
-        of_lists = config.expanding.values | {"words": config.measuring.words}
-        given = ", ".join(f"--{name}" for name, value in of_lists.items() if value)
-        if self.text and given:
-            raise OptionError(
-                "--text is scored as it is; options that add hypotheses are for lists:"
-                f" {given}"
             )
         if self.tokens == "-" and (self.output or "-") == "-":
             raise OptionError("--tokens and the result cannot both go to stdout")
@@ -99,7 +102,7 @@ def command(
     JSON Lines are scored as a stream.
     """
 
-    own.check(lms, config)
+    own.check(lms)
     with formats.opened(own.tokens) if own.tokens else nullcontext() as file:
         if own.text:
             _score_text(own, lms, file, inputs.strict)

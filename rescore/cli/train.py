@@ -14,13 +14,14 @@ import click
 
 from rescore.cli import bridge
 from rescore.cli.bridge import Command, Offer
-from rescore.errors import UserError
+from rescore.errors import OptionError, UserError
 from rescore.lms.base import Kind, kind_of
 from rescore.lms.folders import card_value
 from rescore.lms.options import TrainingOptions
 from rescore.lms.training.options import SourceOptions
 from rescore.options import Declared, option
 from rescore.parts import CHANNEL_KINDS, KINDS, LESSONS, Registry
+from rescore.refusals import takes_no
 
 
 def trained_kinds() -> Registry[Kind]:
@@ -63,6 +64,22 @@ class TrainCommand(Command):
             ctx.meta[DECLARED] = kind.training_options()
             ctx.meta[KIND] = kind
         return super().parse_args(ctx, args)
+
+    def instead(self, ctx: click.Context, flag: str) -> str:
+        """Return what to say of an option that the kind lacks: the other kinds that
+        have it, or other commands.
+        """
+        kind = ctx.meta.get(KIND)
+        able = []
+        for name, other in trained_kinds().loaded():
+            declared = other.training_options()
+            assert declared is not None
+            for parameter in Offer(declared).parameters():
+                if flag in (*parameter.opts, *parameter.secondary_opts):
+                    able.append(name)
+        if kind is None or not able:
+            return super().instead(ctx, flag)
+        return takes_no(f"train --lm {kind.name}", flag, able)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """The options; those of lessons that do not suit the kind are not shown."""
@@ -119,7 +136,7 @@ def command(kind: TrainedKind, options: TrainingOptions) -> None:
             f" {instead}"
         )
     if Path("-") in getattr(options, "text", ()):
-        raise click.UsageError("--text -: the text is read more than once; give a file")
+        raise OptionError("--text -: the text is read more than once; give a file")
     is_new = not options.out.exists()
     try:
         trained_kinds()[kind.lm].train(options, lambda line: click.echo(line, err=True))

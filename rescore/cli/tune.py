@@ -14,6 +14,7 @@ from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.decision.mixture import named as votes_of
+from rescore.errors import OptionError
 from rescore.options import option, written_file
 from rescore.reports.figures import sign
 from rescore.reports.records import Dev
@@ -74,7 +75,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)
     if own.curve and plan.decision.name != "best":
-        raise click.UsageError(
+        raise OptionError(
             "--curve is the curve of --decide best; leave out --curve or --decide"
             f" {config.decide}"
         )

@@ -139,6 +139,9 @@ class Feature:
     something on dev lists.
     """
 
+    reads: ClassVar[Sequence[str]] = ()
+    """Options of metrics that it reads."""
+
     def check(self, config: RunConfig) -> None:
         """Refuse a config that contradicts itself, before anything is read.
 

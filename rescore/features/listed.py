@@ -51,6 +51,7 @@ class ListedWords(Feature):
     hypotheses with new words.
     """
 
+    reads: ClassVar = ("words",)
     columns: ClassVar = {LISTED: Reserved(Role.COUNT, "listed word", advice=ADVICE)}
 
     def given(self, config: RunConfig) -> Mapping[str, float]:

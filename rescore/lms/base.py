@@ -170,6 +170,11 @@ def length_power(norm: str) -> float:
     return power
 
 
+def _prompted_kinds() -> list[str]:
+    """Return the kinds whose models read a template."""
+    return [name for name, kind in KINDS.loaded() if kind.prompted]
+
+
 @dataclass(frozen=True, slots=True)
 class ComputeOptions(Declared):
     """Where and how a network computes. None stands for a default that depends on the
@@ -195,6 +200,8 @@ class ComputeOptions(Declared):
         "hf-causal, server: input of the model, such as 'German: {src}\\nEnglish:"
         " {text}'. Only {text} is scored.",
         metavar="TEMPLATE",
+        needs="lm",
+        needs_value=_prompted_kinds,
     )
 
 

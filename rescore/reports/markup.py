@@ -20,7 +20,7 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from rescore.errors import UserError
+from rescore.errors import OptionError, UserError
 from rescore.formats import opened
 from rescore.parts import STYLES
 from rescore.styles import Cells, one_line
@@ -209,6 +209,27 @@ def style_of(path: str) -> str | None:
             if path.endswith(STYLES.about(name)):
                 return name
     return None
+
+
+def checked_style(flag: str, path: str, others: Collection[str] = ()) -> str:
+    """Return the style of a table that is written, by the ending of its path.
+
+    Args:
+        flag: The option that names the path, for the message.
+        path: The path.
+        others: Further styles, each with its own name as the ending.
+
+    Raises:
+        OptionError: No style has this ending.
+    """
+    for other in others:
+        if path.endswith(f".{other}"):
+            return other
+    style = style_of(path)
+    if style is None:
+        known = ", ".join([endings(), *(f".{other}" for other in others)])
+        raise OptionError(f"{flag} {path}: its ending is not one of {known}")
+    return style
 
 
 def endings() -> str:

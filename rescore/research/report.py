@@ -8,10 +8,11 @@ from typing import Protocol
 
 import click
 
+from rescore.errors import OptionError
 from rescore.formats import opened
 from rescore.options import Declared, option, written_file
 from rescore.parts import STYLES
-from rescore.reports.markup import as_json, endings, style_of
+from rescore.reports.markup import as_json, checked_style
 from rescore.research import chart
 from rescore.research.chart import Chart
 
@@ -74,16 +75,14 @@ class ReportOptions(Declared):
     def check(self) -> None:
         """Refuse outputs of no known style, before anything is computed."""
         for path in self.output:
-            if _style(path) is None:
-                raise click.UsageError(
-                    f"--output {path}: its ending is not one of {endings()}, .json"
-                )
+            checked_style("--output", path, [JSON])
 
     def write(self, report: Report) -> None:
         """Write the report to the files, and print it."""
         for path in self.output:
             with opened(path) as file:
-                file.write(render(report, str(_style(path))) + "\n")
+                style = checked_style("--output", path, [JSON])
+                file.write(render(report, style) + "\n")
         click.echo(render(report, self.style))
 
 
@@ -97,15 +96,10 @@ class ChartOptions(ReportOptions):
         """Refuse a chart that is no SVG file, and outputs of no known style."""
         super().check()
         if self.plot is not None and not self.plot.endswith(".svg"):
-            raise click.UsageError(f"--plot {self.plot}: its ending is not .svg")
+            raise OptionError(f"--plot {self.plot}: its ending is not .svg")
 
     def write_charted(self, report: ChartedReport) -> None:
         """Write and print the report, and draw its charts."""
         if self.plot is not None:
             chart.write(report.charts(), self.plot)
         self.write(report)
-
-
-def _style(path: str) -> str | None:
-    """The style of a file; None if no style has its ending."""
-    return JSON if path.endswith(".json") else style_of(path)

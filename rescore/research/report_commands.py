@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from rescore import formats
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.errors import UserError
+from rescore.errors import OptionError, UserError
 from rescore.files import shown
 from rescore.formats.outputs import is_text
 from rescore.formats.source import InputWarnings, Source
@@ -102,7 +100,9 @@ class Errors(Declared):
         " May be repeated.",
     )
     force_weights: bool = option(
-        False, "Apply weights that were tuned on scores of another model."
+        False,
+        "Apply weights that were tuned on scores of another model.",
+        needs="weights",
     )
     width: int = option(5, "Number of places or lengths in a row.", metavar="N", low=1)
 
@@ -120,7 +120,7 @@ def errors_command(
     """
     output.check()
     if own.weights and len(own.outputs) > 1:
-        raise click.UsageError("--weights choose from the lists of a single OUTPUT")
+        raise OptionError("--weights choose from the lists of a single OUTPUT")
     config = options.configured(config, force_weights=own.force_weights)
     read = [(shown(path), inputs.read_output(path)) for path in own.outputs]
     weights = {shown(path): Weights.load(Path(path)) for path in own.weights}

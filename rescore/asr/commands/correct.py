@@ -12,6 +12,7 @@ from rescore import formats
 from rescore.asr.correct import Change, Corrector
 from rescore.asr.formats.documents import KINDS, kind_of, parts
 from rescore.cli import options
+from rescore.errors import OptionError
 from rescore.formats.source import Source
 from rescore.metrics.listed import WordList
 from rescore.options import Declared, option, read_file, written_file
@@ -114,7 +115,7 @@ def _targets(own: Correction) -> dict[str, Source]:
         if target.exists() and target.samefile(source.path):
             is_input = True
     if own.output == "-" or len(targets) < len(sources) or is_input:
-        raise click.UsageError(
+        raise OptionError(
             "several texts need -o FOLDER, another than theirs, and names of their own"
         )
     Path(own.output).mkdir(exist_ok=True)
