@@ -21,6 +21,7 @@ from rescore import api, border, pipeline
 from rescore.decision import Decision
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
+from rescore.tuning import Weights
 from tests.conftest import ROOT, Run, read_report
 from tests.lms.test_ngram import ARPA
 
@@ -719,9 +720,12 @@ def test_a_call_takes_fields_by_their_own_names() -> None:
     assert config.expanding.values == {"recombine": 5, "respell": 3, "lexicon": "words"}
 
 
-def test_tuning_has_one_road() -> None:
-    """Python callers and commands call the same function."""
-    assert rescore.tune is pipeline.tune
+def test_tuning_has_one_road(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python callers and commands call the same stage."""
+    expected = Weights({"s2s": 0.5, "lm": 0.5})
+    monkeypatch.setattr(pipeline, "tune", lambda plan, lists: expected)
+    hypotheses = [Hypothesis("a", {"s2s": -1.0, "lm": -1.0})]
+    assert rescore.tune([NbestList("u", hypotheses, ("a",))]) is expected
 
 
 def test_texts_are_those_of_the_decision() -> None:
