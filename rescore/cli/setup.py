@@ -101,7 +101,7 @@ def init_command(own: Folder) -> None:
 
     toolkit, names = search(place)
     translates = _translates(place, toolkit, names)
-    sets = {name: _set_of(name, toolkit) for name in names}
+    sets = {name: _set_of(place, name, toolkit) for name in names}
     pairs = paired(sets)
     values = {"": OPEN}
     for name in names:
@@ -270,10 +270,11 @@ def _fairseq(place: Path) -> Iterator[Path]:
 # --- dev lists and test lists --------------------------------------------------------
 
 
-def _set_of(name: str, toolkit: str) -> str:
+def _set_of(place: Path, name: str, toolkit: str) -> str:
     """Return the set that lists belong to, as their file or a folder around it says."""
     parts = []
-    for part in reversed(Path(name).parts):
+    # the lists may be the folder itself, whose name is `.`
+    for part in reversed(Path(name).parts or (place.resolve().name,)):
         part = FIRST.sub("", part, count=1)
         parts.append(LAST.sub("", part))
     if toolkit not in FOLDERS:

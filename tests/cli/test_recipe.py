@@ -490,3 +490,11 @@ def test_init_refuses_names(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}dev.jsonl").write_text("{}")
     assert_one_line_error(run_main("init", tmp_path), "rename it", ascii(name)[1:-1])
     assert not (tmp_path / "Makefile").exists()
+
+
+def test_init_within_a_decode_folder(tmp_path: Path) -> None:
+    (tmp_path / "decode_test" / "logdir").mkdir(parents=True)
+    done = run_main("init", tmp_path / "decode_test")
+    assert done.returncode == 0, done.stderr
+    made = (tmp_path / "decode_test" / "Makefile").read_text(encoding="utf-8")
+    assert "TEST := . --ref path/to/test/text\n" in made
