@@ -147,7 +147,9 @@ def _check_shapes(path: Path, config: NetworkConfig) -> None:
         network = build(config)
     wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}
     with safe_open(path, "pt") as file:
-        shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        shapes = {}
+        for name in file.keys():  # noqa: SIM118 (no mapping)
+            shapes[name] = tuple(file.get_slice(name).get_shape())
     for name in sorted(wanted.keys() | shapes.keys()):
         if shapes.get(name) != wanted.get(name):
             raise UserError(

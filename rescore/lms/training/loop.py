@@ -639,7 +639,9 @@ def _read_state(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     """Return the metadata and the tensors of a saved state."""
     try:
         with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+            tensors = {}
+            for name in file.keys():  # noqa: SIM118 (no mapping)
+                tensors[name] = file.get_tensor(name)
             return file.metadata(), tensors
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: not a whole safetensors file ({error})") from None
