@@ -275,10 +275,9 @@ def main() -> None:
         status = _run()
     except click.exceptions.Exit as end:
         status = end.exit_code
-    except OptionError as error:
-        _fail(f"{error} (see --help)")
     except UserError as error:
-        _fail(str(error))
+        hint = " (see --help)" if isinstance(error, OptionError) else ""
+        _fail(f"{error}{hint}")
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(2)
