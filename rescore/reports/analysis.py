@@ -346,7 +346,7 @@ def by_depth(
         own = set(first_pass_indices(nbest))
         order = ranking(nbest, nbest.column(FIRST_PASS))
         ranked.append(rows[[place for place in order if place in own]])
-    greatest = max(len(rows) for rows in ranked)
+    greatest = max(map(len, ranked))
     width = statistics[0].shape[1]
     # Row n: the change of the sum over all lists when they grow to n + 1 hypotheses.
     changes = np.zeros((greatest, width), dtype=np.int64)

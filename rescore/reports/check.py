@@ -75,9 +75,10 @@ def _figures(
 ) -> Iterator[Finding]:
     """Yield the comparison of each figure of the metrics that both results have."""
     for old, new in pairs:
+        prefix = "" if old.metric == golden.metric else f"{old.metric}."
         for choice in CHOICES:
             yield _moved(
-                choice if old.metric == golden.metric else f"{old.metric}.{choice}",
+                f"{prefix}{choice}",
                 getattr(old, choice),
                 getattr(new, choice),
                 old.higher_is_better,

@@ -80,7 +80,9 @@ def _verdict(metric: Metric, old: float, new: float) -> str:
         return "same"
     counts_errors = metric.words is not None
     higher_is_better = metric.higher_is_better and not counts_errors
-    return "better" if is_better(new, old, higher_is_better) else "worse"
+    if is_better(new, old, higher_is_better):
+        return "better"
+    return "worse"
 
 
 def _scores(nbest: NbestList, text: str) -> dict[str, float]:
@@ -122,4 +124,6 @@ def _table(rows: Rows) -> list[list[str]]:
 
 def _cell(value: Any) -> str:
     """Return a value as a cell: a text as it is, other values as in JSON."""
-    return one_line(value if isinstance(value, str) else json.dumps(value))
+    if isinstance(value, str):
+        return one_line(value)
+    return one_line(json.dumps(value))

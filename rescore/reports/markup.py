@@ -70,7 +70,9 @@ def markdown(rows: Cells) -> str:
 def _markdown_cell(cell: str) -> str:
     """Return a cell, none of it a mark of Markdown."""
     escaped = one_line(cell).replace("\\", "\\\\").replace("|", "\\|")
-    return f"**{escaped}**" if isinstance(cell, Best) else escaped
+    if isinstance(cell, Best):
+        return f"**{escaped}**"
+    return escaped
 
 
 def comma_separated(rows: Cells) -> str:
@@ -129,14 +131,18 @@ def _latex_figure(cell: str) -> str:
     escaped = re.sub(r"(?<![\d-])-(?=\d)", "$-$", escaped)
     escaped = escaped.replace(MARKS[0], r"$^{\dagger}$")
     escaped = escaped.replace(MARKS[1], r"$^{\ddagger}$")
-    return rf"\textbf{{{escaped}}}" if isinstance(cell, Best) else escaped
+    if isinstance(cell, Best):
+        return rf"\textbf{{{escaped}}}"
+    return escaped
 
 
 def escape_latex(cell: str) -> str:
     """Return the text of a cell, none of it a command of LaTeX."""
     escaped = re.sub(r"[\\~^&%$#_{}<>|]", _latex_letter, one_line(cell))
     # A bracket behind the `\\` of the row above would be an option of that command.
-    return "{}" + escaped if escaped.startswith("[") else escaped
+    if escaped.startswith("["):
+        return "{}" + escaped
+    return escaped
 
 
 def _latex_letter(match: re.Match[str]) -> str:

@@ -86,7 +86,9 @@ def _paper_blocks(results: Sequence[Results], style: str) -> list[str]:
         f"{MARKS[0]} p < {SIGNIFICANT:g} against the {baselines},"
         f" {MARKS[1]} p < {SIGNIFICANT / 5:g}"
     )
-    return [table, latex_note(legend) if style == "latex" else legend]
+    if style == "latex":
+        legend = latex_note(legend)
+    return [table, legend]
 
 
 def _unused_models(results: Sequence[Results]) -> Iterator[str]:
@@ -221,9 +223,16 @@ def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
     if marked:
         for row in of_systems:
             for place, column in enumerate(columns, start=1):
-                cell = row[place] + mark_of.get((row[0], column), "")
-                row[place] = Best(cell) if isinstance(row[place], Best) else cell
+                mark = mark_of.get((row[0], column), "")
+                row[place] = _with_mark(row[place], mark)
     return [["method", *columns], *rows]
+
+
+def _with_mark(cell: str, mark: str) -> str:
+    """Return a cell with a mark behind its figure; a `Best` stays a `Best`."""
+    if isinstance(cell, Best):
+        return Best(cell + mark)
+    return cell + mark
 
 
 def _column(run: Results, figures: MetricResult) -> str:
