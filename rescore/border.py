@@ -36,7 +36,9 @@ better.
 def names_of(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
     """Return the names of models; nothing if a model was given in another way."""
     names = tuple(lm for lm in lms if isinstance(lm, str))
-    return names if len(names) == len(lms) else ()
+    if len(names) < len(lms):
+        return ()
+    return names
 
 
 def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageModel]:
@@ -217,19 +219,13 @@ def config_of(
     arguments = {**named, "normaliser": normaliser, **others}
     given = {name: value for name, value in arguments.items() if value is not None}
     of_parts = check_road(road, given)
-    fields_given: dict[str, Any] = {}
-    tables: dict[str, dict[str, Any]] = {field: {} for field in PARTS.values()}
-    switches: dict[str, Any] = {}
-    for name, value in given.items():
-        entry = of_parts.get(name)
-        if entry is None:
-            fields_given[name] = value
-        elif name in FLAGS and PARTS[entry.title] == "measuring":
-            switches[name] = value
-        else:
-            tables[PARTS[entry.title]][name] = _as_read(entry, value)
+    fields_given = {
+        name: value for name, value in given.items() if name not in of_parts
+    }
+    tables = _tables_of_parts(given, of_parts)
     chosen = fields_given.pop("normaliser", Normaliser())
-    tables["measuring"]["normaliser"] = chosen.merged_with(Normaliser(**switches))
+    switches = Normaliser(**tables.pop("normaliser"))
+    tables["measuring"]["normaliser"] = chosen.merged_with(switches)
     measuring = MetricOptions(**tables["measuring"])
     if "measuring" in others:
         measuring = others["measuring"].merged_with(measuring)
@@ -245,6 +241,24 @@ def config_of(
         fields_given["decide"] = fields_given.pop("decision")
     fields_given["columns"] = tuple(others.get("columns") or ())
     return RunConfig(**fields_given)
+
+
+def _tables_of_parts(
+    given: Mapping[str, Any], of_parts: Mapping[str, Field]
+) -> dict[str, dict[str, Any]]:
+    """Return the options of parts that are given, by the field of `RunConfig` that
+    holds them; those of the normaliser apart.
+    """
+    tables: dict[str, dict[str, Any]] = {field: {} for field in PARTS.values()}
+    tables["normaliser"] = {}
+    for name, entry in of_parts.items():
+        if name not in given:
+            continue
+        field = PARTS[entry.title]
+        if name in FLAGS and field == "measuring":
+            field = "normaliser"
+        tables[field][name] = _as_read(entry, given[name])
+    return tables
 
 
 def _check_kinds(metric: Any, others: Mapping[str, Any]) -> None:

@@ -42,7 +42,6 @@ def command(
     It ends with the significance of the gain, the possible gain from a perfect language
     model, and the next step.
     """
-
     lists = inputs.read(own.nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)
     single = options.with_one_metric(options.configured(config, weights=weights))

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import click
 from click.core import ParameterSource
@@ -49,8 +49,10 @@ class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer rel
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
+        if not isinstance(value, str):
+            return value
         try:
-            return self._parse(value) if isinstance(value, str) else value
+            return self._parse(value)
         except (ValueError, UserError) as error:
             self.fail(str(error), param, ctx)
 
@@ -69,7 +71,9 @@ class PartName(Parsed):
     ) -> str:
         """Return the names of the table, or NAME if they are many."""
         names = f"[{'|'.join(self._table)}]"
-        return names if len(names) < LONG else "NAME"
+        if len(names) < LONG:
+            return names
+        return "NAME"
 
 
 @dataclass(frozen=True)
@@ -85,34 +89,37 @@ class Offer:
         """The fields of the class; those with options of parts only if the command line
         may hold such options.
         """
-        return [
-            entry
-            for entry in self.declared.declared()
-            if entry.about.parts is None or _parts_are_read()
-        ]
+        declared = self.declared.declared()
+        if _parts_are_read():
+            return list(declared)
+        return [entry for entry in declared if entry.about.parts is None]
 
     @property
     def fields(self) -> list[Field]:
         """The offered options."""
-        return [
-            entry._replace(
-                about=replace(
-                    entry.about,
-                    required=entry.about.required or entry.name in self.required,
-                )
-            )
-            for entry in flattened(self._declared())
-            if not self.names or {entry.title, entry.name} & {*self.names}
-        ]
+        offered = []
+        for entry in flattened(self._declared()):
+            if self.names and {entry.title, entry.name}.isdisjoint(self.names):
+                continue
+            if entry.name in self.required:
+                entry = entry._replace(about=replace(entry.about, required=True))
+            offered.append(entry)
+        return offered
 
     def parameters(self) -> Iterator[click.Parameter]:
+        """Yield the offered options as parameters of click."""
         for entry in self.fields:
-            parameter = _argument(entry) if entry.about.argument else _option(entry)
+            make = _argument if entry.about.argument else _option
+            parameter = make(entry)
             setattr(parameter, _ENTRY, entry)
             yield parameter
 
     def make(self, ctx: click.Context) -> Any:
-        """The object that the values of the command line give."""
+        """Return the object that the values of the command line give.
+
+        Args:
+            ctx: The context of the command, with the values.
+        """
         typed = {}
         for entry in self.fields:
             if ctx.get_parameter_source(entry.name) is not ParameterSource.DEFAULT:
@@ -121,7 +128,14 @@ class Offer:
 
 
 def entry_of(parameter: click.Parameter) -> Field | None:
-    """The declared field that a parameter of a command is made of."""
+    """Return the declared field that a parameter is made of.
+
+    Args:
+        parameter: A parameter of a command.
+
+    Returns:
+        The field; None for the parameters that every command has.
+    """
     return getattr(parameter, _ENTRY, None)
 
 
@@ -133,66 +147,106 @@ def _parts_are_read() -> bool:
     return context is None or bool(context.meta.get(PARTS, True))
 
 
-def _kind(hint: Any) -> tuple[Any, bool, bool]:
-    """The type of a value, whether there may be none, and whether there may be
-    several.
-    """
-    kinds = [part for part in get_args(hint) if part is not NoneType]
-    optional = NoneType in get_args(hint)
-    kind = kinds[0] if optional else hint
-    several = get_origin(kind) is Mapping or (
-        get_origin(kind) is tuple and get_args(kind)[-1] is ...
-    )
-    return get_args(kind)[0] if several else kind, optional, several
+class _Hint(NamedTuple):
+    """What a field's annotation says of its values."""
+
+    kind: Any
+    """The type of a value."""
+    optional: bool
+    """Whether there may be no value."""
+    several: bool
+    """Whether there may be several values."""
+
+
+def _hint(annotation: Any) -> _Hint:
+    """Return what an annotation says, such as `int | None` or `tuple[str, ...]`."""
+    kind = annotation
+    optional = NoneType in get_args(annotation)
+    if optional:
+        # Of `bool | float | None` the first: such options parse their values.
+        kind = next(part for part in get_args(annotation) if part is not NoneType)
+    several = get_origin(kind) is Mapping
+    if get_origin(kind) is tuple:
+        several = get_args(kind)[-1] is ...
+    if several:
+        kind = get_args(kind)[0]
+    return _Hint(kind, optional, several)
 
 
 def _argument(entry: Field) -> click.Argument:
-    about = entry.about
-    kind, _, several = _kind(entry.hint)
-    number: dict[str, Any] = {"nargs": -1} if several else {"default": entry.default}
+    """Return a field as an argument of click."""
+    hint = _hint(entry.hint)
+    settings: dict[str, Any] = {"default": entry.default}
+    if hint.several:
+        settings = {"nargs": -1}
     return click.Argument(
         [entry.name],
-        metavar=_metavar(about, kind),
-        required=about.required,
-        type=_type(kind, about),
-        **number,
+        metavar=_metavar(entry.about, hint.kind),
+        required=entry.about.required,
+        type=_type(hint.kind, entry.about),
+        **settings,
     )
 
 
 def _option(entry: Field) -> click.Option:
+    """Return a field as an option of click."""
     about = entry.about
-    kind, optional, several = _kind(entry.hint)
+    hint = _hint(entry.hint)
     names = about.names or (about.flag(entry.name),)
-    shown: dict[str, Any] = {"help": about.help or None, "required": about.required}
-    if kind is bool and not about.parse:
-        shown |= {"is_flag": True}
-        if names[-1].startswith("--no-") and len(names) == 1:
-            shown |= {"callback": lambda ctx, param, value: not value}
-        else:
-            shown |= {"default": None if optional else entry.default}
+    if hint.kind is bool and not about.parse:
+        settings = _settings_of_flag(entry, hint, names)
     else:
-        if not (optional or several or about.required):
-            shown |= {"default": entry.default, "show_default": True}
-        shown |= {"multiple": several, "metavar": _metavar(about, kind)}
-        if get_origin(kind) is tuple:
-            kind = get_args(kind)[0]
-            shown |= {"nargs": 2, "multiple": True, "callback": _single}
-        shown |= {"type": _type(kind, about)}
-    return click.Option([entry.name, *names], **shown)
+        settings = _settings_of_value(entry, hint)
+    return click.Option(
+        [entry.name, *names],
+        help=about.help or None,
+        required=about.required,
+        **settings,
+    )
+
+
+def _settings_of_flag(
+    entry: Field, hint: _Hint, names: Sequence[str]
+) -> dict[str, Any]:
+    """Return how click treats an option without a value."""
+    if len(names) == 1 and names[0].startswith("--no-"):
+        return {"is_flag": True, "callback": lambda ctx, param, value: not value}
+    if hint.optional:
+        return {"is_flag": True, "default": None}
+    return {"is_flag": True, "default": entry.default}
+
+
+def _settings_of_value(entry: Field, hint: _Hint) -> dict[str, Any]:
+    """Return how click treats an option with a value."""
+    about = entry.about
+    kind = hint.kind
+    settings: dict[str, Any] = {
+        "multiple": hint.several,
+        "metavar": _metavar(about, kind),
+    }
+    if not (hint.optional or hint.several or about.required):
+        settings |= {"default": entry.default, "show_default": True}
+    if get_origin(kind) is tuple:  # of two values
+        kind = get_args(kind)[0]
+        settings |= {"nargs": 2, "multiple": True, "callback": _single}
+    settings["type"] = _type(kind, about)
+    return settings
 
 
 def _single(
     ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, str], ...]
 ) -> tuple[str, str] | None:
-    """The only value of an option that is not for several; click itself would silently
-    take the last.
+    """Return the only value of an option that is not for several; click itself would
+    silently take the last.
     """
     if len(value) > 1:
         raise click.UsageError(
             f"give {param.opts[0]} once; put the texts into one file for each language",
             ctx,
         )
-    return value[0] if value else None
+    if value:
+        return value[0]
+    return None
 
 
 def _metavar(about: Option, kind: Any) -> str | None:
@@ -201,19 +255,30 @@ def _metavar(about: Option, kind: Any) -> str | None:
 
 
 def _type(kind: Any, about: Option) -> Any:
-    """click's type of values of a kind. `Option.check` holds numbers to their range."""
+    """Return click's type of values of a kind. `Option.check` holds numbers to their
+    range.
+    """
     if about.parse:
         return Parsed(about.parse)
-    if table := about.table:
+    table = about.table
+    if table is not None:
         return PartName(table)
     if isinstance(about.choices, tuple) and about.choices:
         return click.Choice(list(about.choices))
     if kind is int:
-        low, high = (
-            None if bound is None else int(bound) for bound in (about.low, about.high)
-        )
-        return click.IntRange(low, high)
-    return Parsed(Path) if kind is Path else float if kind is float else str
+        return click.IntRange(_whole(about.low), _whole(about.high))
+    if kind is Path:
+        return Parsed(Path)
+    if kind is float:
+        return float
+    return str
+
+
+def _whole(bound: float | None) -> int | None:
+    """Return a bound of whole numbers."""
+    if bound is None:
+        return None
+    return int(bound)
 
 
 class Command(click.Command):
@@ -227,35 +292,48 @@ class Command(click.Command):
         self._offers = offers
 
     def offers(self, ctx: click.Context) -> Mapping[str, Offer]:
-        """The options, by the argument of the function that gets their values."""
+        """Return the options, by the argument of the function that gets their values.
+
+        Args:
+            ctx: The context of the command.
+        """
         return self._offers
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Arguments first. Parts that were registered meanwhile have their options
-        among them.
+        """Return the parameters, arguments first. Parts that were registered meanwhile
+        have their options among them.
+
+        Args:
+            ctx: The context of the command.
         """
-        declared = [
-            parameter
-            for offer in self.offers(ctx).values()
-            for parameter in offer.parameters()
-        ]
+        declared: list[click.Parameter] = []
+        for offer in self.offers(ctx).values():
+            declared += offer.parameters()
         declared.sort(key=lambda parameter: not isinstance(parameter, click.Argument))
-        return [*declared, *self.params, *filter(None, [self.get_help_option(ctx)])]
+        every = [*declared, *self.params]
+        help_option = self.get_help_option(ctx)
+        if help_option is not None:
+            every.append(help_option)
+        return every
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Options of parts are read only where there is an option that no declared
-        class has: parts stay unloaded.
+        """Parse a command line. Options of parts are read only where there is an option
+        that no declared class has: parts stay unloaded.
+
+        Args:
+            ctx: The context of the command, which gets the values.
+            args: The words of the command line.
+
+        Raises:
+            UsageError: The command has no such option, or a value is wrong.
         """
         ctx.meta[PARTS] = False
-        usual = {
-            name
-            for parameter in self.get_params(ctx)
-            for name in (*parameter.opts, *parameter.secondary_opts)
-        }
+        usual: set[str] = set()
+        for parameter in self.get_params(ctx):
+            usual.update(parameter.opts, parameter.secondary_opts)
         usual -= {*ctx.help_option_names, "--help-all"}
-        typed = {
-            argument.partition("=")[0] for argument in args if argument.startswith("-")
-        }
+        options = [argument for argument in args if argument.startswith("-")]
+        typed = {option.partition("=")[0] for option in options}
         ctx.meta[PARTS] = ctx.resilient_parsing or not typed <= usual
         try:
             return super().parse_args(ctx, args)
@@ -264,88 +342,103 @@ class Command(click.Command):
             raise click.UsageError(message) from None
 
     def instead(self, ctx: click.Context, flag: str) -> str:
-        """Return what to say of an option that the command lacks; an empty string if no
-        command has the option.
+        """Return the message about an option that the command lacks.
+
+        Args:
+            ctx: The context of the command.
+            flag: The option as it is typed.
+
+        Returns:
+            One line; empty if no command has the option.
         """
-        from rescore.cli.help import instead  # here: most options are there
+        # Here: most options are there, and this imports all commands.
+        from rescore.cli.help import instead
 
         return instead(str(self.name), flag, ctx)
 
     def invoke(self, ctx: click.Context) -> Any:
-        check_files(list(self._typed(ctx)))
-        entries = {}
+        """Run the command, if its options go together.
+
+        Args:
+            ctx: The context of the command, with the values.
+
+        Raises:
+            OptionError: They do not.
+        """
+        entries = self._entries(ctx)
         given = []
-        for parameter in self.get_params(ctx):
-            entry = entry_of(parameter)
-            if entry is None:
-                continue
-            entries[entry.name] = entry
-            source = ctx.get_parameter_source(entry.name)
-            if source is ParameterSource.COMMANDLINE:
-                given.append(entry.name)
+        for name in entries:
+            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+                given.append(name)
+        check_files(list(_typed(ctx, entries)))
         check_needs(entries, given, ctx.params)
         check_beside(str(self.name), entries, given, ctx.params)
-        return self.function(
-            **{key: offer.make(ctx) for key, offer in self.offers(ctx).items()}
-        )
+        made = {key: offer.make(ctx) for key, offer in self.offers(ctx).items()}
+        return self.function(**made)
 
-    def _typed(self, ctx: click.Context) -> Iterator[Typed]:
-        """Yield the options as they are typed, and the arguments as the help names
-        them, with each value.
-        """
+    def _entries(self, ctx: click.Context) -> dict[str, Field]:
+        """Return the declared options by name."""
+        entries = {}
         for parameter in self.get_params(ctx):
             entry = entry_of(parameter)
-            value = ctx.params.get(parameter.name or "")
-            if entry is None or value is None or isinstance(value, bool):
-                continue
-            several = value if isinstance(value, tuple) else (value,)
-            for one in several:
-                yield Typed(named(entry), str(one), entry.about)
+            if entry is not None:
+                entries[entry.name] = entry
+        return entries
 
     def format_options(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
+        """Write the options by groups.
+
+        Args:
+            ctx: The context of the command.
+            formatter: Gets the text.
+        """
         from rescore.cli.help import groups
 
-        options = [
-            option
-            for option in self.get_params(ctx)
-            if isinstance(option, click.Option)
-        ]
-        shown = [
-            (entry_of(option), record)
-            for option in options
-            if (record := option.get_help_record(ctx))
-        ]
-        for title, records in groups(
-            shown, whole=ctx.meta.get(WHOLE) or len(shown) <= FEW
-        ).items():
+        shown = []
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if isinstance(option, click.Option) and record:
+                shown.append((entry_of(option), record))
+        whole = bool(ctx.meta.get(WHOLE)) or len(shown) <= FEW
+        for title, records in groups(shown, whole).items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def _typed(ctx: click.Context, entries: Mapping[str, Field]) -> Iterator[Typed]:
+    """Yield each value of the options, with the options as users know them."""
+    for name, entry in entries.items():
+        value = ctx.params[name]
+        if value is None or isinstance(value, bool):
+            continue
+        several = value if isinstance(value, tuple) else (value,)
+        for one in several:
+            yield Typed(named(entry), str(one), entry.about)
 
 
 def command(
     name: str, kind: type[Command] = Command, /, **offers: Offer
 ) -> Callable[[Callable[..., Any]], Command]:
-    """A decorator that makes a function a command; the help is the function's
+    """Return a decorator that makes a function a command; the help is the function's
     docstring.
 
     Each argument of the function is an object of a declared class, whose fields are
-    options of the command. `offers` has the arguments for which the command offers some
-    of the fields.
+    options of the command.
+
+    Args:
+        name: The name of the command.
+        kind: The class of the command.
+        offers: The arguments of the function for which the command offers only some of
+            the fields.
     """
 
     def decorate(function: Callable[..., Any]) -> Command:
-        classes = {
-            key: hint
-            for key, hint in get_type_hints(function).items()
-            if key != "return"
-        }
-        return kind(
-            name,
-            function,
-            {key: offers.get(key) or Offer(classes[key]) for key in classes},
-        )
+        classes = get_type_hints(function)
+        classes.pop("return", None)
+        every = {key: Offer(declared) for key, declared in classes.items()}
+        return kind(name, function, every | offers)
 
     return decorate
 
@@ -373,13 +466,17 @@ def _everywhere() -> list[click.Parameter]:
 
 
 def _level(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        logging.getLogger("rescore").setLevel(
-            logging.ERROR if parameter.name == "quiet" else logging.DEBUG
-        )
+    """Set how much is said."""
+    if not value:
+        return
+    level = logging.DEBUG
+    if parameter.name == "quiet":
+        level = logging.ERROR
+    logging.getLogger("rescore").setLevel(level)
 
 
 def _show_all(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """Print the whole help, and exit."""
     if value and not ctx.resilient_parsing:
         ctx.meta[WHOLE] = True
         click.echo(ctx.get_help(), color=ctx.color)

@@ -68,7 +68,6 @@ def command(
     row `without MODEL` is against all models: it says whether the model adds anything
     to the others.
     """
-
     styles = {path: checked_style("--output", path, [JSON]) for path in own.output}
     config = options.configured(
         config,
@@ -77,10 +76,8 @@ def command(
         word_bonus=own.word_bonus,
         token_bonus=own.token_bonus,
     )
-    lists, dev_lists = (
-        inputs.read(own.nbest, need_references=True),
-        inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src),
-    )
+    lists = inputs.read(own.nbest, need_references=True)
+    dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
     about = shown(", ".join(own.nbest))
     with options.scoring_bar(config, lists, dev_lists) as bar:
         comparison = comparing.compare(

@@ -53,19 +53,15 @@ def command(
 
     A warning names the data that the new format cannot hold.
     """
-
     lists = inputs.read(own.nbest)
-    lists = list(
-        pipeline.expand(
-            pipeline.resolve(options.configured(config), lists, measures=False), lists
-        )
-    )
+    plan = pipeline.resolve(options.configured(config), lists, measures=False)
+    lists = list(pipeline.expand(plan, lists))
     if undo.detokenize:
         plain = detokeniser(undo.detokenize)
-        for nbest_list in lists:
-            nbest_list.hypotheses = [
+        for nbest in lists:
+            nbest.hypotheses = [
                 rewritten(hypothesis, plain(hypothesis.text))
-                for hypothesis in nbest_list.hypotheses
+                for hypothesis in nbest.hypotheses
             ]
-            nbest_list.references = tuple(plain(text) for text in nbest_list.references)
+            nbest.references = tuple(map(plain, nbest.references))
     formats.write(lists, own.output, own.to)

@@ -11,9 +11,11 @@ from rescore.config import MEASURES, RunConfig
 from rescore.errors import OptionError
 from rescore.files import shown
 from rescore.metrics.significance import PairedTest
-from rescore.options import Declared, flattened, option, written_file
+from rescore.nbest import NbestList
+from rescore.options import Declared, option, written_file
 from rescore.parts import METRICS, TESTS, WHOLE, resolve
 from rescore.plan import resolve as plan_of
+from rescore.refusals import options_of
 from rescore.reports import outputs
 from rescore.reports.markup import write_json
 from rescore.reports.outputs import render_systems as render
@@ -43,10 +45,9 @@ class TestOptions(Declared):
     )
 
     def make(self) -> PairedTest:
-
-        return PairedTest(
-            self.test, self.by_speaker or bool(self.speaker), self.speaker
-        )
+        """Return the test."""
+        by_speaker = self.by_speaker or self.speaker is not None
+        return PairedTest(self.test, by_speaker, self.speaker)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,37 +99,47 @@ def command(
     Each further output has a p-value against the first output. Confidence intervals
     come from the bootstrap.
     """
-
     if own.details and len(own.outputs) > 2:
         raise OptionError("--details compares one or two outputs")
-    if own.whole:
-        if len(inputs.ref) != 1:
-            raise OptionError(
-                "--whole needs one --ref, a file or folder of whole recordings"
-            )
-        measured = resolve(WHOLE)(own.outputs, inputs.ref[0], inputs.strict)
-        read = list(zip(map(shown, own.outputs), measured, strict=True))
-    else:
-        read = [(shown(name), inputs.read_output(name)) for name in own.outputs]
+    read = _read(own, inputs)
     if config.measuring.words and not config.metrics:
         config = replace(config, metrics=("wer", *_listed_metrics()))
-    every = plan_of(
-        options.configured(config), [nbest for _, lists in read for nbest in lists]
-    ).metrics
-    systems = [
-        outputs.compare_outputs(read, metric, significance.make()) for metric in every
-    ]
+    together: list[NbestList] = []
+    for _, lists in read:
+        together += lists
+    every = plan_of(options.configured(config), together).metrics
+    test = significance.make()
+    systems = [outputs.compare_outputs(read, metric, test) for metric in every]
     own.write_details(lambda: outputs.output_details(every[0], read[0], read[-1]))
     if own.report:
         write_json(outputs.records_of(systems), own.report)
     click.echo("\n\n".join(map(render, systems)), err=own.report == "-")
 
 
+def _read(
+    own: Evaluation, inputs: options.InputOptions
+) -> list[tuple[str, list[NbestList]]]:
+    """Return the lists of each output, with its name.
+
+    Raises:
+        OptionError: Whole recordings have several references.
+    """
+    names = [shown(path) for path in own.outputs]
+    if not own.whole:
+        every = [inputs.read_output(path) for path in own.outputs]
+    elif len(inputs.ref) > 1:
+        raise OptionError(
+            "--whole needs one --ref, a file or folder of whole recordings"
+        )
+    else:
+        every = resolve(WHOLE)(own.outputs, inputs.ref[0], inputs.strict)
+    return list(zip(names, every, strict=True))
+
+
 def _listed_metrics() -> list[str]:
-    """The metrics that tell the words of --words from other words."""
+    """Return the metrics that tell the words of --words from other words."""
     listed = []
     for name, metric in METRICS.loaded():
-        names = [entry.name for entry in flattened(metric.Options.declared())]
-        if "words" in names:
+        if "words" in [entry.name for entry in options_of(metric)]:
             listed.append(name)
     return listed

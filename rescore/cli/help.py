@@ -53,33 +53,54 @@ def instead(command: str, flag: str, context: click.Context) -> str:
             flags.update(parameter.opts, parameter.secondary_opts)
         if flag in flags and flag.startswith("-"):
             able.append(name)
-    return takes_no(command, flag, able) if able else ""
+    if able:
+        return takes_no(command, flag, able)
+    return ""
 
 
 def described(entry: Field, record: tuple[str, str], whole: bool) -> tuple[str, str]:
-    """An option and its help: with all parts of its table, or on the screen of common
-    options one sentence if it is no option of the command's own.
+    """Return an option and its help: with all parts of its table, or on the screen of
+    common options one sentence if it is no option of the command's own.
+
+    Args:
+        entry: The option.
+        record: Its name and its text, as click has them.
+        whole: Whether the whole help is shown.
     """
     name, text = record
     if not whole and entry.title != Declared.title:
         return name, _SENTENCE.split(text)[0].rstrip(".") + "."
-    more = ""
-    if table := entry.about.describes:
-        more = "; ".join(f"{part}: {table.about(part)}" for part in table)
-    elif (table := entry.about.table) and "|".join(table) not in name:
-        more = f"One of: {', '.join(table)}"
+    parts = _parts(entry, name)
+    if not parts:
+        return record
     about, brackets, rest = text.partition("  [")
-    return name, f"{about} {more}.{brackets}{rest}" if more else text
+    return name, f"{about} {parts}.{brackets}{rest}"
+
+
+def _parts(entry: Field, name: str) -> str:
+    """Return the parts of the table of an option, unless its name lists them."""
+    described = entry.about.describes
+    if described is not None:
+        return "; ".join(f"{part}: {described.about(part)}" for part in described)
+    table = entry.about.table
+    if table is not None and "|".join(table) not in name:
+        return f"One of: {', '.join(table)}"
+    return ""
 
 
 def groups(
     records: Iterable[tuple[Field | None, tuple[str, str]]], whole: bool
 ) -> dict[str, list[tuple[str, str]]]:
-    """The options by the titles of their groups; of all groups on one screen, the
-    common options.
+    """Return the options by the titles of their groups; of all groups on one screen,
+    the common options.
 
     Options that every command has, which no field declares, stand behind the command's
     own.
+
+    Args:
+        records: The field of each option, None for options of every command, with its
+            name and its text.
+        whole: Whether the whole help is shown.
     """
     shown: dict[str, list[tuple[str, str]]] = {Declared.title: []}
     everywhere: list[tuple[str, str]] = []

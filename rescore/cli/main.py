@@ -144,9 +144,20 @@ class Commands(click.Group):
     """Commands are imported when they are used; without a command name it is `run`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands.
+
+        Args:
+            ctx: The context of the program.
+        """
         return COMMANDS.names
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; None if there is no such command.
+
+        Args:
+            ctx: The context of the program.
+            cmd_name: The name of the command.
+        """
         if cmd_name not in COMMANDS:
             return None
         return COMMANDS[cmd_name]
@@ -154,6 +165,12 @@ class Commands(click.Group):
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
+        """Write the commands with what they do; no command is imported.
+
+        Args:
+            ctx: The context of the program.
+            formatter: Gets the text.
+        """
         sections: dict[str, list[tuple[str, str]]] = {"Commands": [], PAPERS: []}
         for name in COMMANDS:
             of_papers = COMMANDS.place(name).startswith("rescore.research.")
@@ -164,6 +181,12 @@ class Commands(click.Group):
                 formatter.write_dl(rows)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse a command line, which may begin with lists in the place of a command.
+
+        Args:
+            ctx: The context of the program.
+            args: The words of the command line.
+        """
         if args and args[0] not in ("--help", "-h", "--version"):
             args = [*_with_command(args[0], ctx.resilient_parsing), *args[1:]]
         return super().parse_args(ctx, args)
@@ -182,17 +205,20 @@ def _with_command(word: str, completing: bool) -> list[str]:
     Raises:
         UsageError: The word looks like a command, and is neither that nor a path.
     """
-    if command := next((name for name in COMMANDS.shipped if name == word.lower()), ""):
-        return [command]
+    if word.lower() in COMMANDS.shipped:
+        return [word.lower()]
     name_like = word.replace("-", "").isalpha() and not word.startswith("-")
     if not name_like or Path(word).exists():
         return ["run", word]
-    if command := COMMANDS.known(word):
+    command = COMMANDS.known(word)
+    if command:
         return [command]
     if completing or not word.isalpha():
         return ["run", word]
     near = difflib.get_close_matches(word.lower(), COMMANDS, 1)
-    hint = f"did you mean {near[0]}?" if near else f"commands are {', '.join(COMMANDS)}"
+    hint = f"commands are {', '.join(COMMANDS)}"
+    if near:
+        hint = f"did you mean {near[0]}?"
     raise click.UsageError(f"{word}: no such file or command; {hint}")
 
 
@@ -201,8 +227,8 @@ def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
         from importlib.metadata import version  # it takes a third of a start
 
-        python, torch = platform.python_version(), version("torch")
-        click.echo(f"rescore {VERSION}, Python {python}, torch {torch}")
+        python = platform.python_version()
+        click.echo(f"rescore {VERSION}, Python {python}, torch {version('torch')}")
         ctx.exit()
 
 
@@ -233,26 +259,36 @@ class _ToStderr(logging.Handler):
         self.shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write a message, if it was not written before.
+
+        Args:
+            record: The message.
+        """
         said = self.format(record)
         if said in self.shown:
             return
         self.shown.add(said)
         if record.levelno >= logging.WARNING:
             said = styled(said, "yellow")
-        # progress bars go away for a message, if there may be any
-        tqdm = sys.modules.get("tqdm")
-        with (
-            tqdm.tqdm.external_write_mode(file=sys.stderr)
-            if tqdm
-            else contextlib.nullcontext()
-        ):
+        with contextlib.ExitStack() as stack:
+            # Progress bars go away for a message. Without tqdm there are none.
+            if "tqdm" in sys.modules:
+                bars = sys.modules["tqdm"].tqdm
+                stack.enter_context(bars.external_write_mode(file=sys.stderr))
             click.echo(f"rescore: {said}", err=True)
 
 
 def styled(text: str, colour: str) -> str:
-    """In colour at a terminal, unless NO_COLOR (no-color.org) is set."""
-    # click drops it where nobody looks
-    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
+    """Return a text in colour, unless NO_COLOR (no-color.org) is set. click drops the
+    colour where the output is no terminal.
+
+    Args:
+        text: The text.
+        colour: The name of the colour.
+    """
+    if os.environ.get("NO_COLOR"):
+        return text
+    return click.style(text, fg=colour)
 
 
 COMPLETE = "_RESCORE_COMPLETE"
@@ -286,19 +322,15 @@ def main() -> None:
     except KeyboardInterrupt:
         click.echo("rescore: interrupted", err=True)
         sys.exit(130)
-    except UnicodeDecodeError as error:
-        _fail(
-            f"<stdin>: not UTF-8 (byte 0x{error.object[error.start]:02x}); convert it"
-            " with iconv"
-        )
-    except UnicodeEncodeError as error:
-        near = error.object[max(0, error.start - 40) : error.end + 40]
-        _fail(f"{near!a}: a name that is not UTF-8; rename the file")
+    except UnicodeError as error:
+        _fail(_about_bytes(error))
     except MemoryError:
         _fail("out of memory; give fewer or smaller lists, or a smaller --batch-tokens")
     except OSError as error:
         _fail_at(error)
-    sys.exit(status if isinstance(status, int) else 0)
+    if not isinstance(status, int):
+        status = 0
+    sys.exit(status)
 
 
 def _prepare_streams() -> None:
@@ -339,6 +371,17 @@ def _run() -> object:
     return status
 
 
+def _about_bytes(error: UnicodeError) -> str:
+    """Return what to do about bytes that are not UTF-8."""
+    if isinstance(error, UnicodeDecodeError):
+        byte = error.object[error.start]
+        return f"<stdin>: not UTF-8 (byte 0x{byte:02x}); convert it with iconv"
+    if isinstance(error, UnicodeEncodeError):
+        near = error.object[max(0, error.start - 40) : error.end + 40]
+        return f"{near!a}: a name that is not UTF-8; rename the file"
+    raise error
+
+
 def _fail_at(error: OSError) -> NoReturn:
     """End with the message of the system, as of a full disk: a traceback would explain
     nothing.
@@ -347,8 +390,10 @@ def _fail_at(error: OSError) -> NoReturn:
     sys.stdout = None
     if isinstance(error, BrokenPipeError):  # the reader (head, less) went away
         sys.exit(128 + signal.SIGPIPE)
-    place = f"{error.filename}: " if error.filename else ""
-    _fail(f"{place}{error.strerror or error}")
+    message = str(error.strerror or error)
+    if error.filename:
+        message = f"{error.filename}: {message}"
+    _fail(message)
 
 
 def _end(number: int, frame: object) -> None:

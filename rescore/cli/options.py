@@ -32,7 +32,7 @@ from rescore.options import Declared, option, read_file, written_file
 from rescore.parts import FORMATS, KINDS
 from rescore.refusals import ROADS, check_read
 from rescore.reports.details import write
-from rescore.reports.markup import checked_style, style_of, write_json
+from rescore.reports.markup import checked_style, write_json
 from rescore.reports.overview import render_overview, with_dev
 from rescore.reports.results import Results
 from rescore.tuning import FIRST_PASS_ALONE, Weights
@@ -44,7 +44,11 @@ Times = dict[str, RecordingSegment] | None
 
 
 def config(command: str) -> Offer:
-    """The fields of `RunConfig` that are options of a command."""
+    """Return the fields of `RunConfig` that are options of a command.
+
+    Args:
+        command: The command, one of the roads of `rescore.refusals`.
+    """
     return Offer(RunConfig, ROADS[command][0])
 
 
@@ -155,7 +159,16 @@ class InputOptions(Declared):
         need_references: bool = False,
         ref_option: str = "--ref",
     ) -> list[NbestList]:
-        """All lists; `ref_option` is named where references are missing."""
+        """Return all lists.
+
+        Args:
+            paths: The files or folders.
+            need_references: Whether each list needs a reference.
+            ref_option: The option that a message about missing references names.
+
+        Raises:
+            UserError: Lists, or references, are absent or damaged.
+        """
 
         lists = formats.read(
             paths,
@@ -171,19 +184,38 @@ class InputOptions(Declared):
     def read_dev(
         self, paths: Sequence[str], ref: Sequence[str], src: str | None = None
     ) -> list[NbestList]:
-        """Dev lists, which have references of their own."""
-        return replace(self, ref=tuple(ref), src=src).read(
-            paths, need_references=True, ref_option="--dev-ref"
-        )
+        """Return dev lists, which have references of their own.
+
+        Args:
+            paths: The files or folders.
+            ref: Files of references.
+            src: A file of source texts.
+
+        Raises:
+            UserError: Lists, or references, are absent or damaged.
+        """
+        of_dev = replace(self, ref=tuple(ref), src=src)
+        return of_dev.read(paths, need_references=True, ref_option="--dev-ref")
 
     def read_output(self, path: str) -> list[NbestList]:
-        """N-best lists, or a 1-best text."""
+        """Return N-best lists, or a 1-best text as lists of one hypothesis.
+
+        Args:
+            path: The file or folder.
+
+        Raises:
+            UserError: The output, or a reference, is absent or damaged.
+        """
 
         how = self._how() | {"allow_missing": self.allow_missing, "sources": self.src}
         return formats.read_output(path, self._references(), **how)
 
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
-        """The lists as a stream, which --ref and --src do not allow."""
+        """Return the lists as a stream, unless --ref or --src need them all at once.
+
+        Args:
+            paths: The files or folders.
+        """
 
         if self.ref or self.src:
             return iter(self.read(paths))
@@ -231,6 +263,7 @@ class LanguageModelOptions(Declared):
         None,
         "Store scores in DIR, and reuse the scores of earlier runs.",
         metavar="DIR",
+        needs="lm",
     )
     engine: str = option(
         "local",
@@ -238,6 +271,7 @@ class LanguageModelOptions(Declared):
         " Ray cluster at ADDRESS; without ADDRESS, start a cluster on this machine.",
         metavar="local|ray[:ADDRESS]",
         parse=_engine,
+        needs="lm",
     )
     workers: int | None = option(
         None,
@@ -248,8 +282,11 @@ class LanguageModelOptions(Declared):
     )
 
     def load(self) -> list[LanguageModel]:
-        """The models, here or in a cluster, which ends with the command."""
+        """Return the models, here or in a cluster, which ends with the command.
 
+        Raises:
+            UserError: A model cannot be loaded.
+        """
         name, _, address = self.engine.partition(":")
         if name == "local" or not self.lm:
             return load_all(self.lm, self.computing, self.cache)
@@ -284,9 +321,10 @@ class TunedWeights(Declared):
     )
 
     def load(self) -> Weights:
-        """The weights of the file; without a file, the first pass alone."""
-
-        return Weights.load(Path(self.weights)) if self.weights else FIRST_PASS_ALONE
+        """Return the weights of the file; without a file, the first pass alone."""
+        if self.weights is None:
+            return FIRST_PASS_ALONE
+        return Weights.load(Path(self.weights))
 
 
 def configured(
@@ -296,8 +334,14 @@ def configured(
     dev: Sequence[str] = (),
     **more: Any,
 ) -> RunConfig:
-    """The decisions of a command's options together; `dev` are paths of the dev lists,
-    `more` further fields.
+    """Return the decisions of a command's options together.
+
+    Args:
+        config: The options of the experiment.
+        lms: The language models of the command.
+        weights: The weights of the command.
+        dev: The paths of the dev lists.
+        more: Further fields of the config.
     """
     if lms:
         more["lms"] = lms.lm
@@ -307,7 +351,14 @@ def configured(
 
 
 def with_one_metric(config: RunConfig) -> RunConfig:
-    """The config, for commands that measure one metric."""
+    """Return the config of a command that measures one metric.
+
+    Args:
+        config: The config.
+
+    Raises:
+        OptionError: It has several metrics.
+    """
     if len(config.metrics) > 1:
         raise OptionError("this command has one --metric")
     return config
@@ -338,15 +389,18 @@ class RerankedOutputs(Declared):
     )
 
     def times(self) -> Times:
-        """What --segments says. Outputs that cannot be written are refused here, before
-        anything is computed.
+        """Return the times of utterances in --segments; None without --segments.
+
+        Raises:
+            UserError: An output cannot be written.
         """
         if self.output:
             check_output(self.output)
         if self.best is None:
             return None
-
-        times = read_segments(self.segments) if self.segments else None
+        times = None
+        if self.segments:
+            times = read_segments(self.segments)
         check(self.best, times)
         return times
 
@@ -388,32 +442,34 @@ class ReportOptions(Declared):
     )
 
     def check(self) -> None:
-        """Refuse tables of no known style before anything is computed."""
+        """Refuse tables of no known style, before anything is computed.
+
+        Raises:
+            OptionError: There is such a table.
+        """
         for path in self.table:
             checked_style("--table", path)
 
     def write(self, results: Results, path: str) -> None:
-        """Name the results after the options or the path of the lists, and write them
-        where asked for.
-        """
+        """Name the results after the options or the path of the lists, and write the
+        files.
 
-        name = (
-            "stdin"
-            if path == "-"
-            else shown(resolved(Path(path)).name).partition(".")[0]
-        )
+        Args:
+            results: The results, which get the names.
+            path: The path of the lists.
+        """
+        name = "stdin"
+        if path != "-":
+            name = shown(resolved(Path(path)).name).partition(".")[0]
         results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:
             write_json(results, self.report)
+        rows = list(with_dev([results]))
         for place in self.table:
+            table = render_overview(rows, "espnet", checked_style("--table", place))
             with formats.opened(place) as file:
-                file.write(
-                    render_overview(
-                        [*with_dev([results])], "espnet", str(style_of(place))
-                    )
-                    + "\n"
-                )
+                file.write(table + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -425,6 +481,10 @@ class DetailsOutput(Declared):
     )
 
     def write_details(self, rows: Callable[[], list[dict[str, Any]]]) -> None:
-        """Write the rows, if they are asked for."""
+        """Write a file of rows, if it is asked for.
+
+        Args:
+            rows: Makes the rows, one per utterance.
+        """
         if self.details:
             write(rows(), self.details)

@@ -55,20 +55,16 @@ def report_command(own: Table) -> None:
 
     The names in the table come from --dataset and --system of `rescore run`.
     """
-
     if own.output.endswith(".json"):
         raise OptionError(
             f"--output {own.output}: its ending is not one of {endings()}; give --style"
         )
     results = told_apart([read(Path(path)) for path in own.results])
+    if own.dev:
+        results = list(with_dev(results))
+    style = own.style or style_of(own.output) or "text"
     with formats.opened(own.output) as file:
-        shown = list(with_dev(results)) if own.dev else results
-        file.write(
-            render_overview(
-                shown, own.layout, own.style or style_of(own.output) or "text"
-            )
-            + "\n"
-        )
+        file.write(render_overview(results, own.layout, style) + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +99,6 @@ def check_command(own: Regression) -> int:
     No figure may be worse by more than --tolerance; counts and settings must be equal.
     A changed model, weight or version is reported, but it is not a failure.
     """
-
     findings = compare(read(Path(own.golden)), read(Path(own.results)), own.tolerance)
     click.echo(render(findings))
     return int(any(finding.failed for finding in findings))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
-from rescore.errors import counted
+from rescore.errors import OptionError, counted
 from rescore.formats.text import detokeniser
 from rescore.nbest import NbestList, ranking
 from rescore.options import option
@@ -51,38 +51,73 @@ class Reranking(
             ranked: Sorted lists with the texts chosen for them.
             times: What the method `times` returned.
         """
-        undo = detokeniser(self.detokenize) if self.detokenize else str
         best = self.best
         if best is None and not self.output:
             best = "-"
-        changed = Counter[bool]()
         with ExitStack() as stack:
-            writer = None
             if best:
                 file = stack.enter_context(formats.opened(best))
-                writer = formats.BestWriter(best, file, times)
-
-            def lists() -> Iterator[NbestList]:
-                for nbest, text in ranked:
-                    if writer:
-                        writer.write(nbest, undo(text))
-                    if best and best != "-":
-                        changed[text != _first_text(nbest)] += 1
-                    yield replace(nbest, hypotheses=nbest.hypotheses[: self.keep])
-
+                texts = _Texts(formats.BestWriter(best, file, times), self.detokenize)
+                ranked = texts.written(ranked)
+            lists = self._kept(ranked)
             if self.output:
-                formats.write(lists(), self.output)
+                formats.write(lists, self.output)
             else:
-                deque(lists(), maxlen=0)
-            if writer:
-                writer.close()
+                deque(lists, maxlen=0)
+            if best:
+                texts.writer.close()
         if best and best != "-":
-            log.info(
-                "%s: %s, %s changed",
-                best,
-                counted(changed.total(), "text"),
-                f"{changed[True]:,}",
-            )
+            number = counted(texts.number, "text")
+            log.info("%s: %s, %s changed", best, number, f"{texts.changed:,}")
+
+    def check(self) -> None:
+        """Refuse options that have no meaning beside each other.
+
+        Raises:
+            OptionError: There is such an option.
+        """
+        if self.detokenize and self.output and not self.best:
+            raise OptionError("--detokenize needs --best FILE")
+
+    def _kept(self, ranked: Iterable[tuple[NbestList, str]]) -> Iterator[NbestList]:
+        """Yield the lists with the hypotheses that are written."""
+        for nbest, _ in ranked:
+            yield replace(nbest, hypotheses=nbest.hypotheses[: self.keep])
+
+
+class _Texts:
+    """The 1-best texts, which are written while lists pass."""
+
+    def __init__(self, writer: formats.BestWriter, language: str | None) -> None:
+        """Begin to write.
+
+        Args:
+            writer: Writes the texts.
+            language: The language whose Moses tokenisation is undone; None to leave
+                texts as they are.
+        """
+        self.writer = writer
+        self.number = 0
+        self.changed = 0
+        """Texts that differ from the first pass."""
+        self._plain: Callable[[str], str] = str
+        if language:
+            self._plain = detokeniser(language)
+
+    def written(
+        self, ranked: Iterable[tuple[NbestList, str]]
+    ) -> Iterator[tuple[NbestList, str]]:
+        """Yield lists with their texts, after each text is written.
+
+        Args:
+            ranked: Sorted lists with the texts chosen for them.
+        """
+        for nbest, text in ranked:
+            self.writer.write(nbest, self._plain(text))
+            self.number += 1
+            if text != _first_text(nbest):
+                self.changed += 1
+            yield nbest, text
 
 
 def _first_text(nbest: NbestList) -> str:
@@ -107,8 +142,8 @@ def command(
     JSON Lines are read as a stream, unless --report, --table, --details (which print
     the figures) or --ref is given.
     """
-
     reporting.check()
+    own.check()
     times = own.times()
     loaded = weights.load()
     config = options.configured(config, weights=weights)

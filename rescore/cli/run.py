@@ -36,14 +36,18 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
 
     @property
     def any(self) -> bool:
-        """Whether one is asked for."""
+        """Whether a file is asked for."""
         return any((self.output, self.best, self.save_weights, self.html, self.details))
 
     def check_lists(self, lists: Sequence[NbestList], times: options.Times) -> None:
-        """Refuse what cannot be written of these lists, before anything is computed.
+        """Refuse files that cannot be written of lists, before anything is computed.
+
+        Args:
+            lists: The lists.
+            times: What the method `times` returned.
 
         Raises:
-            UserError: there is such a file.
+            UserError: There is such a file.
         """
         if self.best:
             check_writable(self.best, times, lists)
@@ -51,27 +55,26 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
             raise UserError("--html needs references; give --ref FILE")
 
     def write(self, outcome: Outcome, times: options.Times) -> None:
-        """Write the files; `times` is what the method `times` returned."""
+        """Write the files.
+
+        Args:
+            outcome: The outcome of the run.
+            times: What the method `times` returned.
+        """
 
         if self.output:
             formats.write((nbest for nbest, _ in outcome.decided.ranked()), self.output)
         if self.best:
+            pairs = zip(outcome.lists, outcome.texts, strict=True)
             with formats.opened(self.best) as file:
-                formats.write_best(
-                    self.best,
-                    zip(outcome.lists, outcome.texts, strict=True),
-                    file,
-                    times,
-                )
+                formats.write_best(self.best, pairs, file, times)
         self.write_details(outcome.results.details)
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
         if self.html:  # last: it may fail, and nothing else is to be lost then
-            curve = (
-                weight_curve(outcome.metric, outcome.dev, outcome.weights)
-                if outcome.dev
-                else []
-            )
+            curve = []
+            if outcome.dev:
+                curve = weight_curve(outcome.metric, outcome.dev, outcome.weights)
             content = page(
                 outcome.results, outcome.metric, outcome.lists, outcome.texts, curve
             )
@@ -103,17 +106,14 @@ def command(
     and --weight, the model card gives the weight. Without --lm, the scores in the lists
     are used.
     """
-
     nbest = own.nbest
     reporting.check()
     config = check(options.configured(config, lms, dev=weights.dev))
     times = outputs.times()
     lists = inputs.read(nbest, need_references=bool(config.folds))
-    dev = (
-        inputs.read_dev(weights.dev, weights.dev_ref, weights.dev_src)
-        if weights.dev
-        else None
-    )
+    dev = None
+    if weights.dev:
+        dev = inputs.read_dev(weights.dev, weights.dev_ref, weights.dev_src)
     outputs.check_lists(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
@@ -124,12 +124,9 @@ def command(
     reporting.write(outcome.results, nbest[0])
     outputs.write(outcome, times)
     to_stdout = "-" in (outputs.output, outputs.best, outputs.details, reporting.report)
-    if (
-        not (outputs.any or reporting.report or reporting.table)
-        and outcome.results.metric is None
-    ):
-        formats.write_best(
-            "-", zip(outcome.lists, outcome.texts, strict=True), sys.stdout
-        )
+    writes = outputs.any or reported
+    if not writes and outcome.results.metric is None:
+        pairs = zip(outcome.lists, outcome.texts, strict=True)
+        formats.write_best("-", pairs, sys.stdout)
         to_stdout = True
     click.echo(render(outcome.results), err=to_stdout)

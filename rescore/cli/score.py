@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -70,6 +70,9 @@ class Scoring(Declared):
     def check(self, lms: options.LanguageModelOptions) -> None:
         """Refuse options that contradict each other.
 
+        Args:
+            lms: The language models.
+
         Raises:
             OptionError: There are such options, or no model.
         """
@@ -101,9 +104,11 @@ def command(
     A column has the name of its model: tta for sums over tokens, tta.mean for means.
     JSON Lines are scored as a stream.
     """
-
     own.check(lms)
-    with formats.opened(own.tokens) if own.tokens else nullcontext() as file:
+    with ExitStack() as stack:
+        file = None
+        if own.tokens:
+            file = stack.enter_context(formats.opened(own.tokens))
         if own.text:
             _score_text(own, lms, file, inputs.strict)
             return
@@ -117,7 +122,9 @@ def command(
             if lms.engine != "local" and to_file and not own.tokens:
                 pipeline.score_in_parts(plan, lists, str(own.output), bar.update)
                 return
-            on_scores = partial(_write_scores, file) if file else None
+            on_scores = None
+            if file:
+                on_scores = partial(_write_scores, file)
             scored = pipeline.score(plan, lists, bar.update, on_scores)
             formats.write(scored, own.output or "-")
 
@@ -125,13 +132,11 @@ def command(
 def _write_scores(
     file: IO[str], model: LanguageModel, nbest: NbestList, scores: Sequence[TokenScores]
 ) -> None:
-    """The tokens of each hypothesis of a list."""
-    for rank, (hypothesis, token_scores) in enumerate(
-        zip(nbest.hypotheses, scores, strict=True), 1
-    ):
-        _write_tokens(
-            file, {"id": nbest.id, "hyp": rank}, model, hypothesis.text, token_scores
-        )
+    """Write the tokens of each hypothesis of a list."""
+    pairs = zip(nbest.hypotheses, scores, strict=True)
+    for rank, (hypothesis, token_scores) in enumerate(pairs, 1):
+        place: dict[str, str | int] = {"id": nbest.id, "hyp": rank}
+        _write_tokens(file, place, model, hypothesis.text, token_scores)
 
 
 def _write_tokens(
@@ -141,6 +146,7 @@ def _write_tokens(
     text: str,
     scores: TokenScores,
 ) -> None:
+    """Write the tokens of a text as a line of JSON; log-probabilities are natural."""
     entry = {
         **place,
         "lm": model.name,
@@ -159,7 +165,11 @@ def _score_text(
     tokens: IO[str] | None,
     strict: bool,
 ) -> None:
+    """Measure models on plain text, and write the figures.
 
+    Raises:
+        UserError: There is no text, or a model cannot be loaded.
+    """
     assert own.text is not None
     warnings = InputWarnings(strict)
     lines = perplexity.documents(
@@ -173,17 +183,12 @@ def _score_text(
         with options.progress_bar(len(lines), f"score {model.name}") as bar:
             text_score, scores = perplexity.measure(model, lines, bar.update)
         text_scores.append(text_score)
-        for number, (line, token_scores) in enumerate(
-            zip(lines, scores, strict=True), 1
-        ):
-            if tokens:
-                _write_tokens(
-                    tokens,
-                    {"line": number},
-                    model,
-                    line.hypotheses[0].text,
-                    token_scores,
-                )
+        if not tokens:
+            continue
+        pairs = zip(lines, scores, strict=True)
+        for number, (line, token_scores) in enumerate(pairs, 1):
+            text = line.hypotheses[0].text
+            _write_tokens(tokens, {"line": number}, model, text, token_scores)
     if own.output:
         write_json(text_scores, own.output)
     if own.output != "-":

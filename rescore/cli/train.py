@@ -26,12 +26,13 @@ from rescore.refusals import takes_no
 
 def trained_kinds() -> Registry[Kind]:
     """The kinds of models that can be trained."""
-    kinds = {name: kind_of(name) for name in KINDS}
-    kinds |= {name: CHANNEL_KINDS[name](name) for name in CHANNEL_KINDS}
-    return Registry(
-        KINDS.kind,
-        {name: (kind, "") for name, kind in kinds.items() if kind.training_options()},
-    )
+    kinds = [kind_of(name) for name in KINDS]
+    kinds += [CHANNEL_KINDS[name](name) for name in CHANNEL_KINDS]
+    trained: Registry[Kind] = Registry(KINDS.kind, {})
+    for kind in kinds:
+        if kind.training_options():
+            trained.register(kind.name, kind)
+    return trained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,22 +53,42 @@ class TrainCommand(Command):
     """
 
     def offers(self, ctx: click.Context) -> Mapping[str, Offer]:
+        """Return the options, with those of the kind.
+
+        Args:
+            ctx: The context of the command.
+        """
         return {
             **super().offers(ctx),
             "options": Offer(ctx.meta.get(DECLARED, SourceOptions)),
         }
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        kinds, name = trained_kinds(), _named(args)
+        """Parse a command line, in which --lm names the kind.
+
+        Args:
+            ctx: The context of the command, which gets the values.
+            args: The words of the command line.
+
+        Raises:
+            UserError: The kind is unknown, or cannot be trained.
+            UsageError: The kind has no such option, or a value is wrong.
+        """
+        name = _named(args)
         if name:
+            kinds = trained_kinds()
             kind = kinds[kinds.check(name)]
             ctx.meta[DECLARED] = kind.training_options()
             ctx.meta[KIND] = kind
         return super().parse_args(ctx, args)
 
     def instead(self, ctx: click.Context, flag: str) -> str:
-        """Return what to say of an option that the kind lacks: the other kinds that
-        have it, or other commands.
+        """Return the message about an option that the kind lacks: other kinds have it,
+        or other commands.
+
+        Args:
+            ctx: The context of the command.
+            flag: The option as it is typed.
         """
         kind = ctx.meta.get(KIND)
         able = []
@@ -82,7 +103,12 @@ class TrainCommand(Command):
         return takes_no(f"train --lm {kind.name}", flag, able)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """The options; those of lessons that do not suit the kind are not shown."""
+        """Return the parameters; options of lessons that do not suit the kind are not
+        shown.
+
+        Args:
+            ctx: The context of the command.
+        """
         params = super().get_params(ctx)
         kind = ctx.meta.get(KIND)
         if kind is None or not ctx.meta.get(bridge.PARTS):
@@ -102,14 +128,13 @@ KIND = "rescore.train.kind"
 
 
 def _named(args: Sequence[str]) -> str:
-    """What --lm is given; empty where it is absent."""
-    values = [following for argument, following in pairwise(args) if argument == "--lm"]
-    values += [
-        argument.removeprefix("--lm=")
-        for argument in args
-        if argument.startswith("--lm=")
-    ]
-    return values[0] if values else ""
+    """Return the value of --lm; empty where it is absent."""
+    for argument, following in pairwise([*args, ""]):
+        if argument == "--lm":
+            return following
+        if argument.startswith("--lm="):
+            return argument.removeprefix("--lm=")
+    return ""
 
 
 @bridge.command("train", TrainCommand)

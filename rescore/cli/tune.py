@@ -64,7 +64,6 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     samples of the lists, and 0 if the gain is not significant.
     --no-bagging takes the weights with the lowest error on the lists.
     """
-
     config = options.configured(
         config,
         dev=own.nbest,
@@ -79,7 +78,8 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
             "--curve is the curve of --decide best; leave out --curve or --decide"
             f" {config.decide}"
         )
-    lists, metric = list(pipeline.expand(plan, dev, dev=True)), plan.metric
+    metric = plan.metric
+    lists = list(pipeline.expand(plan, dev, dev=True))
     weights = pipeline.tune(plan, lists)
     if own.output == "-":
         click.echo(weights.to_json())
@@ -93,8 +93,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
 
 
 def _found(metric: str, weights: Weights) -> Iterator[str]:
-    """What tuning found, for a person."""
-
+    """Yield what tuning found, in lines for a person."""
     about = weights.tuned_for
     assert about is not None
     assert about.value is not None
@@ -121,7 +120,9 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
 
 def _decided_by(decision: Decision) -> str:
     """Return the decision with its options and its scale; empty for the best score."""
-    how = "" if decision.name == "best" else f", {decision.name}"
+    how = ""
+    if decision.name != "best":
+        how = f", {decision.name}"
     for name, value in decision.signed.items():
         how += f", {name.replace('-', ' ')} {value}"
     if decision.scale is not None:

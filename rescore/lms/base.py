@@ -182,18 +182,23 @@ class ComputeOptions(Declared):
     """
 
     device: str | None = option(
-        None, "cpu, cuda or cuda:N.  [default: cuda if available]", metavar="NAME"
+        None,
+        "cpu, cuda or cuda:N.  [default: cuda if available]",
+        metavar="NAME",
+        needs="lm",
     )
     precision: str | None = option(
         None,
         "Number format of networks; int8 needs a CPU, fp16 a GPU.  [default: float32 on"
         " a CPU, bf16 on a GPU]",
         choices=("float32", "bf16", "fp16", "int8"),
+        needs="lm",
     )
     batch_tokens: int | None = option(
         None,
         "Tokens per batch of a network.  [default: chosen to fit cache or GPU memory]",
         low=1,
+        needs="lm",
     )
     prompt: str | None = option(
         None,
