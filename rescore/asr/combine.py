@@ -9,10 +9,9 @@ agree on two neighbouring words.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +30,11 @@ log = logging.getLogger(__name__)
 
 Ints = npt.NDArray[np.int64]
 
-SHORTEST, LONGEST = 5, 40
-"""Words of the central system in a piece: no fewer; and from so many on, a cut where
-not all systems agree.
+SHORTEST = 5
+"""Words of the central system in a piece, at least."""
+LONGEST = 40
+"""Words of the central system from which on a piece is cut where not all systems
+agree.
 """
 HARD_LIMIT = 400
 """Words of the central system after which a piece is cut even where no other system
@@ -50,54 +51,65 @@ def combine(
     normaliser: Normaliser,
     references: Mapping[str, Recording] | None = None,
 ) -> Iterator[NbestList]:
-    """Lists of short pieces, in the order of each recording; hypotheses and columns are
-    those of `one_list`.
+    """Yield lists of short pieces, in the order of each recording; hypotheses and
+    columns are those of `one_list`.
 
     The words of each system, joined over the pieces of a recording, are its words.
 
     Args:
-        systems: the recordings of each system, by name. normaliser: says which words
-            are the same.
-        references: cut at the same places, for tuning.
+        systems: The recordings of each system, by name.
+        normaliser: Says which words are the same.
+        references: The reference of each recording, cut at the same places, for tuning.
 
     Raises:
-        UserError: a recording has no reference.
+        UserError: A recording has no reference.
     """
     columns = columns_of(systems)
     header = header_of(columns.values())
-    for name in dict.fromkeys(
-        name for recordings in systems.values() for name in recordings
-    ):
-        present = {
-            columns[system]: recordings[name]
-            for system, recordings in systems.items()
-            if name in recordings
-        }
-        if absent := [
-            system for system, recordings in systems.items() if name not in recordings
-        ]:
+    names: dict[str, None] = {}
+    for recordings in systems.values():
+        names |= dict.fromkeys(recordings)
+    for name in names:
+        tracks = {}
+        absent = []
+        for system, recordings in systems.items():
+            if name in recordings:
+                tracks[columns[system]] = _Track.of(recordings[name], normaliser)
+            else:
+                absent.append(system)
+        if absent:
             log.warning(
                 "recording %s: %s has no output; the other systems decide",
                 name,
                 ", ".join(absent),
             )
-        if references is not None and name not in references:
-            raise UserError(
-                f"recording {name}: no reference; the first is"
-                f" {next(iter(references), 'none')}"
-            )
-        tracks = [_Track.of(recording, normaliser) for recording in present.values()]
-        expected = _Track.of(references[name], normaliser) if references else None
-        for number, (pieces, reference) in enumerate(_pieces(tracks, expected), 1):
-            texts, own = () if reference is None else (reference,), {}
-            for column, track, piece in zip(present, tracks, pieces, strict=True):
-                heard = Hypothesis(
-                    track.text(piece), {FIRST_PASS: 0.0}, times=track.times_of(piece)
+        reference = None
+        if references is not None:
+            if name not in references:
+                raise UserError(
+                    f"recording {name}: no reference; the first is"
+                    f" {next(iter(references), 'none')}"
                 )
-                own[column] = NbestList(
-                    f"{name}-{number:05}", [heard], texts, recording=name
-                )
+            reference = _Track.of(references[name], normaliser)
+        for own in _lists(name, tracks, reference):
             yield one_list(own, EXACT, header)
+
+
+def _lists(
+    name: str, tracks: Mapping[str, _Track], reference: _Track | None
+) -> Iterator[dict[str, NbestList]]:
+    """Yield the list of each column for each piece of a recording."""
+    every = _pieces(list(tracks.values()), reference)
+    for number, (pieces, expected) in enumerate(every, 1):
+        texts = () if expected is None else (expected,)
+        lists = {}
+        for (column, track), piece in zip(tracks.items(), pieces, strict=True):
+            times = track.times_of(piece)
+            heard = Hypothesis(track.text(piece), {FIRST_PASS: 0.0}, times=times)
+            lists[column] = NbestList(
+                f"{name}-{number:05}", [heard], texts, recording=name
+            )
+        yield lists
 
 
 @dataclass(frozen=True)
@@ -120,8 +132,15 @@ class _Track:
 
     @classmethod
     def of(cls, recording: Recording, normaliser: Normaliser) -> _Track:
+        """Return the track of a recording.
+
+        Args:
+            recording: The recording.
+            normaliser: Says how words are compared.
+        """
         words: list[str] = []
-        glued, times = [], []
+        glued: list[bool] = []
+        times: list[tuple[float, float]] = []
         for number, word in enumerate(recording.words):
             parts = normaliser.split(word)
             words += parts
@@ -129,18 +148,16 @@ class _Track:
             if recording.times:
                 span = recording.times[number]
                 times += spread(parts, span) if len(parts) > 1 else [span]
-        starts_so_far = accumulate((start for start, _ in times), max)
-        times = [
-            (start, max(start, end))
-            for start, (_, end) in zip(starts_so_far, times, strict=True)
-        ]
         tokens: list[str] = []
-        starts, begin = [], 0
+        starts: list[int] = []
+        begin = 0
         for piece in pieces_of(recording.text, normaliser):
             tokens += piece.words
-            starts += [-1 if place else begin for place in range(len(piece.words))]
+            if piece.words:
+                starts += [begin] + [-1] * (len(piece.words) - 1)
             begin += len(piece.written)
-        return cls(words, glued, times, tokens, [*starts, len(words)])
+        starts.append(len(words))
+        return cls(words, glued, _in_order(times), tokens, starts)
 
     @cached_property
     def clock(self) -> Ints:
@@ -148,29 +165,45 @@ class _Track:
         return np.array([round(1000 * start) for start, _ in self.times])
 
     def text(self, span: tuple[int, int]) -> str:
-        """The words from the first to the last (exclusive), as they are written."""
-        words = zip(self.words[slice(*span)], self.glued[slice(*span)], strict=True)
-        return "".join(word if glued else f" {word}" for word, glued in words).strip()
+        """Return the words from the first to the last (exclusive), as they are
+        written.
+        """
+        text = ""
+        for place in range(*span):
+            text += self.words[place] if self.glued[place] else f" {self.words[place]}"
+        return text.strip()
 
     def times_of(self, span: tuple[int, int]) -> tuple[tuple[float, float], ...]:
-        """The times of the pieces of `text`."""
-        timed = zip(self.words[slice(*span)], self.times[slice(*span)], strict=False)
-        return piece_times(
-            self.text(span), [(word, start, end) for word, (start, end) in timed]
-        )
+        """Return the times of the pieces of `text`."""
+        timed = []
+        if self.times:
+            for place in range(*span):
+                timed.append((self.words[place], *self.times[place]))
+        return piece_times(self.text(span), timed)
+
+
+def _in_order(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return times in which no word starts before the words before it."""
+    ordered = []
+    latest = 0.0
+    for start, end in times:
+        latest = max(latest, start)
+        ordered.append((latest, max(latest, end)))
+    return ordered
 
 
 def _pieces(
     tracks: Sequence[_Track], reference: _Track | None
 ) -> Iterator[tuple[list[tuple[int, int]], str | None]]:
-    """The first and the last word (exclusive) of each track in each piece, and the
-    words of the reference.
+    """Yield the first and the last word (exclusive) of each track in each piece, and
+    the words of the reference.
     """
-    every = [*tracks, *([reference] if reference else [])]
-    central = _central(tracks)
+    every = list(tracks)
+    if reference:
+        every.append(reference)
     last = [0] * len(every)
-    for now in _cuts(every, central, len(tracks)):
-        ends = [max(first, end) for first, end in zip(last, now, strict=True)]
+    for cut in _cuts(every, _central(tracks), len(tracks)):
+        ends = list(map(max, last, cut))
         spans = list(zip(last, ends, strict=True))
         text = reference.text(spans[-1]) if reference else None
         yield spans[: len(tracks)], text
@@ -178,8 +211,8 @@ def _pieces(
 
 
 def _central(tracks: Sequence[_Track]) -> int:
-    """The system with the least median distance from all systems: a system that lacks a
-    part must not lead.
+    """Return the system with the least median distance from all systems: a system that
+    lacks a part must not lead.
     """
     tokens = [track.tokens for track in tracks]
     distances = cdist(
@@ -189,73 +222,80 @@ def _central(tracks: Sequence[_Track]) -> int:
 
 
 def _cuts(tracks: Sequence[_Track], central: int, voters: int) -> Iterator[list[int]]:
-    """The words of each track before each cut, the last of which is the end.
+    """Yield the words of each track before each cut, the last of which is the end.
 
     Args:
-        voters: how many of the tracks decide where to cut; the reference is cut where
-            they are.
+        tracks: The systems, and perhaps the reference.
+        central: The system whose words are counted.
+        voters: The number of tracks that decide where to cut, all but the reference.
     """
     pivot = tracks[central]
     number = len(pivot.tokens)
     places = [_places(pivot, track) for track in tracks]
     agree = np.zeros(number + 1, dtype=np.int64)
-    for track in range(voters):
-        agree += _agrees(pivot, tracks[track], places[track])
+    for voter in range(voters):
+        agree += _agrees(pivot, tracks[voter], places[voter])
     last = 0
     while number - last > SHORTEST:
         cut = _next_cut(agree, last, voters)
         if cut is None:
             break
-        yield [
-            _word_before(pivot, track, place, cut)
-            for track, place in zip(tracks, places, strict=True)
-        ]
+        before = []
+        for track, aligned in zip(tracks, places, strict=True):
+            before.append(_word_before(pivot, track, aligned, cut))
+        yield before
         last = cut
     yield [len(track.words) for track in tracks]
 
 
 def _next_cut(agree: Ints, last: int, voters: int) -> int | None:
-    """The next place where all systems agree; in a long stretch the place where most
-    do, and at least half of them.
+    """Return the next place where all systems agree; in a long stretch the place where
+    most do, and at least half of them.
+
+    Args:
+        agree: The number of systems that agree at each place.
+        last: The last cut.
+        voters: The number of systems.
     """
-    begin, number = last + SHORTEST, len(agree) - 1
-    for stop, least in (
-        (last + LONGEST, voters),
-        (last + 2 * LONGEST, (voters + 1) // 2),
-        (last + HARD_LIMIT, 1),
-    ):
-        window = agree[begin : min(stop, number)]
+    begin = last + SHORTEST
+    end = len(agree) - 1
+    everywhere = agree[begin : min(last + LONGEST, end)]
+    if len(everywhere) and everywhere.max() >= max(voters, 1):
+        return begin + int((everywhere >= voters).argmax())
+    for length, least in ((2 * LONGEST, (voters + 1) // 2), (HARD_LIMIT, 1)):
+        window = agree[begin : min(last + length, end)]
         if len(window) and window.max() >= max(least, 1):
-            return begin + int(
-                (window >= least).argmax() if least == voters else window.argmax()
-            )
+            return begin + int(window.argmax())
     return None
 
 
 def _places(pivot: _Track, track: _Track) -> Ints:
-    """(tokens of the pivot + 1,) the token of the track that is aligned with each
-    token; -1 for none.
+    """Return the token of a track that is aligned with each token of the pivot.
+
+    Returns:
+        (tokens of the pivot + 1,) places of tokens; -1 for none.
     """
     places = np.full(len(pivot.tokens) + 1, -1, dtype=np.int64)
     for block in Levenshtein.editops(pivot.tokens, track.tokens).as_matching_blocks():
-        places[block.a : block.a + block.size] = np.arange(
-            block.b, block.b + block.size
-        )
+        aligned = np.arange(block.b, block.b + block.size)
+        places[block.a : block.a + block.size] = aligned
     if pivot.times and track.times:
         words = np.maximum.accumulate(np.array(pivot.starts))
         others = np.maximum.accumulate(np.array(track.starts))
         matched = np.flatnonzero(places[:-1] >= 0)
-        apart = (
-            abs(pivot.clock[words[matched]] - track.clock[others[places[matched]]])
-            > 1000 * APART
-        )
+        times = pivot.clock[words[matched]]
+        other_times = track.clock[others[places[matched]]]
+        apart = abs(times - other_times) > 1000 * APART
         places[matched[apart]] = -1
     return places
 
 
 def _agrees(pivot: _Track, track: _Track, places: Ints) -> Ints:
-    """(tokens of the pivot + 1,) 1 where the track has the tokens before and behind a
-    place, and may be cut there.
+    """Return where a track has the tokens before and behind a place, and may be cut
+    there.
+
+    Returns:
+        (tokens of the pivot + 1,) 1 where both hold, else 0.
     """
     behind = places.copy()
     behind[1:] -= places[:-1]
@@ -268,13 +308,15 @@ def _agrees(pivot: _Track, track: _Track, places: Ints) -> Ints:
 
 
 def _word_before(pivot: _Track, track: _Track, places: Ints, cut: int) -> int:
-    """The words of a track before the cut: by the alignment, else by time, else by the
-    next aligned token.
+    """Return the words of a track before the cut: by the alignment, else by time, else
+    by the next aligned token.
     """
     if places[cut] < 0 and pivot.times and track.times:
         return int(np.searchsorted(track.clock, pivot.clock[pivot.starts[cut]]))
     aligned = np.flatnonzero(places[cut:] >= 0)
-    token = int(places[cut + aligned[0]]) if len(aligned) else len(track.tokens)
+    token = len(track.tokens)
+    if len(aligned):
+        token = int(places[cut + aligned[0]])
     while track.starts[token] < 0:  # never within words that are normalised together
         token += 1
     return track.starts[token]

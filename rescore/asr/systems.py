@@ -30,19 +30,20 @@ from rescore.pace import paced
 def combined(
     systems: Mapping[str, Sequence[NbestList]], same: Normaliser = EXACT
 ) -> Iterator[NbestList]:
-    """One list per utterance, in the order of the systems; a text that several systems
-    wrote is one hypothesis.
+    """Yield one list per utterance, in the order of the systems; a text that several
+    systems wrote is one hypothesis.
 
     Each system has a column of its name at the texts that it wrote: its score, natural
     log. The first pass is the mixture of the posteriors of all systems, with equal
     votes.
 
     Args:
-        systems: the lists of each system. same: says which texts are the same.
+        systems: The lists of each system.
+        same: Says which texts are the same.
 
     Raises:
-        UserError: the utterances of two systems do not match, or lists have scores of
-        models.
+        UserError: The utterances of two systems do not match, or lists have scores of
+            models.
     """
     aligned = align_systems(systems)
     names = columns_of(aligned)
@@ -56,7 +57,7 @@ def combined(
 
 
 def columns_of(systems: Iterable[str]) -> dict[str, str]:
-    """The name of the column of each system, which no other column has."""
+    """Return the name of the column of each system, which no other column has."""
     columns: dict[str, str] = {}
     for name in systems:
         columns[name] = free_name(name, columns.values())
@@ -72,36 +73,36 @@ def header_of(columns: Iterable[str]) -> Header:
 def one_list(
     systems: Mapping[str, NbestList], same: Normaliser, header: Header
 ) -> NbestList:
-    """The list of one utterance, in which each text stands once, as the first system
-    that has it writes it.
+    """Return the list of one utterance, in which each text stands once, as the first
+    system that has it writes it.
 
     Of equal texts of one system the best score counts. Texts of the first system come
     first; the others have the origin `MERGED`. A text has the times of the first system
     that has times for it.
 
     Args:
-        systems: the list of each column.
-        same: says which texts are the same.
-        header: the header of all lists, with the columns of all systems.
+        systems: The list of each column.
+        same: Says which texts are the same.
+        header: The header of all lists, with the columns of all systems.
+
+    Raises:
+        UserError: A list has scores of models.
     """
     texts: dict[str, Hypothesis] = {}
+    references: tuple[str, ...] = ()
     for rank, (name, nbest) in enumerate(systems.items()):
         refuse_scored(nbest, "combine")
-        for one in nbest.hypotheses:
-            new = Hypothesis(
-                " ".join(one.text.split()),
-                {FIRST_PASS: 0.0},
-                Origin.MERGED if rank else one.origin,
-            )
-            known = texts.setdefault(" ".join(same(one.text)), new)
-            score = one.scores[FIRST_PASS] + 0.0  # never minus nothing
+        references = references or nbest.references
+        for hypothesis in nbest.hypotheses:
+            text = " ".join(hypothesis.text.split())
+            origin = Origin.MERGED if rank else hypothesis.origin
+            new = Hypothesis(text, {FIRST_PASS: 0.0}, origin)
+            known = texts.setdefault(" ".join(same(hypothesis.text)), new)
+            score = hypothesis.scores[FIRST_PASS] + 0.0  # never minus nothing
             known.scores[name] = max(score, known.scores.get(name, score))
-            if not known.times and known.text == new.text:
-                known.times = one.times
+            if not known.times and known.text == text:
+                known.times = hypothesis.times
     first = next(iter(systems.values()))
-    references = next(
-        (nbest.references for nbest in systems.values() if nbest.references), ()
-    )
     voted = replace(
         first, hypotheses=list(texts.values()), references=references, header=header
     )
@@ -109,11 +110,17 @@ def one_list(
 
 
 def refuse_scored(nbest: NbestList, verb: str) -> None:
-    """
+    """Raise an error if a list has scores of models.
+
+    Args:
+        nbest: The list.
+        verb: The name of the operation that is refused.
+
     Raises:
-        UserError: the list has scores of models; `verb` names the refused operation.
+        UserError: The list has scores of models.
     """
-    if columns := [*nbest.columns(Role.LM), *nbest.columns(Role.SYSTEM)]:
+    columns = [*nbest.columns(Role.LM), *nbest.columns(Role.SYSTEM)]
+    if columns:
         raise UserError(
             f"utterance {nbest.id}: has scores {columns[0]} already; {verb} lists"
             " before they are scored"
@@ -124,15 +131,16 @@ _ENDING = re.compile(r"\.(?:csv|tsv|trn|ctm|stm|text|log)(?=\.|$)", re.IGNORECAS
 
 
 def system_names(paths: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
-    """The names of systems: the last part of all paths in which they differ; of a file
-    its name without the ending.
+    """Return the names of systems: the last part of all paths in which they differ; of
+    a file its name without the ending.
 
     Args:
-        given: the names that the user gives.
+        paths: The output of each system.
+        given: The names that the user gives, or nothing.
 
     Raises:
-        UserError: there is one system only, names are missing, or two systems have the
-        same name.
+        UserError: There is one system only, names are missing, or two systems have the
+            same name.
     """
     if len(paths) < 2:
         raise UserError(
@@ -143,23 +151,25 @@ def system_names(paths: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
         raise UserError(
             f"there are {len(paths)} systems, but {len(given)} --name; give one each"
         )
-    places = [resolved(Path(path)) for path in paths]
-    parts = [
-        (
-            _ENDING.sub("", shown(utterance_of(place.name))),
-            *map(shown, reversed(place.parent.parts)),
-        )
-        for place in places
-    ]
-    apart = (
-        same_depth
-        for same_depth in zip(*parts, strict=False)
-        if len(set(same_depth)) == len(places)
-    )
-    names = tuple(given or next(apart, [part[0] for part in parts]))
+    names = tuple(given or _different_parts(paths))
     if len(set(names)) < len(names):
         raise UserError(
             f"two systems would be called {max(names, key=names.count)}; rename a file,"
             " or give `rescore combine` a --name for each"
         )
     return names
+
+
+def _different_parts(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the last parts of paths that all differ, or else the names of the files,
+    without endings.
+    """
+    parts = []
+    for path in paths:
+        place = resolved(Path(path))
+        name = _ENDING.sub("", shown(utterance_of(place.name)))
+        parts.append([name, *map(shown, reversed(place.parent.parts))])
+    for same_depth in zip(*parts, strict=False):
+        if len(set(same_depth)) == len(paths):
+            return same_depth
+    return tuple(names[0] for names in parts)

@@ -11,7 +11,12 @@ import numpy as np
 from rescore.metrics.base import Counts, Values
 from rescore.metrics.listed import ListedErrorRate, Terms
 
-MATCHED, SPOKEN, WRITTEN = range(3)
+MATCHED = 0
+"""The column of terms that reference and hypothesis both have."""
+SPOKEN = 1
+"""The column of terms of the reference."""
+WRITTEN = 2
+"""The column of terms of the hypothesis."""
 
 
 class TermRate(ListedErrorRate):
@@ -32,77 +37,96 @@ class TermRate(ListedErrorRate):
 
     @classmethod
     def choose(cls, options: Any, references: Sequence[str]) -> TermRate:
+        """Return the metric with the options."""
         return cls(options)
 
     @property
     def settings(self) -> dict[str, str]:
-        return {
-            name: value for name, value in super().settings.items() if name != "align"
-        }
+        """The settings that matter for terms: all but the alignment of words."""
+        settings = dict(super().settings)
+        settings.pop("align", None)
+        return settings
 
     def statistics(
         self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]
     ) -> Counts:
-        """Columns: terms of both, of the reference, of the hypothesis; of several
-        references the one that fits best.
+        """Return the numbers of terms; of several references the one that fits best
+        counts.
+
+        Args:
+            hypotheses: The texts; with lists by utterance, pairs of utterance and text.
+            references: One or more texts for each hypothesis.
+
+        Returns:
+            Counts of shape (hypotheses, 3): `MATCHED`, `SPOKEN` and `WRITTEN` terms.
         """
         rows = np.zeros((len(hypotheses), 3), dtype=np.int64)
         for row, hypothesis, texts in zip(rows, hypotheses, references, strict=True):
             utterance, text = hypothesis if self.reads else ("", hypothesis)
             terms = self._terms.of(utterance)
-            written, *spoken = (
-                occurring(self.words(each), terms) for each in (text, *texts)
-            )
-            best = max(
-                spoken,
-                key=lambda counts: 2 * (counts & written).total() - counts.total(),
-            )
-            row[:] = (best & written).total(), best.total(), written.total()
+            written = occurring(self.words(text), terms)
+            spoken = [occurring(self.words(each), terms) for each in texts]
+            fits = []
+            for terms_spoken in spoken:
+                matched = (terms_spoken & written).total()
+                fits.append(2 * matched - terms_spoken.total())
+            best = spoken[fits.index(max(fits))]
+            row[MATCHED] = (best & written).total()
+            row[SPOKEN] = best.total()
+            row[WRITTEN] = written.total()
         return rows
 
     def values(self, sums: Counts) -> Values:
+        """Return the rate of each row of counts, in percent."""
         below = sums[:, [SPOKEN, WRITTEN]] @ np.array(self.shares)
-        empty = np.full(len(sums), 100.0)  # without terms none is missed
-        return np.asarray(
-            np.divide(100.0 * sums[:, MATCHED], below, out=empty, where=below > 0),
-            dtype=np.float64,
-        )
+        rates = np.full(len(sums), 100.0)  # without terms none is missed
+        np.divide(100.0 * sums[:, MATCHED], below, out=rates, where=below > 0)
+        return rates
 
     def sentence_values(self, statistics: Counts) -> Values:
+        """Return minus the losses: higher is better."""
         return -self.losses(statistics)
 
     def losses(self, statistics: Counts) -> Values:
-        """Terms missed, and terms written that were not said."""
-        return (
-            statistics[:, SPOKEN] + statistics[:, WRITTEN] - 2 * statistics[:, MATCHED]
-        ).astype(np.float64)
+        """Return the number of terms missed, and written that were not said."""
+        terms = statistics[:, SPOKEN] + statistics[:, WRITTEN]
+        return (terms - 2 * statistics[:, MATCHED]).astype(np.float64)
 
     def details(self, sums: Counts) -> dict[str, int | float]:
-        return dict(
-            zip(
-                ("matched_terms", "ref_terms", "hyp_terms"), map(int, sums), strict=True
-            )
-        )
+        """Return the numbers of terms by their names in results files."""
+        return {
+            "matched_terms": int(sums[MATCHED]),
+            "ref_terms": int(sums[SPOKEN]),
+            "hyp_terms": int(sums[WRITTEN]),
+        }
 
 
 class Recall(TermRate):
     """Share of the terms in references that are in hypotheses."""
 
-    name, shares = "recall", (1.0, 0.0)
+    name = "recall"
+    shares = (1.0, 0.0)
 
 
 class Precision(TermRate):
     """Share of the terms in hypotheses that are in references."""
 
-    name, shares = "precision", (0.0, 1.0)
+    name = "precision"
+    shares = (0.0, 1.0)
 
 
 class F1(TermRate):
     """The harmonic mean of recall and precision."""
 
-    name, shares = "F1", (0.5, 0.5)
+    name = "F1"
+    shares = (0.5, 0.5)
 
 
 def occurring(words: Sequence[str], terms: Terms) -> Counter[tuple[str, ...]]:
-    """How often each term stands in a text."""
+    """Return how often each term stands in a text.
+
+    Args:
+        words: The words of the text.
+        terms: The listed terms.
+    """
     return Counter(tuple(words[first:last]) for first, last in terms.places(words))

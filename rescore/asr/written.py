@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
-import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from rescore.metrics.normalise import Normaliser
@@ -33,7 +33,7 @@ class Piece:
 
     @property
     def tokens(self) -> list[Token]:
-        """The words of the piece; each word refers to the piece."""
+        """The compared words of the piece; each word refers to the piece."""
         return [Token.of(self, place) for place in range(len(self.words))]
 
 
@@ -47,8 +47,15 @@ class Token(str):
 
     @classmethod
     def of(cls, piece: Piece, place: int) -> Token:
+        """Return a word of a piece.
+
+        Args:
+            piece: The piece.
+            place: The number of the word, among the compared words of the piece.
+        """
         token = cls(piece.words[place])
-        token.piece, token.place = piece, place
+        token.piece = piece
+        token.place = place
         return token
 
     @property
@@ -58,66 +65,84 @@ class Token(str):
 
 
 def pieces_of(text: str, normaliser: Normaliser) -> list[Piece]:
-    """The pieces of the text from left to right: written words with their compared
+    """Return the pieces of a text from left to right: written words with their compared
     words.
 
     A word whose normalisation depends on its sentence forms one piece with its
     neighbours.
+
+    Args:
+        text: The text.
+        normaliser: Says how words are compared.
     """
-    written = [
-        (part, place > 0)
-        for word in text.split()
-        for place, part in enumerate(normaliser.split(word))
-    ]
-    words = [_alone(normaliser, part) for part, _ in written]
-    apart = [word for part_words in words for word in part_words]
+    alone: list[Piece] = []
+    apart: list[str] = []
+    for word in text.split():
+        glued = False
+        for part in normaliser.split(word):
+            words = _alone(normaliser, part)
+            alone.append(Piece(part, (part,), words, glued))
+            apart += words
+            glued = True
     whole = normaliser(text)
     if apart == whole:
-        return [
-            Piece(part, (part,), part_words, glued)
-            for (part, glued), part_words in zip(written, words, strict=True)
-        ]
-    ends = _ends([len(part_words) for part_words in words], apart, whole)
-    pieces, begin, last = [], 0, 0
-    for place, end in enumerate(ends, 1):
+        return alone
+    pieces = []
+    begin = 0
+    last = 0
+    lengths = [len(piece.words) for piece in alone]
+    for place, end in enumerate(_ends(lengths, apart, whole), 1):
         if end is not None:
-            covered = written[begin:place]
-            shown = "".join(
-                part if glued else f" {part}" for part, glued in covered
-            ).strip()
-            pieces.append(
-                Piece(
-                    shown,
-                    tuple(part for part, _ in covered),
-                    tuple(whole[last:end]),
-                    covered[0][1],
-                )
-            )
-            begin, last = place, end
+            pieces.append(_merged(alone[begin:place], tuple(whole[last:end])))
+            begin = place
+            last = end
     return pieces
 
 
-def tokens_of(text: str, normaliser: Normaliser) -> list[Token]:
-    """The words of a text as the normaliser returns them, each with its written
-    form.
+def _merged(pieces: Sequence[Piece], words: tuple[str, ...]) -> Piece:
+    """Return neighbouring pieces of one written word each as one piece.
+
+    Args:
+        pieces: The pieces.
+        words: The words that they are compared as, together.
     """
-    return [token for piece in pieces_of(text, normaliser) for token in piece.tokens]
+    text = pieces[0].text
+    for piece in pieces[1:]:
+        text += piece.text if piece.glued else f" {piece.text}"
+    written = tuple(piece.text for piece in pieces)
+    return Piece(text, written, words, pieces[0].glued)
+
+
+def tokens_of(text: str, normaliser: Normaliser) -> list[Token]:
+    """Return the words of a text as the normaliser returns them, each with its written
+    form.
+
+    Args:
+        text: The text.
+        normaliser: Says how words are compared.
+    """
+    tokens = []
+    for piece in pieces_of(text, normaliser):
+        tokens += piece.tokens
+    return tokens
 
 
 @lru_cache(maxsize=1 << 16)
 def _alone(normaliser: Normaliser, word: str) -> tuple[str, ...]:
-    """The words of a text of one word."""
+    """Return the words of a text of one word."""
     return tuple(normaliser(word))
 
 
 def _ends(
     lengths: Sequence[int], apart: Sequence[str], whole: Sequence[str]
 ) -> list[int | None]:
-    """For each word, its end in `whole`; None if the word forms one piece with the next
-    word.
+    """Return for each word its end in `whole`; None if the word forms one piece with
+    the next word.
 
     Args:
-        lengths: how many of `apart` each has.
+        lengths: The number of words of `apart` that belong to each word.
+        apart: The compared words of each word alone.
+        whole: The compared words of the text.
     """
     ends: dict[int, int] = {}
     # the words between two ends are one piece
@@ -125,21 +150,38 @@ def _ends(
         for place in range(block.size + 1):
             ends.setdefault(block.a + place, block.b + place)
     ends[len(apart)] = len(whole)
-    return [ends.get(end) for end in np.cumsum(lengths).tolist()]
+    return [ends.get(end) for end in accumulate(lengths)]
 
 
 def rewritten(tokens: Sequence[Token]) -> str:
-    """The text that tokens were made of, as it was written; of a piece that is not
-    complete, the words.
+    """Return the text that tokens were made of, as it was written; of a piece that is
+    not complete, the words.
+
+    Args:
+        tokens: Tokens of one or more texts.
     """
-    text, place = "", 0
+    text = ""
+    place = 0
     while place < len(tokens):
         token = tokens[place]
-        run = tokens[place : place + len(token.piece.words)]
-        whole = [
-            neighbour.place for neighbour in run if neighbour.piece is token.piece
-        ] == list(range(len(token.piece.words)))
-        text += "" if not text or (token.piece.glued and token.place == 0) else " "
-        text += token.piece.text if whole else str(token)
-        place += len(run) if whole else 1
+        piece = token.piece
+        run = tokens[place : place + len(piece.words)]
+        if text and not (piece.glued and token.place == 0):
+            text += " "
+        if _is_complete(piece, run):
+            text += piece.text
+            place += len(run)
+        else:
+            text += token
+            place += 1
     return text
+
+
+def _is_complete(piece: Piece, tokens: Sequence[Token]) -> bool:
+    """Return whether tokens are all words of a piece in their order."""
+    if len(tokens) != len(piece.words):
+        return False
+    for place, token in enumerate(tokens):
+        if token.piece is not piece or token.place != place:
+            return False
+    return True
