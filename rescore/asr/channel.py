@@ -1,4 +1,6 @@
-"""A channel: how likely a recogniser hears a word as another; and its estimation."""
+"""A channel: the probability that a recogniser hears a word as another, and its
+estimation from lists with references.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,8 @@ FLOOR = 1e-5
 """Probability of any substitution, deletion or insertion of a letter, beside the
 counts.
 """
-STEPS = [(i, j) for i in range(BLOCK + 1) for j in range(BLOCK + 1) if i or j]
-"""How many letters a pair of blocks has, meant and heard."""
+STEPS = ((0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2))
+"""Numbers of letters of a pair of blocks, meant and heard."""
 
 MAX_BLOCKS = 8192
 """Blocks of any length that have costs of their own: bounds the table to 256 MiB. At
@@ -59,7 +61,7 @@ Codes = npt.NDArray[np.int64]
 
 
 def framed(text: str) -> str:
-    """The letters of one or more words, with the blanks around them."""
+    """Return the letters of one or more words, with the blanks around them."""
     return f" {text} "
 
 
@@ -78,39 +80,35 @@ class Channel:
 
     @staticmethod
     def shipped() -> Path:
-        """The folder of the shipped channel, used if no lists are available to learn
-        from.
+        """Return the folder of the shipped channel, used if no lists are available to
+        learn from.
         """
         return shipped_models() / "channel"
 
     @cached_property
     def digest(self) -> str:
-        """Twelve hexadecimal digits that say which counts these are, for signatures."""
-        counts = sorted(
-            (meant, heard, float(n))
-            for meant, row in self.counts.items()
-            for heard, n in row.items()
-        )
-        content = json.dumps(
-            [
-                BLOCK,
-                counts,
-                sorted((block, float(n)) for block, n in self.totals.items()),
-            ]
-        )
+        """Twelve hexadecimal digits of the counts, for signatures."""
+        counts = []
+        for meant, row in self.counts.items():
+            for heard, number in row.items():
+                counts.append((meant, heard, float(number)))
+        totals = [(block, float(number)) for block, number in self.totals.items()]
+        content = json.dumps([BLOCK, sorted(counts), sorted(totals)])
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
     def save(self, folder: Path) -> None:
-        """Write the counts into a folder, as JSON."""
-        totals = dict(sorted(self.totals.items()))
-        counts = {
-            meant: dict(sorted(row.items()))
-            for meant, row in sorted(self.counts.items())
-        }
+        """Write the counts into a folder, as JSON.
+
+        Args:
+            folder: The folder, which is made if it is absent.
+        """
+        counts = {}
+        for meant, row in sorted(self.counts.items()):
+            counts[meant] = dict(sorted(row.items()))
         content = {
             "block": self.block,
             "source": self.source,
-            "totals": totals,
+            "totals": dict(sorted(self.totals.items())),
             "counts": counts,
         }
         folder.mkdir(parents=True, exist_ok=True)
@@ -118,10 +116,13 @@ class Channel:
 
     @classmethod
     def load(cls, folder: Path) -> Channel:
-        """Read the file that `save` wrote.
+        """Return the channel that `save` wrote.
+
+        Args:
+            folder: The folder of the channel.
 
         Raises:
-            UserError: the file is absent or damaged, or has blocks of other lengths.
+            UserError: The file is absent or damaged, or has blocks of other lengths.
         """
         path = folder / NAME
         channel = parsed(read_json(path), cls, str(path))
@@ -131,9 +132,8 @@ class Channel:
                 " channel again"
             )
         for meant, row in channel.counts.items():
-            if meant not in channel.totals or any(
-                not 0 < n <= channel.totals[meant] + 1 for n in row.values()
-            ):
+            total = channel.totals.get(meant)
+            if total is None or not all(0 < n <= total + 1 for n in row.values()):
                 raise UserError(
                     f"{path}: the counts of {meant!r} do not match their total; train"
                     " the channel again"
@@ -141,15 +141,25 @@ class Channel:
         return channel
 
     def log_prob(self, meant: str, heard: str) -> float:
-        """Natural log of P(heard | meant) of two blocks; -inf for longer ones that were
-        never seen.
+        """Return the log-probability of a pair of blocks.
+
+        Args:
+            meant: The block that was meant.
+            heard: The block that was heard.
+
+        Returns:
+            Natural log of P(heard | meant); -inf for blocks of several letters that
+            were never seen.
         """
         count = self.counts.get(meant, {}).get(heard, 0.0)
         total = self.totals.get(meant, 0.0)
-        seen = max(count - DISCOUNT, 0.0) / total if total else 0.0
-        floor = FLOOR if len(meant) <= 1 and len(heard) <= 1 else 0.0
+        probability = 0.0
+        if total:
+            probability = max(count - DISCOUNT, 0.0) / total
+        if len(meant) <= 1 and len(heard) <= 1:
+            probability += FLOOR
         with np.errstate(divide="ignore"):
-            return float(np.log(min(seen + floor, 1.0)))
+            return float(np.log(min(probability, 1.0)))
 
     @cached_property
     def letters(self) -> list[str]:
@@ -157,9 +167,8 @@ class Channel:
         all alike.
         """
         letters = sorted(block for block in self.totals if len(block) == 1)
-        return sorted(letters, key=lambda letter: -self.totals[letter])[
-            : MAX_BLOCKS // 2
-        ]
+        letters.sort(key=lambda letter: -self.totals[letter])
+        return letters[: MAX_BLOCKS // 2]
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -169,14 +178,11 @@ class Channel:
         pairs: Counter[str] = Counter()
         for meant, row in self.counts.items():
             for heard, number in row.items():
-                pairs.update(
-                    {
-                        block: int(number)
-                        for block in (meant, heard)
-                        if len(block) == BLOCK
-                    }
-                )
-        blocks = ["", *self.letters, OTHER, *(pair for pair, _ in pairs.most_common())]
+                for block in dict.fromkeys((meant, heard)):
+                    if len(block) == BLOCK:
+                        pairs[block] += int(number)
+        frequent = [pair for pair, _ in pairs.most_common()]
+        blocks = ["", *self.letters, OTHER, *frequent]
         return {block: number for number, block in enumerate(blocks[: MAX_BLOCKS - 1])}
 
     @cached_property
@@ -184,7 +190,8 @@ class Channel:
         """(blocks, blocks) -log P by `_numbers`, meant and heard; the last row and
         column stand for unseen blocks.
         """
-        numbers, singles = self._numbers, len(self.letters) + 2
+        numbers = self._numbers
+        singles = len(self.letters) + 2
         table = np.full((len(numbers) + 1, len(numbers) + 1), np.inf, dtype=np.float32)
         table[:singles, :singles] = -np.log(FLOOR)
         table[0, 0] = np.inf
@@ -196,38 +203,45 @@ class Channel:
         return table
 
     def _codes(self, texts: Sequence[str]) -> tuple[Codes, Codes]:
-        """(texts,) lengths, and (sizes, longest + 1, texts) the number of the block of
-        each size that ends there.
+        """Return the blocks of texts.
+
+        Returns:
+            (texts,) lengths, and (sizes, longest + 1, texts) the number of the block of
+            each size that ends at each place.
         """
-        numbers, other, unseen = self._numbers, self._numbers[OTHER], len(self._numbers)
+        numbers = self._numbers
+        other = numbers[OTHER]
+        unseen = len(numbers)
         lengths = np.array([len(text) for text in texts])
-        codes = np.zeros(
-            (BLOCK + 1, int(lengths.max()) + 1, len(texts)), dtype=np.int64
-        )
+        shape = (BLOCK + 1, int(lengths.max()) + 1, len(texts))
+        codes = np.zeros(shape, dtype=np.int64)
         for column, text in enumerate(texts):
-            codes[1, 1 : len(text) + 1, column] = [
-                numbers.get(letter, other) for letter in text
-            ]
-            codes[2, 2 : len(text) + 1, column] = [
-                numbers.get(a + b, unseen) for a, b in pairwise(text)
-            ]
+            letters = [numbers.get(letter, other) for letter in text]
+            pairs = [numbers.get(a + b, unseen) for a, b in pairwise(text)]
+            codes[1, 1 : len(text) + 1, column] = letters
+            codes[2, 2 : len(text) + 1, column] = pairs
         return lengths, codes
 
     def log_probs(
         self, meant: Sequence[str], heard: Sequence[str]
     ) -> npt.NDArray[np.float64]:
-        """(pairs,) natural log of P(heard | meant) of texts, one or more words each."""
+        """Return the log-probabilities of pairs of texts.
+
+        Args:
+            meant: The texts that were meant, one or more words each.
+            heard: The text that was heard, for each.
+
+        Returns:
+            (pairs,) natural log of P(heard | meant).
+        """
         result = np.zeros(len(meant))
         if not len(meant):
             return result
-        texts = {
-            text: place for place, text in enumerate(dict.fromkeys([*meant, *heard]))
-        }
+        texts = list(dict.fromkeys([*meant, *heard]))
+        places = {text: place for place, text in enumerate(texts)}
         lengths, codes = self._codes([framed(text) for text in texts])
-        ours, theirs = (
-            np.array([texts[text] for text in meant]),
-            np.array([texts[text] for text in heard]),
-        )
+        ours = np.array([places[text] for text in meant])
+        theirs = np.array([places[text] for text in heard])
         order = np.lexsort((lengths[theirs], lengths[ours]))
         for start in range(0, len(order), PAIRS):
             batch = order[start : start + PAIRS]
@@ -237,12 +251,20 @@ class Channel:
     def _together(
         self, lengths: Codes, codes: Codes, ours: Codes, theirs: Codes
     ) -> Floats:
-        """(pairs,) `log_probs` of texts of like lengths; `ours` and `theirs` are their
-        places in `codes`.
+        """Return `log_probs` of pairs of texts of like lengths.
+
+        Args:
+            lengths: The length of each text.
+            codes: The blocks of each text, as `_codes` returns them.
+            ours: (pairs,) the places of the texts that were meant.
+            theirs: (pairs,) the places of the texts that were heard.
         """
-        table, width = self.table.ravel(), len(self.table)
-        rows, columns = int(lengths[ours].max()) + 1, int(lengths[theirs].max()) + 1
-        left, right = width * codes[:, :rows, ours], codes[:, :columns, theirs]
+        table = self.table.ravel()
+        width = len(self.table)
+        rows = int(lengths[ours].max()) + 1
+        columns = int(lengths[theirs].max()) + 1
+        left = width * codes[:, :rows, ours]
+        right = codes[:, :columns, theirs]
         cost = np.full((rows, columns, len(ours)), np.inf, dtype=np.float32)
         cost[0, 0] = 0.0
         band = int(np.abs(lengths[ours] - lengths[theirs]).max()) + BAND
@@ -251,13 +273,12 @@ class Channel:
                 cell = cost[i, j]
                 for di, dj in STEPS:
                     if di <= i and dj <= j:
-                        np.minimum(
-                            cell,
-                            cost[i - di, j - dj] + table[left[di, i] + right[dj, j]],
-                            out=cell,
-                        )
+                        of_blocks = table[left[di, i] + right[dj, j]]
+                        np.minimum(cell, cost[i - di, j - dj] + of_blocks, out=cell)
         return -cost[lengths[ours], lengths[theirs], np.arange(len(ours))]
 
+
+# --- estimation ----------------------------------------------------------------------
 
 ROUNDS = 2
 """Alignments under the counts of the one before; the first is one of fewest edits."""
@@ -269,27 +290,40 @@ MAX_SPAN = 30
 """Letters of a span, at most."""
 
 Pairs = Counter[tuple[str, str]]
+"""Counts of pairs of spans, meant and heard."""
 Atoms = list[tuple[str, str]]
+"""Pairs of letters, meant and heard; one of both may be empty."""
 
 
 def spans(meant: Sequence[str], heard: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of spans in an alignment of words: equal words, and whole spans in which
-    the texts differ.
+    """Yield pairs of spans in an alignment of words: equal words, and whole spans in
+    which the texts differ.
+
+    Args:
+        meant: The words of the reference.
+        heard: The words of a hypothesis.
     """
-    ours = theirs = 0
+    ours = 0
+    theirs = 0
     # the last one is empty, at both ends
     for block in Levenshtein.editops(meant, heard).as_matching_blocks():
         if ours < block.a and theirs < block.b:
             yield " ".join(meant[ours : block.a]), " ".join(heard[theirs : block.b])
-        ours, theirs = block.a + block.size, block.b + block.size
-        yield from ((word, word) for word in meant[block.a : ours])
+        ours = block.a + block.size
+        theirs = block.b + block.size
+        for word in meant[block.a : ours]:
+            yield word, word
 
 
 def collect(lists: Iterable[NbestList]) -> Pairs:
-    """Counts of pairs of reference span and heard span, in hypotheses of the toolkit.
+    """Return counts of pairs of reference span and heard span, in hypotheses of the
+    toolkit.
+
+    Args:
+        lists: Lists with references.
 
     Raises:
-        UserError: a list has no reference.
+        UserError: A list has no reference.
     """
     pairs: Pairs = Counter()
     for nbest in lists:
@@ -306,38 +340,45 @@ def collect(lists: Iterable[NbestList]) -> Pairs:
 
 
 def _alike(meant: str, heard: str) -> bool:
-    return meant == heard or (
-        max(len(meant), len(heard)) <= MAX_SPAN
-        and Levenshtein.normalized_distance(meant, heard) <= ALIKE
-    )
+    """Return whether a span may be another span that was misheard."""
+    if meant == heard:
+        return True
+    if max(len(meant), len(heard)) > MAX_SPAN:
+        return False
+    return Levenshtein.normalized_distance(meant, heard) <= ALIKE
 
 
 def learn(pairs: Pairs, source: str = "") -> Channel:
-    """A channel from spans: Viterbi training of single letters, then counts of all
-    blocks in the last alignment.
+    """Return a channel that is learned from spans: Viterbi training of single letters,
+    then counts of all blocks in the last alignment.
 
     Pairs heard once are left out. Alignments consist of single letters; a block lies
     between two places of an alignment (Brill, Moore 2000).
+
+    Args:
+        pairs: Counts of pairs of spans.
+        source: The source of the pairs, for cards and signatures.
     """
     channel: Channel | None = None
     for _ in range(ROUNDS + 1):
         channel = _counted(pairs, channel, source)
     assert channel is not None
-    often = {
-        meant: {heard: n for heard, n in row.items() if n > 1}
-        for meant, row in channel.counts.items()
-    }
-    return Channel(
-        {meant: row for meant, row in often.items() if row}, channel.totals, source
-    )
+    counts = {}
+    for meant, row in channel.counts.items():
+        repeated = {heard: number for heard, number in row.items() if number > 1}
+        if repeated:
+            counts[meant] = repeated
+    return Channel(counts, channel.totals, source)
 
 
 def _counted(pairs: Pairs, before: Channel | None, source: str) -> Channel:
+    """Return counts of blocks in the best alignments under another channel."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     totals: Counter[str] = Counter()
-    cost = (
-        cache(lambda ours, theirs: -before.log_prob(ours, theirs)) if before else None
-    )
+    cost = None
+    if before:
+        log_prob = before.log_prob
+        cost = cache(lambda ours, theirs: -log_prob(ours, theirs))
     for (meant, heard), number in pairs.items():
         text = framed(meant)
         for size in range(BLOCK + 1):
@@ -349,52 +390,65 @@ def _counted(pairs: Pairs, before: Channel | None, source: str) -> Channel:
 
 
 def blocks(atoms: Atoms) -> Iterator[tuple[str, str]]:
-    """All pairs of blocks of at most `BLOCK` letters that neighbouring pairs of letters
-    make up.
+    """Yield all pairs of blocks of at most `BLOCK` letters that neighbouring pairs of
+    letters make up.
+
+    Args:
+        atoms: The pairs of letters of an alignment.
     """
     for start in range(len(atoms)):
-        ours = theirs = ""
+        ours = ""
+        theirs = ""
         for left, right in atoms[start:]:
-            ours, theirs = ours + left, theirs + right
+            ours += left
+            theirs += right
             if len(ours) > BLOCK or len(theirs) > BLOCK:
                 break
             yield ours, theirs
 
 
 def align(meant: str, heard: str, cost: Callable[[str, str], float] | None) -> Atoms:
-    """Pairs of letters, one of them empty where a letter was left out or added, of the
-    least cost together.
+    """Return pairs of letters, one of them empty where a letter was left out or added,
+    of the least cost together.
 
     Args:
+        meant: The letters that were meant.
+        heard: The letters that were heard.
         cost: -log P of a pair; None for the fewest edits.
     """
     if meant == heard:
         return [(letter, letter) for letter in meant]
-    atoms: Atoms = []
     if cost is None:
-        for code in Levenshtein.opcodes(meant, heard):
-            ours, theirs = (
-                meant[code.src_start : code.src_end],
-                heard[code.dest_start : code.dest_end],
-            )
-            atoms += zip_longest(ours, theirs, fillvalue="")
-        return atoms
+        return _with_fewest_edits(meant, heard)
     best: dict[tuple[int, int], tuple[float, tuple[int, int]]] = {(0, 0): (0.0, (0, 0))}
-    for i, j in list(product(range(len(meant) + 1), range(len(heard) + 1)))[1:]:
-        best[i, j] = min(
-            (
-                best[i - di, j - dj][0] + cost(meant[i - di : i], heard[j - dj : j]),
-                (di, dj),
-            )
-            for di, dj in ((1, 1), (1, 0), (0, 1))
-            if di <= i and dj <= j
-        )
-    i, j = len(meant), len(heard)
+    # of the letters before each pair of places, the least cost and the last step
+    for i, j in product(range(len(meant) + 1), range(len(heard) + 1)):
+        ways = []
+        for di, dj in ((1, 1), (1, 0), (0, 1)):
+            if di <= i and dj <= j:
+                own = cost(meant[i - di : i], heard[j - dj : j])
+                ways.append((best[i - di, j - dj][0] + own, (di, dj)))
+        if ways:
+            best[i, j] = min(ways)
+    atoms: Atoms = []
+    i = len(meant)
+    j = len(heard)
     while i or j:
         _, (di, dj) = best[i, j]
         atoms.append((meant[i - di : i], heard[j - dj : j]))
-        i, j = i - di, j - dj
+        i -= di
+        j -= dj
     return atoms[::-1]
+
+
+def _with_fewest_edits(meant: str, heard: str) -> Atoms:
+    """Return pairs of letters in an alignment with the fewest edits."""
+    atoms: Atoms = []
+    for code in Levenshtein.opcodes(meant, heard):
+        ours = meant[code.src_start : code.src_end]
+        theirs = heard[code.dest_start : code.dest_end]
+        atoms += zip_longest(ours, theirs, fillvalue="")
+    return atoms
 
 
 class ChannelKind(Kind):
@@ -404,6 +458,8 @@ class ChannelKind(Kind):
 
     @dataclass(frozen=True, kw_only=True)
     class Options(TextOptions):
+        """The lists to learn from, and their references."""
+
         title = "Channels"
 
         text: tuple[Path, ...] = option(
@@ -422,17 +478,27 @@ class ChannelKind(Kind):
     def train(
         self, options: TrainingOptions, report: Report = lambda line: None
     ) -> None:
+        """Learn a channel from lists, and write it into a folder.
+
+        Args:
+            options: The lists, and the folder.
+            report: Takes lines about the progress.
+
+        Raises:
+            UserError: Lists are absent or damaged, or have no references.
+        """
         assert isinstance(options, ChannelKind.Options)
         if not options.text:
             raise UserError("no lists to learn a channel from; give --text LISTS")
-        known = References(options.ref) if options.ref else None
+        references = References(options.ref) if options.ref else None
         lists = formats.read(
-            [str(path) for path in options.text], references=known, need_references=True
+            list(map(str, options.text)), references=references, need_references=True
         )
         pairs = collect(lists)
-        confused = sum(
-            number for (meant, heard), number in pairs.items() if meant != heard
-        )
+        confused = 0
+        for (meant, heard), number in pairs.items():
+            if meant != heard:
+                confused += number
         source = f"{counted(len(lists), 'list')}, {content_hash(lists)}"
         learn(pairs, source).save(options.out)
         report(
@@ -443,6 +509,7 @@ class ChannelKind(Kind):
 
 
 def _card(source: str, words: int, confused: int) -> str:
+    """Return the model card of a channel."""
     return f"""{card_head("text2text-generation", {"kind": "channel", "trained_on": source})}
 
 # channel
