@@ -12,7 +12,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -59,35 +58,42 @@ class ConfusionNetwork:
         scores: Floats,
         normaliser: Normaliser = EXACT,
     ) -> None:
-        """
+        """Align the hypotheses with the decided text.
+
         Args:
-            scores: (hypotheses,) combined, natural log. normaliser: says which words
-                are the same.
+            text: The decided text.
+            hypotheses: The texts of the list.
+            scores: Combined scores of shape (hypotheses,), natural log.
+            normaliser: Says which words are the same.
         """
         self.text = text
-        pieces = pieces_of(text, normaliser)
-        self.words = [word for piece in pieces for word in piece.written]
         self.scores = scores
+        self.words: list[str] = []
+        pieces = pieces_of(text, normaliser)
+        for piece in pieces:
+            self.words += piece.written
         own = tokens_of(text, normaliser)
-        rows = [
-            _of_written(pieces, _in_place(own, tokens_of(other, normaliser)))
-            for other in hypotheses
-        ]
-        self._same = np.array(rows, dtype=np.float64).reshape(
-            len(hypotheses), len(self.words)
-        )
+        self._same = np.zeros((len(hypotheses), len(self.words)))
+        for row, hypothesis in zip(self._same, hypotheses, strict=True):
+            same = _in_place(own, tokens_of(hypothesis, normaliser))
+            row[:] = _of_written(pieces, same)
 
     def confidences(self, scale: float) -> Floats:
-        """(words,) the sum of the posteriors exp(scale * score) of the hypotheses that
-        have the word in its place.
+        """Return the sum of the posteriors exp(scale * score) of the hypotheses that
+        have a word in its place.
+
+        Args:
+            scale: The scale of the posteriors.
+
+        Returns:
+            Confidences of shape (words,).
         """
-        return np.asarray(
-            np.minimum(posteriors([self.scores], scale)[0] @ self._same, 1.0)
-        )
+        sums = posteriors([self.scores], scale)[0] @ self._same
+        return np.asarray(np.minimum(sums, 1.0))
 
 
 def _in_place(words: Sequence[str], others: Sequence[str]) -> list[bool]:
-    """For each word, whether `others` has the same word in its place."""
+    """Return for each word whether `others` has the same word in its place."""
     same = [False] * len(words)
     for block in Levenshtein.opcodes(words, others).as_matching_blocks():
         same[block.a : block.a + block.size] = [True] * block.size
@@ -95,18 +101,21 @@ def _in_place(words: Sequence[str], others: Sequence[str]) -> list[bool]:
 
 
 def _of_written(pieces: Sequence[Piece], flags: Sequence[bool]) -> list[bool]:
-    """For each written word, whether all words that its piece is compared as have the
-    flag.
+    """Return for each written word whether all words that its piece is compared as
+    have the flag.
 
     Args:
-        flags: one for each word as it is compared. A piece without such words does not
-            count, and has the flag.
+        pieces: The pieces of a text.
+        flags: A flag for each word as it is compared. A piece without such words does
+            not count, and has the flag.
     """
-    ends = accumulate((len(piece.words) for piece in pieces), initial=0)
-    places = zip(pieces, pairwise(ends), strict=True)
-    return [
-        all(flags[begin:end]) for piece, (begin, end) in places for _ in piece.written
-    ]
+    written = []
+    begin = 0
+    for piece in pieces:
+        end = begin + len(piece.words)
+        written += [all(flags[begin:end])] * len(piece.written)
+        begin = end
+    return written
 
 
 def networks(
@@ -115,28 +124,36 @@ def networks(
     weights: WeightsOf,
     normaliser: Normaliser = EXACT,
 ) -> list[ConfusionNetwork]:
-    """One per list, for the text that was decided on; `normaliser` says which words are
-    the same.
+    """Return the network of each list, for the text that was decided on.
+
+    Args:
+        lists: The lists.
+        texts: The decided text of each list.
+        weights: The weights of the columns.
+        normaliser: Says which words are the same.
     """
-    return [
-        ConfusionNetwork(
-            text,
-            [hypothesis.text for hypothesis in nbest.hypotheses],
-            combine(nbest, weights),
-            normaliser,
-        )
-        for nbest, text in zip(map(without_copies, lists), texts, strict=True)
-    ]
+    decided = []
+    for nbest, text in zip(map(without_copies, lists), texts, strict=True):
+        hypotheses = [hypothesis.text for hypothesis in nbest.hypotheses]
+        scores = combine(nbest, weights)
+        decided.append(ConfusionNetwork(text, hypotheses, scores, normaliser))
+    return decided
+
+
+# --- quality -------------------------------------------------------------------------
 
 
 BINS = 10
+"""Bins of the expected calibration error."""
 NEAREST = 1e-6
-"""To 0 or 1; a confidence of 0 for a right word would cost infinitely much."""
+"""The least distance from 0 and 1; a confidence of 0 for a right word would cost
+infinitely much.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Of confidences of words whose correctness is known."""
+    """The quality of confidences of words whose correctness is known."""
 
     words: int
     correct: float
@@ -155,34 +172,41 @@ class Quality:
 
 
 def quality(confidences: Floats, correct: Flags) -> Quality:
-    """confidences, correct: (words,). Measures that are not defined, as where all words
-    are right, are NaN.
+    """Return the quality of confidences.
+
+    Measures that are not defined, as where all words are right, are NaN.
+
+    Args:
+        confidences: The confidence of each word (words,).
+        correct: Whether each word is right (words,).
     """
-    number, right = len(correct), int(correct.sum())
-    wrong = number - right
-    nce = ece = math.nan
-    if number:
-        bins = np.minimum((confidences * BINS).astype(int), BINS - 1)
-        ece = float(
-            np.abs(np.bincount(bins, confidences - correct, BINS)).sum() / number
-        )
-    if right and wrong:
+    number = len(correct)
+    if not number:
+        return Quality(0, math.nan, math.nan, math.nan)
+    right = int(correct.sum())
+    bins = np.minimum((confidences * BINS).astype(int), BINS - 1)
+    errors = np.bincount(bins, confidences - correct, BINS)
+    ece = float(np.abs(errors).sum() / number)
+    nce = math.nan
+    if 0 < right < number:
         # (H_max + sum of log2 c over right words + sum of log2 (1 - c) over wrong ones)
         # / H_max
-        most = -right * math.log2(right / number) - wrong * math.log2(
-            1 - right / number
-        )
+        share = right / number
+        wrong = number - right
+        most = -right * math.log2(share) - wrong * math.log2(1 - share)
         clipped = confidences.clip(NEAREST, 1 - NEAREST)
-        nce = float(
-            (most + np.log2(np.where(correct, clipped, 1 - clipped)).sum()) / most
-        )
-    return Quality(number, right / number if number else math.nan, nce, ece)
+        logs = np.log2(np.where(correct, clipped, 1 - clipped))
+        nce = float((most + logs.sum()) / most)
+    return Quality(number, right / number, nce, ece)
+
+
+# --- calibration ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Posteriors exp(scale * score), and where `levels` are given, a rising step
-    function of the word's posterior.
+    """Posteriors exp(scale * score); with levels, a rising step function of the
+    posterior of the word.
     """
 
     scale: float = 1.0
@@ -192,7 +216,14 @@ class Calibration:
     """The probability that a word is right."""
 
     def confidences(self, network: ConfusionNetwork) -> Floats:
-        """(words,) the probability that each word is right."""
+        """Return the probability that each word is right.
+
+        Args:
+            network: The network of a decided text.
+
+        Returns:
+            Probabilities of shape (words,).
+        """
         posteriors = network.confidences(self.scale)
         if not self.levels:
             return posteriors
@@ -200,19 +231,21 @@ class Calibration:
         return np.asarray(self.levels)[place.clip(min=0)]
 
     def words(self, network: ConfusionNetwork) -> list[Word]:
-        """The words of a decided text with their confidences."""
+        """Return the words of a decided text with their confidences."""
         return list(map(Word, network.words, self.confidences(network).tolist()))
 
     @property
     def signature(self) -> str:
-        return f"scale={self.scale:g}" + (
-            f",isotonic={len(self.levels)}" if self.levels else ""
-        )
+        """The settings, for messages."""
+        signature = f"scale={self.scale:g}"
+        if self.levels:
+            signature += f",isotonic={len(self.levels)}"
+        return signature
 
 
 def uncalibrated(plan: Plan) -> Calibration:
-    """Posteriors as they are, with the scale of the plan's decision, where the decision
-    has a scale.
+    """Return posteriors as they are, with the scale of the plan's decision, or 1 where
+    the decision has no scale.
     """
     return Calibration(plan.decision_with(plan.weights).scale or 1.0)
 
@@ -220,19 +253,30 @@ def uncalibrated(plan: Plan) -> Calibration:
 def correct(
     network: ConfusionNetwork, references: Sequence[str], normaliser: Normaliser
 ) -> Flags:
-    """(words,) whether each word of a decided text is right, by sclite's alignment with
+    """Return whether each word of a decided text is right, by sclite's alignment with
     the nearest reference.
 
     A word that is compared as several words is right if all of these are right; a word
     that does not count is no error.
+
+    Args:
+        network: The network of the decided text.
+        references: The references of the utterance.
+        normaliser: Says which words are the same.
+
+    Returns:
+        Flags of shape (words,).
     """
     pieces = pieces_of(network.text, normaliser)
-    heard = [word for piece in pieces for word in piece.words]
-    best: list[bool] = [False] * len(heard)
+    heard: list[str] = []
+    for piece in pieces:
+        heard += piece.words
+    best = [False] * len(heard)
     for reference in references:
         pairs = align(normaliser(reference), heard)
         flags = [expected == spoken for expected, spoken in pairs if spoken is not None]
-        best = flags if sum(flags) >= sum(best) else best
+        if sum(flags) >= sum(best):
+            best = flags
     return np.array(_of_written(pieces, best), dtype=bool)
 
 
@@ -242,13 +286,17 @@ def calibrate(
     weights: Weights,
     normaliser: Normaliser,
 ) -> Calibration:
-    """The scale with the best normalised cross entropy, with isotonic regression.
+    """Return the scale with the best normalised cross entropy, with isotonic
+    regression.
 
     Args:
-        texts: the decided text of each list. Lists need references.
+        lists: Lists with references.
+        texts: The decided text of each list.
+        weights: The weights of the columns.
+        normaliser: Says which words are the same.
 
     Raises:
-        UserError: a list has no reference, or the words are all right or all wrong.
+        UserError: A list has no reference, or the words are all right or all wrong.
     """
     for nbest in lists:
         if not nbest.references:
@@ -264,12 +312,15 @@ def calibrate(
             " calibrated on them"
         )
     grid = scale_grid([network.scores for network in decided])
-    raw = [
-        _joined([network.confidences(scale) for network in decided]) for scale in grid
-    ]
-    best = int(np.argmax([quality(confidences, right).nce for confidences in raw]))
+    every = []
+    entropies = []
+    for scale in grid:
+        confidences = _confidences(Calibration(scale), decided)
+        every.append(confidences)
+        entropies.append(quality(confidences, right).nce)
+    best = int(np.argmax(entropies))
     warn_at_end(grid[best], grid, "confidences")
-    return _isotonic(grid[best], raw[best], right)
+    return _isotonic(grid[best], every[best], right)
 
 
 def _flags(
@@ -277,21 +328,26 @@ def _flags(
     decided: Sequence[ConfusionNetwork],
     normaliser: Normaliser,
 ) -> Flags:
-    """(words,) whether each word of the decided texts is right."""
-    flags = [
-        correct(network, nbest.references, normaliser)
-        for network, nbest in zip(decided, lists, strict=True)
-    ]
-    return np.concatenate([*flags, np.empty(0, dtype=bool)])
+    """Return whether each word of the decided texts is right (words,)."""
+    flags = [np.empty(0, dtype=bool)]
+    for network, nbest in zip(decided, lists, strict=True):
+        flags.append(correct(network, nbest.references, normaliser))
+    return np.concatenate(flags)
 
 
-def _joined(parts: Sequence[Floats]) -> Floats:
-    return np.concatenate([*parts, np.empty(0)])
+def _confidences(
+    calibration: Calibration, decided: Sequence[ConfusionNetwork]
+) -> Floats:
+    """Return the confidence of each word of the decided texts (words,)."""
+    parts = [np.empty(0)]
+    for network in decided:
+        parts.append(calibration.confidences(network))
+    return np.concatenate(parts)
 
 
 def _isotonic(scale: float, posteriors: Floats, right: Flags) -> Calibration:
-    """The rising step function nearest to the flags (pool adjacent violators; Zadrozny
-    and Elkan 2002).
+    """Return the rising step function nearest to the flags (pool adjacent violators;
+    Zadrozny and Elkan 2002).
 
     A level of n words, k of them right, is (k + 1) / (n + 2): never 0 or 1.
     """
@@ -299,26 +355,40 @@ def _isotonic(scale: float, posteriors: Floats, right: Flags) -> Calibration:
     values, begins = np.unique(posteriors[order], return_index=True)
     sums = np.add.reduceat(right[order].astype(float), begins)
     counts = np.diff([*begins, len(order)]).astype(float)
-    blocks: list[tuple[float, float, float]] = []  # start, right words, words
+    blocks: list[_Level] = []
     for start, total, count in zip(values, sums, counts, strict=True):
-        block = (float(start), float(total), float(count))
-        while blocks and blocks[-1][1] * block[2] >= block[1] * blocks[-1][2]:
-            before = blocks.pop()
-            block = (before[0], before[1] + block[1], before[2] + block[2])
+        block = _Level(float(start), float(total), float(count))
+        while (
+            blocks and blocks[-1].right * block.words >= block.right * blocks[-1].words
+        ):
+            block = blocks.pop().merged(block)
         blocks.append(block)
-    levels = np.maximum.accumulate(
-        [(total + 1) / (count + 2) for _, total, count in blocks]
-    )
-    return Calibration(
-        scale,
-        tuple(start for start, _, _ in blocks),
-        tuple(float(level) for level in levels),
-    )
+    levels = [(block.right + 1) / (block.words + 2) for block in blocks]
+    rising = np.maximum.accumulate(levels).tolist()
+    return Calibration(scale, tuple(block.start for block in blocks), tuple(rising))
+
+
+class _Level(NamedTuple):
+    """A stretch of posteriors with one level."""
+
+    start: float
+    """The lowest posterior."""
+    right: float
+    """The number of right words."""
+    words: float
+    """The number of words."""
+
+    def merged(self, behind: _Level) -> _Level:
+        """Return the stretch together with the stretch behind it."""
+        return _Level(self.start, self.right + behind.right, self.words + behind.words)
+
+
+# --- decided texts -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Confidences:
-    """Of the decided texts of a set."""
+    """The confidences of the decided texts of a set, and their quality."""
 
     words: list[list[Word]]
     """One list for each N-best list."""
@@ -331,25 +401,23 @@ class Confidences:
     """
 
     def __str__(self) -> str:
-        """The quality, in lines for the terminal; nothing without references."""
+        """Return the quality, in lines for the terminal; nothing without references."""
         lines = []
         if self.plain:
-            lines += [
-                f"{counted(self.plain.words, 'word')}, {self.plain.correct:.1%} right"
-            ]
-            lines += [f"not calibrated     {self.plain}"]
+            words = counted(self.plain.words, "word")
+            lines.append(f"{words}, {self.plain.correct:.1%} right")
+            lines.append(f"not calibrated     {self.plain}")
         if self.calibrated:
-            lines += [
-                f"calibrated on dev  {self.calibrated}  ({self.calibration.signature})"
-            ]
+            settings = self.calibration.signature
+            lines.append(f"calibrated on dev  {self.calibrated}  ({settings})")
         return "\n".join(lines)
 
 
 def same_words(plan: Plan) -> Normaliser:
-    """What the metric of a plan counts as the same word.
+    """Return what the metric of a plan counts as the same word.
 
     Raises:
-        UserError: the metric knows no word errors.
+        UserError: The metric knows no word errors.
     """
     if plan.metric.words is None:
         raise UserError(
@@ -359,18 +427,21 @@ def same_words(plan: Plan) -> Normaliser:
 
 
 def decided_texts(plan: Plan, lists: Sequence[NbestList]) -> list[str]:
-    """The text of each list that the plan and its weights decide on."""
-    return list(
-        plan.decision_with(plan.weights).texts(plan.metric, lists, plan.weights.of)
-    )
+    """Return the text of each list that the plan and its weights decide on."""
+    decision = plan.decision_with(plan.weights)
+    return list(decision.texts(plan.metric, lists, plan.weights.of))
 
 
 def calibrated(plan: Plan, dev: Sequence[NbestList]) -> Calibration:
-    """How the confidences of words are calibrated on dev lists with references.
+    """Return the calibration of confidences on dev lists.
+
+    Args:
+        plan: The plan, with weights.
+        dev: Lists with references.
 
     Raises:
-        UserError: the metric knows no word errors, or confidences cannot be calibrated
-        on these lists.
+        UserError: The metric knows no word errors, or confidences cannot be calibrated
+            on these lists.
     """
     return calibrate(dev, decided_texts(plan, dev), plan.weights, same_words(plan))
 
@@ -378,7 +449,14 @@ def calibrated(plan: Plan, dev: Sequence[NbestList]) -> Calibration:
 def words_of(
     plan: Plan, nbest: NbestList, text: str, calibration: Calibration | None = None
 ) -> list[Word]:
-    """The words of the text that was decided on, with their confidences."""
+    """Return the words of the text that was decided on, with their confidences.
+
+    Args:
+        plan: The plan, with weights.
+        nbest: The list.
+        text: The text that was decided on.
+        calibration: The calibration; None for posteriors as they are.
+    """
     (network,) = networks([nbest], [text], plan.weights.of, plan.metric.words or EXACT)
     return (calibration or uncalibrated(plan)).words(network)
 
@@ -386,39 +464,34 @@ def words_of(
 def confidences(
     plan: Plan, lists: Sequence[NbestList], dev: Sequence[NbestList] = ()
 ) -> Confidences:
-    """The confidence of each word that the plan and its weights decide on.
+    """Return the confidence of each word that the plan and its weights decide on.
 
     Args:
-        dev: lists with references and the same columns, to calibrate on.
+        plan: The plan, with weights.
+        lists: The lists.
+        dev: Lists with references and the same columns, to calibrate on.
 
     Raises:
-        UserError: the metric knows no word errors, or confidences cannot be calibrated
-        on the dev lists.
+        UserError: The metric knows no word errors, or confidences cannot be calibrated
+            on the dev lists.
     """
     same = same_words(plan)
     if dev:
         warn_of_overlap(lists, dev)
-    lists, dev = list(expand(plan, lists)), list(expand(plan, dev))
+    lists = list(expand(plan, lists))
+    dev = list(expand(plan, dev))
     as_they_are = uncalibrated(plan)
     calibration = calibrated(plan, dev) if dev else as_they_are
     decided = networks(lists, decided_texts(plan, lists), plan.weights.of, same)
-    plain = after = None
+    before = None
+    after = None
     if all(nbest.references for nbest in lists):
         right = _flags(lists, decided, same)
-        plain = quality(
-            _joined([as_they_are.confidences(network) for network in decided]), right
-        )
-        after = (
-            quality(
-                _joined([calibration.confidences(network) for network in decided]),
-                right,
-            )
-            if dev
-            else None
-        )
-    return Confidences(
-        [calibration.words(network) for network in decided], calibration, plain, after
-    )
+        before = quality(_confidences(as_they_are, decided), right)
+        if dev:
+            after = quality(_confidences(calibration, decided), right)
+    words = [calibration.words(network) for network in decided]
+    return Confidences(words, calibration, before, after)
 
 
 def confidence(
@@ -426,35 +499,42 @@ def confidence(
     weights: Weights | Mapping[str, float] | float,
     dev: Iterable[NbestList] = (),
 ) -> list[list[Word]]:
-    """The words of the text that is chosen for each list, each with the probability
-    that it is right.
+    """Return the words of the text that is chosen for each list, each with the
+    probability that it is right.
 
     Args:
-        weights: as in `rerank`. dev: lists with references and the same columns, to
-            calibrate on; without such lists a confidence is the posterior as it is.
+        lists: The lists.
+        weights: As in `rerank`.
+        dev: Lists with references and the same columns, to calibrate on; without such
+            lists a confidence is the posterior as it is.
 
     Raises:
-        UserError: a column is missing or comes from another model, or dev lists do not
-        suit the calibration.
+        UserError: A column is missing or comes from another model, or dev lists do not
+            suit the calibration.
     """
-    every, dev_lists = (
-        checked_lists("confidence", lists),
-        checked_lists("confidence", dev),
-    )
+    every = checked_lists("confidence", lists)
+    dev_lists = checked_lists("confidence", dev)
     fitting = as_weights(weights, every)
     suited(fitting, [*every, *dev_lists])
     plan = resolve(RunConfig(), dev_lists or every, weights=fitting)
     return confidences(plan, every, dev_lists).words
 
 
+# --- files ---------------------------------------------------------------------------
+
 ENDINGS = (".ctm", ".jsonl")
+"""Endings of files of confidences."""
 
 
 def check_file(path: str, has_segments: bool) -> None:
     """Check, before anything is computed, that the file can be written.
 
+    Args:
+        path: The file.
+        has_segments: Whether the times of utterances are known.
+
     Raises:
-        UserError: the ending is not in `ENDINGS`, or a CTM has no segments.
+        UserError: The ending is not in `ENDINGS`, or a CTM has no segments.
     """
     if not path.endswith(ENDINGS):
         raise UserError(f"{path}: its ending is none of {', '.join(ENDINGS)}")
@@ -477,35 +557,46 @@ def write(
     proportion to its letters.
 
     Args:
-        segments: for a CTM, the recording and place of each utterance.
+        path: The path of the file.
+        file: The file.
+        lists: The lists.
+        words: The words of each list.
+        segments: For a CTM, the recording and place of each utterance.
 
     Raises:
-        UserError: an utterance is not in the segments.
+        UserError: An utterance is not in the segments.
     """
     for nbest, decided in zip(lists, words, strict=True):
         if segments is not None and path.endswith(".ctm"):
-            if nbest.id not in segments:
-                raise UserError(
-                    f"utterance {nbest.id}: not in the segments; they need a line for"
-                    " each utterance"
-                )
-            segment = segments[nbest.id]
-            if segment.end is None:
-                raise UserError(
-                    f"utterance {nbest.id}: its segment has no end; give the end in"
-                    " seconds instead of -1"
-                )
-            times = spread(
-                [word.text for word in decided], (segment.start, segment.end)
-            )
-            for word, (start, end) in zip(decided, times, strict=True):
-                place = f"{segment.recording} 1 {start:.2f} {end - start:.2f}"
-                file.write(f"{place} {word.text} {word.confidence:.4f}\n")
+            _write_ctm(file, nbest.id, decided, segments)
         else:
-            rows = [
-                {"word": word.text, "confidence": round(word.confidence, 4)}
-                for word in decided
-            ]
-            file.write(
-                json.dumps({"id": nbest.id, "words": rows}, ensure_ascii=False) + "\n"
-            )
+            rows = []
+            for word in decided:
+                confidence = round(word.confidence, 4)
+                rows.append({"word": word.text, "confidence": confidence})
+            entry = {"id": nbest.id, "words": rows}
+            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+def _write_ctm(
+    file: IO[str],
+    name: str,
+    words: Sequence[Word],
+    segments: Mapping[str, RecordingSegment],
+) -> None:
+    """Write the words of an utterance as CTM."""
+    if name not in segments:
+        raise UserError(
+            f"utterance {name}: not in the segments; they need a line for each"
+            " utterance"
+        )
+    segment = segments[name]
+    if segment.end is None:
+        raise UserError(
+            f"utterance {name}: its segment has no end; give the end in seconds instead"
+            " of -1"
+        )
+    times = spread([word.text for word in words], (segment.start, segment.end))
+    for word, (start, end) in zip(words, times, strict=True):
+        place = f"{segment.recording} 1 {start:.2f} {end - start:.2f}"
+        file.write(f"{place} {word.text} {word.confidence:.4f}\n")
