@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import groupby, takewhile
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,19 +37,43 @@ PROBE = (
 INT8_LOSS = 0.05
 """Nats per token of `PROBE` that int8 may change without a warning."""
 SHORTEST_PAST = 32
-"""Tokens that are kept rather than read with each tree, at least."""
+"""The smallest number of tokens that are kept rather than read with each tree."""
+TRIAL_ERRORS = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""Errors that models raise on inputs that they cannot read."""
 
 
 def masked(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
-    """The pseudo-log-likelihood."""
+    """Return a scorer of pseudo-log-likelihoods.
+
+    Args:
+        spec: The options, and the folder of the model.
+        computing: The device and precision.
+
+    Raises:
+        UserError: The model cannot be loaded, or is not masked.
+    """
     return masked_scorer(spec, HuggingFaceNetwork(spec.path, True, computing))
 
 
 def causal(spec: Spec, computing: ComputeOptions) -> NetworkScorer:
-    """log p of each token given [BOS] and those before.
+    """Return a scorer of log p of each token given [BOS] and the tokens before.
 
     A causal model without a BOS token leaves a sentence's first token unscored. The end
     of a sentence is not scored: these models end texts, not sentences.
+
+    Args:
+        spec: The options, and the folder of the model.
+        computing: The device, the precision and the prompt.
+
+    Raises:
+        UserError: The model cannot be loaded, or is not causal.
     """
     network = HuggingFaceNetwork(spec.path, False, computing)
     if computing.prompt is None:
@@ -74,42 +98,40 @@ class PromptedScorer(CausalScorer):
 
     @cached_property
     def fingerprint(self) -> str:
-        return hashlib.sha256(
-            f"{self._template.text}\0{super().fingerprint}".encode()
-        ).hexdigest()
+        about = f"{self._template.text}\0{super().fingerprint}"
+        return hashlib.sha256(about.encode()).hexdigest()
 
     def requests(self, sentences: Sequence[Encoded]) -> Iterator[Request]:
-        """If prompts and hypotheses together exceed a tree, a network that can keep its
+        """Yield requests for sentences.
+
+        If prompts and hypotheses together exceed a tree, a network that can keep its
         past reads prompts once.
         """
         paths = sorted(self.windows(sentences), key=lambda path: path.tokens)
-        groups = (
-            behind_pasts(paths, self.largest)
-            if self.network.keeps_past
-            else [((), paths)]
-        )
-        for past, group in groups:
+        if not self.network.keeps_past:
+            yield from self.read(paths, ())
+            return
+        for past, group in behind_pasts(paths, self.largest):
             yield from self.read(group, past)
 
     def encoded(self, questions: Sequence[Question]) -> list[Encoded]:
-        before, texts = (
-            map(self._template.before, questions),
-            [question.text for question in questions],
-        )
-        return [
-            self.in_order(encoded)
-            for encoded in self.network.encode_behind(list(before), texts)
-        ]
+        """Return the tokens of questions, behind their prompts."""
+        prompts = [self._template.before(question) for question in questions]
+        texts = [question.text for question in questions]
+        return list(map(self.in_order, self.network.encode_behind(prompts, texts)))
 
 
 def behind_pasts(
     paths: Sequence[Window], largest: int
 ) -> Iterator[tuple[tuple[int, ...], list[Window]]]:
-    """Sorted paths, grouped by the past tokens worth keeping, without these tokens;
-    paths without a past come last.
+    """Yield pasts that are worth keeping, each with its paths without the past.
 
-    Past tokens are worth keeping if they and all their continuations may exceed the
-    largest tree.
+    A past is worth keeping if its tokens and all their continuations may exceed the
+    largest tree. Other paths come last, with an empty past.
+
+    Args:
+        paths: Sorted paths.
+        largest: Number of tokens of the largest tree.
     """
     others: list[Window] = []
     for past, group in groupby(paths, key=_past):
@@ -124,12 +146,12 @@ def behind_pasts(
 
 
 def _past(path: Window) -> tuple[int, ...]:
-    """The tokens before the first that predicts."""
+    """Return the tokens before the first token that predicts."""
     return path.tokens[: path.scored.start - 1]
 
 
 def _without_past(path: Window) -> Window:
-    """The path from the first token that predicts on."""
+    """Return a path from the first token that predicts on."""
     begin = path.scored.start - 1
     return path._replace(
         tokens=path.tokens[begin:], scored=slice(1, path.scored.stop - begin)
@@ -145,6 +167,16 @@ class HuggingFaceNetwork:
     """The tokens of the last past, and their keys and values."""
 
     def __init__(self, folder: Path, masked: bool, computing: ComputeOptions) -> None:
+        """Load the model.
+
+        Args:
+            folder: The folder of the model, or a GGUF file.
+            masked: Whether the model is masked; otherwise it is causal.
+            computing: The device, the precision, and tokens of a batch.
+
+        Raises:
+            UserError: The model cannot be loaded, or is of the other kind.
+        """
         self._folder = folder
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
@@ -171,56 +203,44 @@ class HuggingFaceNetwork:
             self._quantise(masked)
         tokenizer = self._tokenizer
         self.end: list[int] = []
+        self.before: list[int] = []
+        self.after: list[int] = []
+        self.mask: int = -1
         if masked:
             if tokenizer.mask_token_id is None:
                 raise UserError(
                     f"{folder}: no mask token in its tokenizer, so it is no masked LM;"
                     " for a causal LM give hf-causal"
                 )
-            self.mask: int = tokenizer.mask_token_id
+            self.mask = tokenizer.mask_token_id
             self.before, self.after = _frame(tokenizer)
-        else:
-            self.mask = -1
-            self.before, self.after = (
-                ([] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]),
-                [],
-            )
+        elif tokenizer.bos_token_id is not None:
+            self.before = [tokenizer.bos_token_id]
         self.pad: int = tokenizer.pad_token_id or 0
         self.vocabulary = max(len(tokenizer), self._config.vocab_size)
-        # Byte-level vocabularies have no unknown token, but some name another one so.
-        self.unknown: int | None = (
-            None
-            if tokenizer.unk_token == tokenizer.eos_token
-            else tokenizer.unk_token_id
-        )
+        self.unknown: int | None = tokenizer.unk_token_id
+        # Byte-level vocabularies have no unknown token, but some give another token
+        # that name.
+        if tokenizer.unk_token == tokenizer.eos_token:
+            self.unknown = None
         # Each position of a causal model has logits for the whole vocabulary at once.
         limit = max(64, min(2048, LOGITS // self._config.vocab_size))
         self.batch_tokens = computing.batch_tokens or limit
 
     def _quantise(self, masked: bool) -> None:
-        """To int8. All inputs of a layer share one scale: a few large values, as in
-        many causal models, cost the other values their precision. So the change of
-        log-probabilities is measured, and a large change is said.
+        """Quantise the model to int8, and log a warning if that changes it much.
+
+        All inputs of a layer share one scale: a few large values, as in many causal
+        models, cost the other values their precision. So the change of
+        log-probabilities is measured on a sentence.
         """
-        ids = torch.tensor([self._tokenizer(PROBE)["input_ids"][: self.positions]])
-        before, targets = 0 if masked else 1, ids[0]
-        every = torch.arange(len(targets))
-        asked = (
-            ids.repeat(len(targets), 1).fill_diagonal_(
-                self._tokenizer.mask_token_id or 0
-            )
-            if masked
-            else ids
-        )
+        targets = torch.tensor(self._tokenizer(PROBE)["input_ids"][: self.positions])
 
         def log_probs() -> Tensor:
-            logits = self._model(input_ids=asked).logits
-            logits = (
-                logits[every, every] if masked else logits[0, : len(targets) - before]
-            )
-            return cast(
-                Tensor, logits.log_softmax(-1).gather(-1, targets[before:, None])
-            )
+            if masked:
+                return self._masked_log_probs(targets)
+            logits = self._model(input_ids=targets[None]).logits[0, :-1]
+            return _at(logits, targets[1:])
 
         with torch.inference_mode():
             exact = log_probs()
@@ -234,32 +254,37 @@ class HuggingFaceNetwork:
                 change,
             )
 
+    def _masked_log_probs(self, tokens: Tensor) -> Tensor:
+        """Return the log-probability of each token where it is masked, of shape
+        (tokens, 1).
+        """
+        every = torch.arange(len(tokens))
+        masked = tokens.repeat(len(tokens), 1)
+        masked.fill_diagonal_(self._tokenizer.mask_token_id or 0)
+        logits = self._model(input_ids=masked).logits
+        return _at(logits[every, every], tokens)
+
     def _longest(self) -> int:
-        """Number of tokens of the longest sequence, special tokens included."""
+        """Return the number of tokens of the longest sequence, with special tokens."""
         limit = getattr(self._config, "max_position_embeddings", None) or 4096
         longest = min(int(limit), int(self._tokenizer.model_max_length))
         for name, module in self._model.named_modules():
-            if (
-                name.endswith("position_embeddings")
-                and getattr(module, "padding_idx", None) is not None
-            ):
+            padding = getattr(module, "padding_idx", None)
+            if name.endswith("position_embeddings") and padding is not None:
                 # RoBERTa and its kin count positions from the padding index on.
-                longest = min(longest, module.num_embeddings - module.padding_idx - 1)
+                longest = min(longest, module.num_embeddings - padding - 1)
         return longest
 
     def _check_causal(self) -> None:
-        """See that the last token of a text changes no earlier prediction."""
+        """Raise an error if the last token of a text changes an earlier prediction."""
         vocabulary = self._config.vocab_size
-        tokens = (
-            torch.arange(min(8, self.positions), device=self._device) + vocabulary // 2
-        ) % vocabulary
+        places = torch.arange(min(8, self.positions), device=self._device)
+        tokens = (places + vocabulary // 2) % vocabulary
         changed = tokens.clone()
         changed[-1] = (tokens[-1] + vocabulary // 3 + 1) % vocabulary
         with torch.inference_mode():
-            logits, changed_logits = (
-                self._model(input_ids=ids[None]).logits[0, :-1].float()
-                for ids in (tokens, changed)
-            )
+            logits = self._model(input_ids=tokens[None]).logits[0, :-1].float()
+            changed_logits = self._model(input_ids=changed[None]).logits[0, :-1].float()
         near = 1e-4 if self.precision == "float32" else 1e-2
         if not torch.allclose(logits, changed_logits, atol=near, rtol=near):
             raise UserError(
@@ -280,13 +305,13 @@ class HuggingFaceNetwork:
         tree = Tree(visible.sum(-1)[None] - 1, visible[None])
 
         def same_as_chains() -> None:
-            logits = self._logits(
-                Batch(tokens, torch.tensor([6]), torch.arange(6), tree)
-            )
+            whole = Batch(tokens, torch.tensor([6]), torch.arange(6), tree)
+            logits = self._logits(whole)
             for leaf in (3, 5):
                 path = visible[leaf].nonzero().squeeze(-1)
+                length = len(path)
                 chain = Batch(
-                    tokens[:, path], torch.tensor([len(path)]), torch.arange(len(path))
+                    tokens[:, path], torch.tensor([length]), torch.arange(length)
                 )
                 self._check_close(logits[path], self._logits(chain))
 
@@ -297,70 +322,70 @@ class HuggingFaceNetwork:
         """Whether the model continues keys and values of all tokens before: tried on
         three tokens behind three.
         """
-        if any(
-            getattr(self._config, name, None)
-            for name in ("sliding_window", "attention_chunk_size")
-        ):
-            return False  # beyond its window, such a model is to see less than all
+        for name in ("sliding_window", "attention_chunk_size"):
+            if getattr(self._config, name, None):
+                return False  # beyond its window, such a model must see less than all
         tokens = torch.arange(self._config.vocab_size)[None, -6:]
-        chain = Tree(
-            torch.arange(3)[None], torch.ones(1, 3, 3, dtype=torch.bool).tril()
+        depth = torch.arange(3)[None]
+        visible = torch.ones(1, 3, 3, dtype=torch.bool).tril()
+        whole = Batch(tokens, torch.tensor([6]), torch.arange(3, 6))
+        behind = Batch(
+            tokens[:, 3:],
+            torch.tensor([3]),
+            torch.arange(3),
+            Tree(depth, visible),
+            tuple(tokens[0, :3].tolist()),
         )
 
         def same_as_whole() -> None:
-            whole = self._logits(Batch(tokens, torch.tensor([6]), torch.arange(3, 6)))
-            past = tuple(tokens[0, :3].tolist())
-            self._check_close(
-                self._logits(
-                    Batch(
-                        tokens[:, 3:], torch.tensor([3]), torch.arange(3), chain, past
-                    )
-                ),
-                whole,
-            )
+            expected = self._logits(whole)
+            self._check_close(self._logits(behind), expected)
 
         return self.reads_trees and self._works(same_as_whole, "keeps no past")
 
     def _check_close(self, logits: Tensor, expected: Tensor) -> None:
-        # wrong positions make a difference of the order of 1
+        """Raise an AssertionError unless logits are almost equal."""
+        # Wrong positions make a difference of the order of 1.
         near = 1e-3 if self.precision == "float32" else 0.1
         torch.testing.assert_close(logits, expected, atol=near, rtol=near)
 
     def _works(self, trial: Callable[[], None], otherwise: str) -> bool:
-        """Whether a trial raises none of the errors that models raise on inputs that
-        they cannot read.
+        """Return whether a trial raises none of `TRIAL_ERRORS`.
+
+        Args:
+            trial: The trial.
+            otherwise: What an error means, for the log.
         """
         try:
             with torch.inference_mode():
                 trial()
-        except (
-            AssertionError,
-            AttributeError,
-            LookupError,
-            RuntimeError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except TRIAL_ERRORS as error:
             log.debug("%s: %s (%s)", self._folder, otherwise, error)
             return False
         return True
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:
+        """Return the tokens of texts, and the words that they belong to."""
         if not questions:
             return []
         texts = [question.text for question in questions]
         encodings = self._tokenizer(texts, add_special_tokens=False, verbose=False)
-        return [
-            Encoded(tuple(ids), tuple(_words(encodings, index)))
-            for index, ids in enumerate(encodings["input_ids"])
-        ]
+        results = []
+        for index, ids in enumerate(encodings["input_ids"]):
+            results.append(Encoded(tuple(ids), tuple(_words(encodings, index))))
+        return results
 
     def encode_behind(
         self, before: Sequence[str], texts: Sequence[str]
     ) -> list[Encoded]:
-        """Texts, each cut together with the text before it, whose tokens have the word
-        `CONTEXT_TOKEN`, as the tokenizer does in running text: a blank before the text
-        belongs to its first token.
+        """Return the tokens of texts, each cut together with the text before it.
+
+        Tokens of the text before have the word `CONTEXT_TOKEN`. A blank before the text
+        belongs to its first token, as in running text.
+
+        Args:
+            before: The text before each text.
+            texts: The texts.
         """
         if not texts:
             return []
@@ -370,38 +395,42 @@ class HuggingFaceNetwork:
         )
         results = []
         for index, ids in enumerate(encodings["input_ids"]):
-            begin = (
-                len(before[index].rstrip(" "))
-                if texts[index].strip()
-                else len(whole[index])
-            )
-            words = (
-                CONTEXT_TOKEN if stop <= begin else word
-                for (_, stop), word in zip(
-                    encodings["offset_mapping"][index],
-                    _words(encodings, index),
-                    strict=True,
-                )
-            )
+            begin = len(whole[index])
+            if texts[index].strip():
+                begin = len(before[index].rstrip(" "))
+            words = _words(encodings, index)
+            for place, (_, stop) in enumerate(encodings["offset_mapping"][index]):
+                if stop <= begin:
+                    words[place] = CONTEXT_TOKEN
             results.append(Encoded(tuple(ids), tuple(words)))
         return results
 
     def strings(self, ids: Sequence[int]) -> list[str]:
-        return [
-            str(token) for token in self._tokenizer.convert_ids_to_tokens(list(ids))
-        ]
+        """Return tokens as texts."""
+        return list(map(str, self._tokenizer.convert_ids_to_tokens(list(ids))))
 
     def log_probs(self, batch: Batch, rows: Tensor, targets: Tensor) -> Tensor:
+        """Return natural logs of probabilities, of shape (targets,).
+
+        Args:
+            batch: The batch.
+            rows: Places among the positions `batch.at`.
+            targets: The token at each of these places.
+        """
         logits = self._logits(batch)
-        rows, targets = rows.to(self._device), targets.to(self._device)
+        rows = rows.to(self._device)
+        targets = targets.to(self._device)
         return logits[rows, targets] - logits.logsumexp(-1)[rows]
 
     def best(self, batch: Batch) -> Tensor:
-        """The most probable token (k,) at each of the positions `batch.at`."""
+        """Return the most probable token at each of the positions `batch.at`, of shape
+        (k,).
+        """
         return self._logits(batch).argmax(-1)
 
     def _logits(self, batch: Batch) -> Tensor:
-        """(k, vocabulary) logits at the positions that are asked for, in float32.
+        """Return logits at the positions `batch.at`, of shape (k, vocabulary), in
+        float32.
 
         The vocabulary's matrix is by far the largest; if it is a module of the model,
         it is applied to these positions only. The model applies its own changes to the
@@ -416,15 +445,12 @@ class HuggingFaceNetwork:
             )
             mask.masked_fill_(~batch.tree.visible, torch.finfo(dtype).min)
             mask = torch.nn.functional.pad(mask, (len(batch.past), 0))
-            inputs |= {
-                "attention_mask": mask[:, None],
-                "position_ids": batch.tree.depth + len(batch.past),
-            }
+            inputs["attention_mask"] = mask[:, None]
+            inputs["position_ids"] = batch.tree.depth + len(batch.past)
             if batch.past:
-                inputs |= {
-                    "past_key_values": self._past(batch.past, len(batch.tokens)),
-                    "use_cache": True,
-                }
+                past = self._past(batch.past, len(batch.tokens))
+                inputs["past_key_values"] = past
+                inputs["use_cache"] = True
         else:
             columns = torch.arange(batch.tokens.shape[1], device=self._device)
             inputs["attention_mask"] = (columns < batch.lengths[:, None]).long()
@@ -433,6 +459,7 @@ class HuggingFaceNetwork:
         return logits.float()
 
     def _logits_at(self, at: Tensor, inputs: dict[str, Any]) -> Tensor:
+        """Return logits at some positions of the flattened batch."""
         head = self._model.get_output_embeddings()
         if head is None:
             return cast(Tensor, self._model(**inputs).logits.flatten(0, 1)[at])
@@ -445,78 +472,107 @@ class HuggingFaceNetwork:
             hook.remove()
 
     def _past(self, tokens: tuple[int, ...], rows: int) -> Any:
-        """The keys and values of tokens, once for each row. The tokens that the last
-        past began with are not read again.
+        """Return the keys and values of tokens, once for each row."""
+        if self._kept[0] != tokens:
+            self._keep(tokens)
+        cache = copy.deepcopy(self._kept[1])
+        cache.batch_repeat_interleave(rows)
+        return cache
+
+    def _keep(self, tokens: tuple[int, ...]) -> None:
+        """Keep the keys and values of tokens.
+
+        The tokens that the last past began with are not read again.
         """
         from transformers import DynamicCache
 
         known, cache = self._kept
-        if known != tokens:
-            self._kept = (), None
-            equal = (
-                known_token == token
-                for known_token, token in zip(known, tokens, strict=False)
-            )
-            common = sum(1 for _ in takewhile(bool, equal))
-            cache = cache if common else DynamicCache()
-            if 0 < common < len(known):
-                cache.crop(common - len(known))
-            if rest := tokens[common:]:
-                ids = torch.tensor([rest], device=self._device)
-                seen = torch.ones(1, len(tokens), dtype=torch.long, device=self._device)
-                inputs = {
-                    "input_ids": ids,
-                    "attention_mask": seen,
-                    "past_key_values": cache,
-                    "use_cache": True,
-                }
-                self._logits_at(
-                    torch.tensor([len(rest) - 1], device=self._device), inputs
-                )
-            self._kept = tokens, cache
-        cache = copy.deepcopy(cache)
-        cache.batch_repeat_interleave(rows)
-        return cache
+        self._kept = ((), None)
+        common = _common(known, tokens)
+        if common == 0:
+            cache = DynamicCache()
+        elif common < len(known):
+            cache.crop(common - len(known))
+        rest = tokens[common:]
+        if rest:
+            inputs = {
+                "input_ids": torch.tensor([rest], device=self._device),
+                "attention_mask": torch.ones(
+                    1, len(tokens), dtype=torch.long, device=self._device
+                ),
+                "past_key_values": cache,
+                "use_cache": True,
+            }
+            last = torch.tensor([len(rest) - 1], device=self._device)
+            self._logits_at(last, inputs)
+        self._kept = (tokens, cache)
 
     @property
     def layers(self) -> int:
         return int(self._config.num_hidden_layers)
 
     def embeddings(self, tokens: Tensor, lengths: Tensor, positions: bool) -> Tensor:
+        """Return the embeddings of tokens, of shape (texts, longest, d).
+
+        Args:
+            tokens: Tokens of shape (texts, longest).
+            lengths: Number of tokens of each text, of shape (texts,).
+            positions: Whether position embeddings are added.
+        """
         if positions:
             return self.vectors(tokens, lengths, 0)
-        return cast(
-            Tensor, self._model.get_input_embeddings()(tokens.to(self._device)).float()
-        )
+        embed = self._model.get_input_embeddings()
+        return cast(Tensor, embed(tokens.to(self._device)).float())
 
     def vectors(self, tokens: Tensor, lengths: Tensor, layer: int) -> Tensor:
+        """Return the vectors of tokens in a layer, of shape (texts, longest, d).
+
+        Args:
+            tokens: Tokens of shape (texts, longest).
+            lengths: Number of tokens of each text, of shape (texts,).
+            layer: The layer; 0 for the embeddings.
+        """
         tokens = tokens.to(self._device)
-        mask = (
-            torch.arange(tokens.shape[1], device=self._device)
-            < lengths.to(self._device)[:, None]
-        )
+        columns = torch.arange(tokens.shape[1], device=self._device)
+        mask = columns < lengths.to(self._device)[:, None]
         output = self._model(
             input_ids=tokens, attention_mask=mask.long(), output_hidden_states=True
         )
         return cast(Tensor, output.hidden_states[layer].float())
 
     def digest(self) -> bytes:
-        return content_digest(
-            self._folder,
-            b"" if self.precision == "float32" else self.precision.encode(),
-        )
+        """Return a digest of the model's folder and its precision."""
+        precision = b"" if self.precision == "float32" else self.precision.encode()
+        return content_digest(self._folder, precision)
+
+
+def _at(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return the log-probability of a target in each row, of shape (rows, 1)."""
+    return logits.log_softmax(-1).gather(-1, targets[:, None])
+
+
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
+    """Return the number of tokens with which both sequences begin."""
+    common = 0
+    for ours, theirs in zip(first, second, strict=False):
+        if ours != theirs:
+            break
+        common += 1
+    return common
 
 
 def _words(encodings: Any, index: int) -> list[int]:
-    """The number of the word that each token of a text belongs to; -1 for a token of no
-    word.
+    """Return the number of the word that each token of a text belongs to; -1 for a
+    token of no word.
     """
     return [-1 if word is None else word for word in encodings.word_ids(index)]
 
 
 def _frame(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """The special tokens that the tokenizer puts before and after a sentence."""
+    """Return the special tokens that a tokenizer puts before and after a sentence."""
     probe = tokenizer("a", return_special_tokens_mask=True)
-    ids, special = probe["input_ids"], probe["special_tokens_mask"]
-    inner = special.index(0)
-    return ids[:inner], ids[len(special) - special[::-1].index(0) :]
+    ids = probe["input_ids"]
+    special = probe["special_tokens_mask"]
+    begin = special.index(0)
+    end = len(special) - special[::-1].index(0)
+    return ids[:begin], ids[end:]

@@ -31,10 +31,12 @@ from rescore.lms.scorers import batches
 
 IGNORED = -100
 """The label of padding in transformers."""
+LONGEST_BUDGET = 4096
+"""The largest default number of tokens of a batch."""
 
 
 class Seq2SeqLM(Streamed):
-    """log p of each token of the target, its end with them, given the other side."""
+    """log p of each token of the target and of its end, given the other side."""
 
     capabilities = Capabilities(source=True)
 
@@ -47,14 +49,25 @@ class Seq2SeqLM(Streamed):
         source: str | None,
         target: str | None,
     ) -> None:
-        """
+        """Load the model.
+
         Args:
-            channel: whether the hypothesis is given and the source is predicted.
-            source, target: language codes of the tokenizer for the given and the
-                predicted text.
+            name: The name of the column.
+            folder: The folder of the model.
+            computing: The device, the precision, and tokens of a batch.
+            channel: Whether the hypothesis is given and the source is predicted.
+            source: The tokenizer's code of the given language; None for its default.
+            target: The tokenizer's code of the predicted language; None for its
+                default.
+
+        Raises:
+            UserError: The model cannot be loaded, or does not take the options.
         """
-        self.name = self.model = name
-        self._folder, self._channel, self._codes = folder, channel, (source, target)
+        self.name = name
+        self.model = name
+        self._folder = folder
+        self._channel = channel
+        self._codes = (source, target)
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
         if self.precision == "int8":
@@ -65,19 +78,21 @@ class Seq2SeqLM(Streamed):
             folder, "AutoModelForSeq2SeqLM", "a translation model"
         )
         self._model.to(self._device, DTYPES[self.precision])
-        for attribute, code in (("src_lang", source), ("tgt_lang", target)):
-            if code is None:
-                continue
-            if self._tokenizer.convert_tokens_to_ids(code) in (
-                None,
-                self._tokenizer.unk_token_id,
-            ):
-                raise UserError(f"{folder}: its tokenizer knows no language {code}")
-            setattr(self._tokenizer, attribute, code)
+        if source is not None:
+            self._check_language(source)
+            self._tokenizer.src_lang = source
+        if target is not None:
+            self._check_language(target)
+            self._tokenizer.tgt_lang = target
         vocabulary = self._model.get_output_embeddings().weight.shape[0]
-        self._budget = computing.batch_tokens or max(
-            64, min(4096, LOGITS // vocabulary)
-        )
+        usual = max(64, min(LONGEST_BUDGET, LOGITS // vocabulary))
+        self._budget = computing.batch_tokens or usual
+
+    def _check_language(self, code: str) -> None:
+        """Raise an error if the tokenizer does not know a language."""
+        token = self._tokenizer.convert_tokens_to_ids(code)
+        if token is None or token == self._tokenizer.unk_token_id:
+            raise UserError(f"{self._folder}: its tokenizer knows no language {code}")
 
     @cached_property
     def fingerprint(self) -> str:
@@ -88,85 +103,97 @@ class Seq2SeqLM(Streamed):
     def as_scored(
         self, questions: Sequence[Question]
     ) -> Iterator[tuple[int, TokenScores]]:
-        """The places of questions with a source and their scores, as the batches
-        end.
+        """Yield the places of questions with their scores, as batches end.
+
+        Args:
+            questions: Questions with a source.
         """
-        wanted: dict[str, dict[str, list[int]]] = {}
+        places: dict[str, dict[str, list[int]]] = {}
         for place, question in enumerate(questions):
-            source, target = question.pair(self._channel)
-            wanted.setdefault(source, {}).setdefault(target, []).append(place)
-        sources = list(wanted)
-        ids = (
-            self._tokenizer(sources, truncation=False, verbose=False)["input_ids"]
-            if sources
-            else []
-        )
-        lengths = dict(zip(sources, map(len, ids), strict=True))
-        for batch in batches(
-            sorted(sources, key=lengths.__getitem__), lengths.__getitem__, self._budget
-        ):
+            given, predicted = question.pair(self._channel)
+            places.setdefault(given, {}).setdefault(predicted, []).append(place)
+        lengths = self._lengths(list(places))
+        order = sorted(places, key=lengths.__getitem__)
+        for batch in batches(order, lengths.__getitem__, self._budget):
             states, mask = self._encoded(batch)
-            rows = [
-                (row, text)
-                for row, source in enumerate(batch)
-                for text in wanted[source]
-            ]
-            for (row, text), scores in zip(
-                rows, self._decoded(states, mask, rows), strict=True
-            ):
-                yield from ((place, scores) for place in wanted[batch[row]][text])
+            rows = []
+            for row, given in enumerate(batch):
+                for predicted in places[given]:
+                    rows.append((row, predicted))
+            scores = self._decoded(states, mask, rows)
+            for (row, predicted), scores_of_row in zip(rows, scores, strict=True):
+                for place in places[batch[row]][predicted]:
+                    yield place, scores_of_row
+
+    def _lengths(self, texts: list[str]) -> dict[str, int]:
+        """Return the number of tokens of each text."""
+        if not texts:
+            return {}
+        ids = self._tokenizer(texts, truncation=False, verbose=False)["input_ids"]
+        return dict(zip(texts, map(len, ids), strict=True))
 
     def _encoded(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """The encoder's states (texts, longest, d), and a mask that is False at
-        padding.
+        """Return the encoder's states of shape (texts, longest, d), and a mask that is
+        0 at padding, of shape (texts, longest).
         """
         inputs = self._tokenizer(
             list(texts), padding=True, return_tensors="pt", verbose=False
         ).to(self._device)
-        encoder = self._model.get_encoder()
-        states = encoder(
-            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
-        )[0]
-        return states, inputs["attention_mask"]
+        ids = inputs["input_ids"]
+        mask = inputs["attention_mask"]
+        states = self._model.get_encoder()(input_ids=ids, attention_mask=mask)[0]
+        return states, mask
 
     def _decoded(
         self, states: Tensor, mask: Tensor, rows: Sequence[tuple[int, str]]
     ) -> list[TokenScores]:
-        """Each text's tokens given the state of its row."""
+        """Return the scores of texts.
+
+        Args:
+            states: The encoder's states of the given texts.
+            mask: Their mask.
+            rows: The row of the given text, and the predicted text.
+        """
         if not rows:
             return []
-        labels = self._tokenizer(
-            text_target=[text for _, text in rows], truncation=False, verbose=False
-        )["input_ids"]
+        texts = [text for _, text in rows]
+        labels = self._tokenizer(text_target=texts, truncation=False, verbose=False)[
+            "input_ids"
+        ]
         order = sorted(range(len(rows)), key=lambda index: len(labels[index]))
         results: dict[int, TokenScores] = {}
-        for chosen in batches(order, lambda index: len(labels[index]), self._budget):
-            padded = torch.full((len(chosen), len(labels[chosen[-1]])), IGNORED)
-            for place, index in enumerate(chosen):
-                padded[place, : len(labels[index])] = torch.tensor(labels[index])
-            padded = padded.to(self._device)
-            which = torch.tensor(
-                [rows[index][0] for index in chosen], device=self._device
+        for batch in batches(order, lambda index: len(labels[index]), self._budget):
+            given = torch.tensor([rows[index][0] for index in batch]).to(self._device)
+            log_probs = self._log_probs(
+                states[given], mask[given], [labels[index] for index in batch]
             )
-            logits = self._model(
-                encoder_outputs=(states[which],),
-                attention_mask=mask[which],
-                decoder_input_ids=self._model.prepare_decoder_input_ids_from_labels(
-                    labels=padded
-                ),
-                use_cache=False,
-            ).logits.float()
-            targets = padded.clamp_min(0)
-            log_probs = logits.gather(-1, targets[..., None]).squeeze(
-                -1
-            ) - logits.logsumexp(-1)
             values = log_probs.double().cpu().numpy()
-            for place, index in enumerate(chosen):
-                tokens = [
-                    str(token)
-                    for token in self._tokenizer.convert_ids_to_tokens(labels[index])
-                ]
-                results[index] = TokenScores(
-                    tokens, np.array(values[place, : len(tokens)])
-                )
+            for row, index in enumerate(batch):
+                tokens = self._tokenizer.convert_ids_to_tokens(labels[index])
+                names = list(map(str, tokens))
+                results[index] = TokenScores(names, np.array(values[row, : len(names)]))
         return [results[index] for index in range(len(rows))]
+
+    def _log_probs(
+        self, states: Tensor, mask: Tensor, labels: Sequence[Sequence[int]]
+    ) -> Tensor:
+        """Return log-probabilities of tokens, of shape (texts, longest).
+
+        Args:
+            states: The encoder's states of the given text of each row.
+            mask: Their mask.
+            labels: The tokens of the predicted texts, the longest last.
+        """
+        padded = torch.full((len(labels), len(labels[-1])), IGNORED)
+        for row, tokens in enumerate(labels):
+            padded[row, : len(tokens)] = torch.tensor(tokens)
+        padded = padded.to(self._device)
+        inputs = self._model.prepare_decoder_input_ids_from_labels(labels=padded)
+        logits = self._model(
+            encoder_outputs=(states,),
+            attention_mask=mask,
+            decoder_input_ids=inputs,
+            use_cache=False,
+        ).logits.float()
+        targets = padded.clamp_min(0)[..., None]
+        return logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)

@@ -35,7 +35,11 @@ from rescore.lms.scorers import batches
 from rescore.nbest import NO_AUDIO, Audio
 
 CACHED = 2**27
-"""The most numbers in the keys and values of one batch: 512 MiB in float32."""
+"""The largest number of keys and values of one batch: 512 MiB in float32."""
+LANGUAGES = 8
+"""Languages that an error message lists."""
+SIZES = ("max_target_positions", "max_text_positions", "max_position_embeddings")
+"""Names of the decoder's length in configurations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +51,12 @@ class _Prompted:
     cache: Any
     """Keys and values of the recording and the prompt."""
     logits: Tensor
-    """Of the first token of a text, (vocabulary,)."""
+    """Logits of the first token of a text, of shape (vocabulary,)."""
 
 
 class SpeechModel(Streamed):
-    """log p of each token of a text, and of its end, given a recording, as a
-    sequence-to-sequence model has it.
+    """log p of each token of a text, and of its end, given a recording, by a
+    sequence-to-sequence model.
     """
 
     def __init__(
@@ -63,12 +67,22 @@ class SpeechModel(Streamed):
         language: str | None,
         task: str | None,
     ) -> None:
-        """
+        """Load the model.
+
         Args:
-            language: as Whisper names it, such as de. task: transcribe or translate, of
-                Whisper. None for what the model's generation config says.
+            name: The name of the column.
+            folder: The folder of the model.
+            computing: The device, the precision, and tokens of a batch.
+            language: A language as Whisper names it, such as de; None for the language
+                of the model's generation config.
+            task: `transcribe` or `translate`, of Whisper; None for the task of the
+                model's generation config.
+
+        Raises:
+            UserError: The model cannot be loaded, or does not take the options.
         """
-        self.name = self.model = name
+        self.name = name
+        self.model = name
         self._folder = folder
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
@@ -83,40 +97,43 @@ class SpeechModel(Streamed):
         self._features = load_features(folder)
         self.rate = int(self._features.sampling_rate)
         window = getattr(self._features, "n_samples", None)
-        self.capabilities = Capabilities(
-            audio=LONGEST if window is None else window / self.rate
-        )
+        longest = LONGEST if window is None else window / self.rate
+        self.capabilities = Capabilities(audio=longest)
         self._model.to(self._device, DTYPES[self.precision])
         self._case = case_of(self._tokenizer)
+        start = self._start()
+        self._end = int(self._tokenizer.eos_token_id)
         config = self._model.generation_config
-        start = config.decoder_start_token_id
-        start = self._model.config.decoder_start_token_id if start is None else start
-        if start is None or self._tokenizer.eos_token_id is None:
-            raise UserError(
-                f"{folder}: says no decoder_start_token_id or no end token; not a"
-                " speech model"
-            )
-        whisper = (
+        is_whisper = (
             hasattr(config, "no_timestamps_token_id")
             or self._model.config.model_type == "whisper"
         )
-        if not whisper and (language or task):
+        self.leading = " " if is_whisper else ""
+        """What stands before the first word of a text; Whisper writes a blank."""
+        if is_whisper:
+            self.prompt = [start, *self._whisper_prompt(config, language, task)]
+        elif language or task:
             raise UserError(
                 f"--lm {name}: language and task are options of Whisper models; leave"
                 " them out"
             )
-        forced = getattr(config, "forced_bos_token_id", None)
-        more = (
-            self._whisper_prompt(config, language, task)
-            if whisper
-            else []
-            if forced is None
-            else [int(forced)]
-        )
-        self.prompt = [int(start), *more]
-        self.leading = " " if whisper else ""
-        """What stands before the first word of a text; Whisper writes a blank."""
-        self._end = int(self._tokenizer.eos_token_id)
+        else:
+            self.prompt = [start]
+            forced = getattr(config, "forced_bos_token_id", None)
+            if forced is not None:
+                self.prompt.append(int(forced))
+
+    def _start(self) -> int:
+        """Return the token with which the decoder starts."""
+        start = self._model.generation_config.decoder_start_token_id
+        if start is None:
+            start = self._model.config.decoder_start_token_id
+        if start is None or self._tokenizer.eos_token_id is None:
+            raise UserError(
+                f"{self._folder}: says no decoder_start_token_id or no end token; not a"
+                " speech model"
+            )
+        return int(start)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -126,37 +143,40 @@ class SpeechModel(Streamed):
     def _whisper_prompt(
         self, config: Any, language: str | None, task: str | None
     ) -> list[int]:
-        """Language, task and no timestamps, as far as the model has these."""
+        """Return the tokens of language, task and no timestamps, as far as the model
+        has these.
+        """
+        forced: dict[int, int] = {}
+        for place, token in getattr(config, "forced_decoder_ids", None) or []:
+            if token is not None:
+                forced[place] = token
         languages: dict[str, int] = getattr(config, "lang_to_id", None) or {}
-        tasks: dict[str, int] = getattr(config, "task_to_id", None) or {}
-        forced = {
-            place: token
-            for place, token in getattr(config, "forced_decoder_ids", None) or []
-            if token is not None
-        }
-        silent = getattr(config, "no_timestamps_token_id", None)
-        if not languages and (language or task):
+        if languages:
+            language = language or getattr(config, "language", None)
+            prompt = [self._language(languages, language, forced.get(1))]
+            prompt += self._task(config, task)
+        elif language or task:
             raise UserError(
                 f"--lm {self.name}: the model has one language and one task; leave out"
                 " language= and task="
             )
-        prompt = list(forced.values())
-        if languages:
-            language = language or getattr(config, "language", None)
-            prompt = [self._language(languages, language, forced.get(1))]
-            task = task or getattr(config, "task", None) or "transcribe"
-            if tasks and task not in tasks:
-                raise UserError(
-                    f"--lm {self.name}: {task} is no task of the model; it knows"
-                    f" {', '.join(tasks)}"
-                )
-            prompt += [tasks[task]] if tasks else []
-        return prompt if silent is None or silent in prompt else [*prompt, int(silent)]
+        else:
+            prompt = list(forced.values())
+        silent = getattr(config, "no_timestamps_token_id", None)
+        if silent is not None and silent not in prompt:
+            prompt.append(int(silent))
+        return prompt
 
     def _language(
         self, languages: dict[str, int], language: str | None, usual: int | None
     ) -> int:
-        """The token of a language; `usual` where no language is named."""
+        """Return the token of a language.
+
+        Args:
+            languages: The tokens of all languages.
+            language: The name of the language, such as de.
+            usual: The token that is returned without a name, if there is one.
+        """
         if language is None and usual is not None:
             return usual
         if language is None:
@@ -166,18 +186,33 @@ class SpeechModel(Streamed):
             )
         code = f"<|{language.strip('<|>').lower()}|>"
         if code not in languages:
-            known = ", ".join(sorted(name.strip("<|>") for name in languages)[:8])
+            names = sorted(name.strip("<|>") for name in languages)
+            known = ", ".join(names[:LANGUAGES])
             raise UserError(
                 f"--lm {self.name}: {self._folder} knows no language {language}; it"
                 f" knows {known} ..."
             )
         return languages[code]
 
+    def _task(self, config: Any, task: str | None) -> list[int]:
+        """Return the token of a task; no token for a model without tasks."""
+        tasks: dict[str, int] = getattr(config, "task_to_id", None) or {}
+        task = task or getattr(config, "task", None) or "transcribe"
+        if not tasks:
+            return []
+        if task not in tasks:
+            raise UserError(
+                f"--lm {self.name}: {task} is no task of the model; it knows"
+                f" {', '.join(tasks)}"
+            )
+        return [tasks[task]]
+
     def as_scored(
         self, questions: Sequence[Question]
     ) -> Iterator[tuple[int, TokenScores]]:
-        """Places of questions with their scores, a recording after the other; 0 where
-        the recording is `NO_AUDIO`.
+        """Yield the places of questions with their scores, one recording after another.
+
+        The score is 0 where the recording is `NO_AUDIO`.
         """
         places: dict[Audio, list[int]] = {}
         for place, question in enumerate(questions):
@@ -188,102 +223,87 @@ class SpeechModel(Streamed):
             places.setdefault(question.audio, []).append(place)
         for audio, own in places.items():
             if audio == NO_AUDIO:
-                yield from ((place, TokenScores([], np.zeros(0))) for place in own)
-            else:
-                ids = [self.ids(questions[place].text) for place in own]
-                with torch.inference_mode():
-                    yield from zip(own, self._scores(audio, ids), strict=True)
+                for place in own:
+                    yield place, TokenScores([], np.zeros(0))
+                continue
+            ids = [self.ids(questions[place].text) for place in own]
+            with torch.inference_mode():
+                yield from zip(own, self._scores(audio, ids), strict=True)
 
     def ids(self, text: str) -> list[int]:
-        """The tokens of a text in the model's case."""
+        """Return the tokens of a text in the model's case."""
         text = self.leading + " ".join(text.split())
-        text = getattr(text, self._case)() if self._case else text
+        if self._case == "upper":
+            text = text.upper()
+        elif self._case == "lower":
+            text = text.lower()
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def names(self, ids: Sequence[int]) -> tuple[list[str], tuple[int, ...]]:
-        """The tokens as texts, and the places of unknown tokens."""
-        unknown = self._tokenizer.unk_token_id
-        # byte-level vocabularies know every text
+        """Return tokens as texts, and the places of unknown tokens."""
+        names = list(map(str, self._tokenizer.convert_ids_to_tokens(list(ids))))
+        # Byte-level vocabularies know every text; some name their end token unknown.
         if self._tokenizer.unk_token == self._tokenizer.eos_token:
-            unknown = None
-        names = [
-            str(token) for token in self._tokenizer.convert_ids_to_tokens(list(ids))
-        ]
-        return names, tuple(
-            place for place, token in enumerate(ids) if token == unknown
-        )
+            return names, ()
+        unknown = self._tokenizer.unk_token_id
+        return names, tuple(place for place, id_ in enumerate(ids) if id_ == unknown)
 
     def inputs(self, audio: Audio) -> dict[str, Tensor]:
-        """The features of a recording as the model takes them."""
+        """Return the features of a recording as the model takes them.
+
+        Raises:
+            UserError: The recording is too long, or cannot be read.
+        """
         check_length(audio, self.name, self.capabilities.audio)
         features = self._features(
             samples(audio, self.rate), sampling_rate=self.rate, return_tensors="pt"
         )
-        device, dtype = self._device, DTYPES[self.precision]
-        return {
-            key: (
-                value.to(device, dtype)
-                if value.is_floating_point()
-                else value.to(device)
-            )
-            for key, value in features.items()
-        }
+        inputs = {}
+        for key, value in features.items():
+            inputs[key] = value.to(self._device)
+            if value.is_floating_point():
+                inputs[key] = inputs[key].to(DTYPES[self.precision])
+        return inputs
 
     def _scores(
         self, audio: Audio, texts: Sequence[Sequence[int]]
     ) -> list[TokenScores]:
+        """Return the scores of texts, as tokens, about one recording."""
         prompted = self._prompted(audio)
         most = self._most_tokens() - len(self.prompt)
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
         results: dict[int, TokenScores] = {}
-        for rows in self._batches(
-            prompted, [place for place in order if len(texts[place]) < most], texts
-        ):
-            for place, scores in zip(
-                rows,
-                self._decoded(prompted, [texts[place] for place in rows]),
-                strict=True,
-            ):
-                results[place] = scores
-        for place in range(len(texts)):
-            # longer than the decoder reads: the model cannot write it
-            if place not in results:
-                results[place] = TokenScores(
-                    self.names(texts[place])[0],
-                    np.zeros(len(texts[place])),
-                    total=-np.inf,
-                )
+        short = []
+        for place, text in enumerate(texts):
+            if len(text) < most:
+                short.append(place)
+            else:  # longer than the decoder reads: the model cannot write it
+                names, _ = self.names(text)
+                results[place] = TokenScores(names, np.zeros(len(text)), total=-np.inf)
+        short.sort(key=lambda place: len(texts[place]))
+        for batch in self._batches(prompted, short, texts):
+            scores = self._decoded(prompted, [texts[place] for place in batch])
+            results |= zip(batch, scores, strict=True)
         return [results[place] for place in range(len(texts))]
 
     def _most_tokens(self) -> int:
-        config = self._model.config
-        names = (
-            "max_target_positions",
-            "max_text_positions",
-            "max_position_embeddings",
-        )
-        return next(
-            (
-                int(getattr(config, name))
-                for name in names
-                if getattr(config, name, None)
-            ),
-            1 << 20,
-        )
+        """Return the number of tokens that the decoder reads."""
+        for name in SIZES:
+            if most := getattr(self._model.config, name, None):
+                return int(most)
+        return 1 << 20
 
     def _heard(self, inputs: dict[str, Tensor]) -> Any:
-        """The output of the encoder for the features of a recording."""
-        known = {
-            key: value
-            for key, value in inputs.items()
-            if key == self._model.main_input_name or key == "attention_mask"
-        }
-        if (mask := known.get("attention_mask")) is not None and bool(mask.all()):
-            del known["attention_mask"]
+        """Return the output of the encoder for the features of a recording."""
+        name = self._model.main_input_name
+        known = {name: inputs[name]}
+        mask = inputs.get("attention_mask")
+        if mask is not None and not bool(mask.all()):
+            known["attention_mask"] = mask
         heard = self._model.get_encoder()(**known, return_dict=True)
         return type(heard)(last_hidden_state=heard.last_hidden_state)
 
     def _prompted(self, audio: Audio) -> _Prompted:
+        """Return the decoder after it has read the prompt."""
         heard = self._heard(self.inputs(audio))
         prompt = torch.tensor([self.prompt], device=heard.last_hidden_state.device)
         result = self._model(
@@ -294,25 +314,26 @@ class SpeechModel(Streamed):
     def _batches(
         self, prompted: _Prompted, order: Sequence[int], texts: Sequence[Sequence[int]]
     ) -> Iterator[list[int]]:
-        """Texts of about one length, as many as memory has room for logits and for keys
-        and values.
+        """Yield texts of about one length, as many as memory has room for logits and
+        for keys and values.
+
+        Args:
+            prompted: The decoder after the prompt.
+            order: Places of texts, by length.
+            texts: The tokens of the texts.
         """
         config = self._model.config.get_text_config()
-        layers = (
-            getattr(config, "decoder_layers", None)
-            or getattr(config, "decoder_num_hidden_layers", None)
-            or 12
-        )
-        rows = max(
-            1, CACHED // (2 * int(layers) * prompted.heard.last_hidden_state.numel())
-        )
+        layers = getattr(config, "decoder_layers", None)
+        layers = layers or getattr(config, "decoder_num_hidden_layers", None) or 12
+        cached_by_row = 2 * int(layers) * prompted.heard.last_hidden_state.numel()
+        rows = max(1, CACHED // cached_by_row)
         tokens = self._budget or max(64, LOGITS // len(prompted.logits))
         return batches(order, lambda place: len(texts[place]) + 1, tokens, rows)
 
     def _decoded(
         self, prompted: _Prompted, texts: Sequence[Sequence[int]]
     ) -> list[TokenScores]:
-        """The scores of texts, read behind the prompt."""
+        """Return the scores of texts, read behind the prompt."""
         longest = max(map(len, texts))
         ids = torch.full((len(texts), longest + 1), self._end)
         for row, text in enumerate(texts):
@@ -339,40 +360,52 @@ class SpeechModel(Streamed):
         results = []
         for row, text in enumerate(texts):
             names, unknown = self.names([*text, self._end])
-            results.append(
-                TokenScores(names, values[row, : len(names)].copy(), unknown)
-            )
+            log_probs_of_text = values[row, : len(names)].copy()
+            results.append(TokenScores(names, log_probs_of_text, unknown))
         return results
 
 
 def load_features(folder: Path) -> Any:
+    """Return what computes the features of a recording for a model.
+
+    Args:
+        folder: The folder of the model.
+
+    Raises:
+        UserError: The folder has no preprocessor_config.json, or a damaged one.
+    """
     import transformers
 
     try:
         return transformers.AutoFeatureExtractor.from_pretrained(
             str(folder), local_files_only=True, trust_remote_code=False
         )
-    except (
-        Exception
-    ) as error:  # the library raises many kinds of errors for an unreadable folder
+    except Exception as error:
+        # The library raises many kinds of errors for an unreadable folder.
+        reason = " ".join(str(error).split())[:120]
         raise UserError(
-            f"{folder}: no features of sound in it"
-            f" ({' '.join(str(error).split())[:120]}); save the processor of the model"
-            " there, with preprocessor_config.json"
+            f"{folder}: no features of sound in it ({reason}); save the processor of"
+            " the model there, with preprocessor_config.json"
         ) from None
 
 
 def case_of(tokenizer: Any) -> str:
-    """`upper` or `lower` where a vocabulary has letters of one case only; else empty:
-    texts are read as they are.
+    """Return the case of a vocabulary: `upper` or `lower` if its letters have one case.
+
+    Returns:
+        An empty string for a vocabulary with letters of both cases or of none, and for
+        a tokenizer that lowers texts itself.
     """
     if getattr(tokenizer, "do_lower_case", False):
         return ""
     special = set(tokenizer.all_special_tokens)
-    letters = "".join(
-        token
-        for token in tokenizer.get_vocab()
-        if token not in special and token[:1] + token[-1:] != "<>"
-    )
-    upper, lower = letters != letters.lower(), letters != letters.upper()
-    return "" if upper == lower else "upper" if upper else "lower"
+    has_upper = False
+    has_lower = False
+    for token in tokenizer.get_vocab():
+        is_marked = token[:1] + token[-1:] == "<>"
+        if token not in special and not is_marked:
+            has_upper = has_upper or token != token.lower()
+            has_lower = has_lower or token != token.upper()
+    if has_upper == has_lower:
+        return ""
+    return "upper" if has_upper else "lower"
