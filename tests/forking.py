@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import shutil
 import signal
 import socket
+import subprocess
 import sys
+import tempfile
+import time
+from functools import cache
 from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
 
 PROGRAM = """#!{python} -SEI
 import array, json, os, socket, sys
@@ -28,42 +36,44 @@ os._exit(status[0] if status else 1)
 """
 
 
-def write_program(folder: Path, place: Path) -> None:
-    """Write the program `rescore` into a folder.
-
-    Args:
-        folder: The folder, for PATH.
-        place: The socket of the server.
+@cache
+def program() -> Path:
+    """Return the folder, for PATH, of a program `rescore` of a server that runs as long
+    as this process.
     """
-    program = folder / "rescore"
+    folder = Path(tempfile.mkdtemp())
+    place = folder / "socket"
+    command = [sys.executable, "-m", "tests.forking", str(place)]
+    # its end tells the server that this process has ended
+    server = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE)
     text = PROGRAM.format(python=sys.executable, place=str(place))
-    program.write_text(text, encoding="utf-8")
-    program.chmod(0o755)
+    written = folder / "rescore"
+    written.write_text(text, encoding="utf-8")
+    written.chmod(0o755)
+    while not place.exists():
+        assert server.poll() is None
+        time.sleep(0.02)
+    return folder
 
 
-def serve(place: str) -> None:
-    """Answer programs until the server is terminated."""
-    import torch  # noqa: F401 (imported here once, for all forks)
-
-    import rescore.cli.main
-    import rescore.cli.report
-    import rescore.cli.rerank
-    import rescore.cli.run
-    import rescore.cli.score
-    import rescore.cli.tune
-    import rescore.lms.fast
-    import rescore.lms.own  # noqa: F401
+def serve(place: Path) -> None:
+    """Answer programs until stdin ends, and delete the folder of the socket."""
+    import tests.warm  # noqa: F401 (imported here once, for all forks)
 
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(place)
+    listener.bind(str(place))
     listener.listen()
     while True:
-        program, _ = listener.accept()
+        ready, _, _ = select.select([listener, sys.stdin], [], [])
+        if sys.stdin in ready:
+            shutil.rmtree(place.parent)
+            return
+        asking, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
-            _answer(program)
-        program.close()
+            _answer(asking)
+        asking.close()
 
 
 def _answer(program: socket.socket) -> None:
@@ -100,4 +110,4 @@ def _answer(program: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(Path(sys.argv[1]))

@@ -5,10 +5,7 @@ input.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import time
+import signal
 from pathlib import Path
 
 import pytest
@@ -22,6 +19,7 @@ from tests.conftest import (
     shared,
     write_json,
 )
+from tests.processes import ended, send, start, until
 
 LISTS = {
     f"u{index}": {
@@ -378,47 +376,22 @@ def test_first_pass_figures_of_real_lists(
     )
 
 
-def test_interrupted_run_leaves_nothing(model: Path, tmp_path: Path) -> None:
-    import signal
-
+def test_interrupted_run_leaves_nothing(
+    model: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     big = {
         f"u{index}": {"hyp_1": {"score": 0, "text": f"the old clock {index}"}}
         for index in range(20_000)
     }
     write_json(tmp_path / "big.json", big)
-    command = [
-        sys.executable,
-        "-m",
-        "rescore",
-        "score",
-        "big.json",
-        "--lm",
-        f"tta:{model}",
-        "-o",
-        "out.jsonl",
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-
-    def heed() -> None:  # a shell's background jobs inherit that SIGINT is ignored
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    process = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        preexec_fn=heed,
-    )
-    deadline = time.monotonic() + 300
-    while (
-        not any(path.suffix == ".tmp" for path in tmp_path.iterdir())
-        and time.monotonic() < deadline
-    ):
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    stderr = process.communicate(timeout=300)[1]
-    assert process.returncode == 130 and stderr.strip().endswith("rescore: interrupted")
+    messages = tmp_path_factory.mktemp("messages") / "stderr"
+    score = ("score", "big.json", "--lm", f"tta:{model}", "-o", "out.jsonl")
+    process = start(score, tmp_path, messages)
+    until(lambda: [*tmp_path.glob("*.tmp")], process)
+    send(signal.SIGINT, process)
+    status = ended(process)
+    stderr = messages.read_text(encoding="utf-8")
+    assert status == 130 and stderr.strip().endswith("rescore: interrupted")
     assert [path.name for path in tmp_path.iterdir()] == ["big.json"]
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import gzip
 import json
 import os
 import pty
 import re
+import select
 import struct
-import subprocess
 import sys
 import termios
 from collections.abc import Sequence
@@ -37,6 +36,7 @@ from rescore.pace import paced
 from rescore.scoring import score_windows, windows
 from rescore.tuning import TuningOptions, tune, tuned_in_folds
 from tests.conftest import ROOT, Run
+from tests.processes import start
 
 LISTS = ROOT / "data" / "test.json"
 
@@ -77,20 +77,14 @@ def at_a_terminal(command: Sequence[str], folder: Path) -> str:
     """What a command writes to a terminal of 80 columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    with subprocess.Popen(
-        [sys.executable, "-m", "rescore", *command],
-        cwd=folder,
-        stdout=theirs,
-        stderr=theirs,
-    ) as process:
-        os.close(theirs)
-        written = b""
-        # of a terminal that nobody writes to any more
-        with contextlib.suppress(OSError):
-            while part := os.read(ours, 65536):
-                written += part
+    process = start(command, folder, Path(os.ttyname(theirs)))
+    written = b""
+    while process.is_alive() or select.select([ours], [], [], 0)[0]:
+        if select.select([ours], [], [], 0.05)[0]:
+            written += os.read(ours, 65536)
+    os.close(theirs)
     os.close(ours)
-    assert process.returncode == 0, written.decode()
+    assert process.exitcode == 0, written.decode()
     return written.decode()
 
 

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ import pytest
 from rescore import formats
 from rescore.nbest import NbestList
 from tests.conftest import ROOT, assert_one_line_error, run_main
-from tests.forking import write_program
+from tests.forking import program
 from tests.lms.test_ngram import ARPA
 
 
@@ -89,36 +88,13 @@ def moses(folder: Path, name: str) -> str:
     return f"{name}.nbest --ref {name}.en"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a program `rescore` that starts at once (`tests.forking`)."""
-    folder = tmp_path_factory.mktemp("program")
-    place = folder / "socket"
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.forking", str(place)], cwd=ROOT
-    )
-    write_program(folder, place)
-    while not place.exists():
-        assert server.poll() is None
-        time.sleep(0.02)
-    BIN.append(folder)
-    yield folder
-    BIN.remove(folder)
-    server.terminate()
-    server.wait()
-
-
-BIN: list[Path] = []
-"""The folder of the program that starts at once, while tests run."""
-
-
 def make(
     folder: Path, *arguments: str, installed: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Run make; `installed` with the program that users have."""
     if shutil.which("make") is None:
         pytest.skip("needs make")
-    programs = [*([] if installed else BIN), Path(sys.executable).parent]
+    programs = [*([] if installed else [program()]), Path(sys.executable).parent]
     path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
     return subprocess.run(
         ["make", *arguments],

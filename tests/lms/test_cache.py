@@ -5,12 +5,9 @@ process.
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -25,6 +22,7 @@ from rescore.lms import cache, load
 from rescore.lms.base import Question, Streamed, TokenScores, without_context
 from rescore.lms.cache import Cached
 from tests.conftest import ROOT, write_json
+from tests.processes import FORKS, send, start, until
 
 
 class Counting:
@@ -172,9 +170,8 @@ def _score_in_steps(folder: Path, offset: int) -> None:
 
 
 def test_several_processes_write_at_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
     processes = [
-        context.Process(target=_score_in_steps, args=(tmp_path, 50 * rank))
+        FORKS.Process(target=_score_in_steps, args=(tmp_path, 50 * rank))
         for rank in range(3)
     ]
     for process in processes:
@@ -195,15 +192,12 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=_score_in_steps, args=(tmp_path, 0))
+    process = FORKS.Process(target=_score_in_steps, args=(tmp_path, 0))
     cached = Cached(Counting(), tmp_path)
     cached.score(without_context([]))
     process.start()
-    while _rows(cached.path) < 10:
-        time.sleep(0.01)
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
+    until(lambda: _rows(cached.path) >= 10, process)
+    process.kill()
     process.join()
     with sqlite3.connect(cached.path) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -236,9 +230,7 @@ def test_a_killed_process_keeps_what_it_scored(tmp_path: Path) -> None:
     """
     cached = Cached(lm := Counting(), tmp_path)
     cached.score(without_context([]))
-    process = multiprocessing.get_context("spawn").Process(
-        target=_score_slowly, args=(tmp_path,)
-    )
+    process = FORKS.Process(target=_score_slowly, args=(tmp_path,))
     process.start()
     while (kept := _rows(cached.path)) < 100:
         time.sleep(0.02)
@@ -253,21 +245,20 @@ def test_a_killed_process_keeps_what_it_scored(tmp_path: Path) -> None:
 
 
 SECOND_SIGNAL = """
-import sys, time
+import time
+from pathlib import Path
 from rescore.cli import main as command_line
 from rescore.lms import cache
 row = cache._row
 def slow_row(key, scores):
     if not cache.row_was_made:
         cache.row_was_made = True
-        print("writes", flush=True)
+        Path("writes").touch()
         for _ in range(20):
             time.sleep(0.05)
     return row(key, scores)
 cache._row, cache.row_was_made = slow_row, False
 cache.COMMIT_SECONDS = 0.5
-sys.argv = ["rescore", "score", "big.json", "--lm", "tta-small", "--cache", "kept"]
-sys.argv += ["-o", "out.jsonl"]
 command_line.main()
 """
 
@@ -284,26 +275,21 @@ def test_a_second_signal_leaves_a_whole_file(
         for number in range(6_000)
     }
     write_json(tmp_path / "big.json", big)
-
-    def heed() -> None:  # a shell's background jobs inherit that SIGINT is ignored
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    process = subprocess.Popen(
-        [sys.executable, "-c", SECOND_SIGNAL],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        preexec_fn=heed,
+    score = ("score", "big.json", "--lm", "tta-small", "--cache", "kept")
+    process = start(
+        [*score, "-o", "out.jsonl"], tmp_path, Path(os.devnull), SECOND_SIGNAL
     )
-    assert process.stdout is not None and process.stdout.readline() == b"writes\n"
-    process.send_signal(first)
-    while process.poll() is None:  # wherever the process is: until it has ended
+    until((tmp_path / "writes").exists, process)
+    send(first, process)
+    while process.is_alive():  # wherever the process is: until it has ended
         time.sleep(0.05)
-        process.send_signal(second)
-    assert process.returncode == 128 + first
+        send(second, process)
+    assert process.exitcode == 128 + first
     (path,) = (tmp_path / "kept").iterdir()
     assert _rows(path) >= 0 and sorted(entry.name for entry in tmp_path.iterdir()) == [
         "big.json",
         "kept",
+        "writes",
     ]
 
 

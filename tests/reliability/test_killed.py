@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, SENTENCES, TINY, Run, near, parsed, write_json
+from tests.processes import ended, start, until
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -49,23 +50,16 @@ def kill_after(
     before.
     """
     before = began.stat().st_mtime_ns if began.exists() else 0
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        cwd=folder,
-        env=ENVIRONMENT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+    process = start(arguments, folder, Path(os.devnull), program)
+    until(
+        lambda: began.exists() and began.stat().st_mtime_ns > before,
+        process,
+        pause=0.002,
     )
-    while process.poll() is None and not (
-        began.exists() and began.stat().st_mtime_ns > before
-    ):
-        time.sleep(0.002)
     assert began.exists() and began.stat().st_mtime_ns > before
-    try:
-        process.wait(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
-    return process.wait() == -signal.SIGKILL
+    process.join(seconds)
+    process.kill()
+    return ended(process) == -signal.SIGKILL
 
 
 def timed(run: Run, arguments: list[str]) -> float:
@@ -180,26 +174,22 @@ def test_writers_are_killed_at_any_moment(tmp_path: Path) -> None:
 
 
 def test_two_processes_with_one_cache_and_one_output(
-    rescore: Run, model: Path, tmp_path: Path
+    rescore: Run,
+    model: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     table = json.loads((ROOT / "data" / "test.json").read_text(encoding="utf-8"))
     write_json(tmp_path / "l.json", dict(list(table.items())[:20]))
     command = ["score", "l.json", "--lm", f"tta:{model}", "-o", "out.jsonl"]
     timed(rescore, command)
     alone = (tmp_path / "out.jsonl").read_text()
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-m", "rescore", *command, "--cache", "cache"],
-            cwd=tmp_path,
-            env=ENVIRONMENT,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    for process in both:
-        stderr = process.communicate()[1]
-        assert process.returncode == 0 and "Traceback" not in stderr, stderr
+    said = [tmp_path_factory.mktemp("said") / "stderr" for _ in range(2)]
+    both = [start([*command, "--cache", "cache"], tmp_path, path) for path in said]
+    for process, path in zip(both, said, strict=True):
+        status = ended(process)
+        stderr = path.read_text(encoding="utf-8")
+        assert status == 0 and "Traceback" not in stderr, stderr
     assert parsed((tmp_path / "out.jsonl").read_text()) == near(alone)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "cache",

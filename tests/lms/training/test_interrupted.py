@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +18,8 @@ from rescore.lms.training.corpus import MOST_HELD_OUT, Corpus, encode_corpus
 from rescore.lms.training.loop import STATE, noted_signals
 from rescore.lms.training.options import NeuralOptions
 from tests.conftest import SENTENCES, Run, run_main
-from tests.lms.training.test_loop import TRAIN, run, tiny
+from tests.lms.training.test_loop import TRAIN, tiny
+from tests.processes import ended, send, start, until
 
 
 def steps_of(folder: Path) -> int:
@@ -31,17 +30,26 @@ def steps_of(folder: Path) -> int:
     return int(json.loads(about["progress"])["step"])
 
 
-def stopped_by(
-    number: int, folder: Path, *arguments: str
-) -> tuple[subprocess.Popen[str], str]:
-    """A training that runs until its first line about steps, and then gets a signal."""
-    process = run(folder, *arguments)
-    said, deadline = "", time.monotonic() + 300
-    assert process.stderr is not None
-    while "step " not in said and time.monotonic() < deadline:
-        said += process.stderr.readline()
-    process.send_signal(number)
-    return process, said + process.communicate(timeout=300)[1]
+SOON = """
+from rescore.cli.start import main
+from rescore.lms.training import loop
+loop.LINE_STEPS = 5
+main()
+"""
+"""A program as `rescore`, whose trainings write a line every few steps."""
+
+
+def stopped_by(number: int, folder: Path, *arguments: str) -> tuple[int, str]:
+    """The exit status and the messages of a training that runs until its first line
+    about steps, and then gets a signal.
+    """
+    messages = folder / "messages"
+    messages.touch()
+    process = start(arguments, folder, messages, SOON)
+    until(lambda: "step " in messages.read_text(encoding="utf-8"), process)
+    send(number, process)
+    status = ended(process)
+    return status, messages.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -52,8 +60,8 @@ def test_a_signal_saves_the_state(
 ) -> None:
     tiny(tmp_path)
     train = (*TRAIN, "--text", "text.txt", "--out", "lm")
-    process, said = stopped_by(number, tmp_path, *train, "--minutes", "30")
-    assert process.returncode == status and "--resume goes on from" in said, said
+    ended_with, said = stopped_by(number, tmp_path, *train, "--minutes", "30")
+    assert ended_with == status and "--resume goes on from" in said, said
     assert not (tmp_path / "lm" / "model.safetensors").exists()
     steps = steps_of(tmp_path / "lm")
     assert steps > 0  # no checkpoint was due: the signal saved it

@@ -6,9 +6,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,6 +36,7 @@ from rescore.lms.training.objectives import (
 from rescore.lms.training.options import MaskingOptions, NeuralOptions, TrainingData
 from rescore.parts import KINDS
 from tests.conftest import SENTENCES, Run, assert_one_line_error
+from tests.processes import ended, start, until
 
 
 def test_loss_and_gradients_are_those_of_cross_entropy() -> None:
@@ -446,41 +444,13 @@ main()
 """A program as `rescore`, whose trainings write a checkpoint after each step."""
 
 
-def run(
-    folder: Path, *arguments: str, program: tuple[str, ...] = ("-m", "rescore")
-) -> subprocess.Popen[str]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, *program, *arguments],
-        cwd=folder,
-        env=environment,
-        text=True,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        # A shell's background jobs inherit that SIGINT is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-
-
 def test_command_killed_and_resumed(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
-    often = ("-c", OFTEN)
-    long = run(
-        tmp_path,
-        *TRAIN,
-        "--text",
-        "text.txt",
-        "--out",
-        "lm",
-        "--minutes",
-        "30",
-        program=often,
-    )
-    deadline = time.monotonic() + 300
-    while not (tmp_path / "lm" / STATE).exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    long.send_signal(signal.SIGKILL)
-    long.communicate()
+    train = (*TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30")
+    long = start(train, tmp_path, Path(os.devnull), OFTEN)
+    until((tmp_path / "lm" / STATE).exists, long)
+    long.kill()
+    assert ended(long) == -signal.SIGKILL
     assert (tmp_path / "lm" / STATE).exists() and not (
         tmp_path / "lm" / "model.safetensors"
     ).exists()
