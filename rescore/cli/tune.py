@@ -92,7 +92,7 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
     """What tuning found, for a person."""
     from rescore.nbest import FIRST_PASS
     from rescore.reports.results import Dev, zero
-    from rescore.tuning.weights import notes
+    from rescore.tuning.phrases import notes
 
     about = weights.tuned_for
     assert (

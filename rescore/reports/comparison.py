@@ -39,8 +39,9 @@ from rescore.reports.markup import (
 )
 from rescore.reports.results import Dev, zero
 from rescore.styles import marked_worse, p_value, text
+from rescore.tuning.phrases import bonus_phrases, notes
 from rescore.tuning.tuned import Tuned, TunedBy
-from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases, notes
+from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
 log = logging.getLogger(__name__)
 

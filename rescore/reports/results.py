@@ -31,7 +31,8 @@ from rescore.reports.figures import (
 )
 from rescore.signature import Signature, origins
 from rescore.styles import p_phrase, text
-from rescore.tuning.weights import FoldWeights, Unproven, Weights, named_weights, notes
+from rescore.tuning.phrases import named_weights, notes, why_zero
+from rescore.tuning.weights import FoldWeights, Unproven, Weights
 
 
 def described(text: str) -> Any:
@@ -620,8 +621,6 @@ def zero(
     if dev and {weight for name, weight in weights.items() if name != FIRST_PASS} == {
         0.0
     }:
-        from rescore.tuning.zero import why_zero  # here: most runs have a weight
-
         yield why_zero(
             dev.unproven,
             metric,

@@ -29,7 +29,7 @@ from rescore.nbest import NO_HEADER, TOOLKIT, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 from rescore.reports.results import render
-from rescore.tuning.weights import bonus_phrases
+from rescore.tuning.phrases import bonus_phrases
 from tests import stages
 from tests.conftest import LEXICON, ROOT, WORDS, Run, assert_one_line_error
 

@@ -20,7 +20,7 @@ from rescore.lms import load
 from rescore.metrics.listed import LISTED
 from rescore.nbest import Column
 from rescore.parts import FORMATS, KINDS
-from rescore.tuning.weights import notes
+from rescore.tuning.phrases import notes
 from rescore.version import VERSION
 from tests.cli.test_road import noise, write_lines
 from tests.conftest import Run, assert_one_line_error
