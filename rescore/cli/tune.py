@@ -21,7 +21,7 @@ from rescore.reports.records import Dev
 from rescore.reports.summary import zero
 from rescore.tuning import Weights
 from rescore.tuning.curves import weight_curve, write_curve
-from rescore.tuning.weights import notes
+from rescore.tuning.phrases import notes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
 """From columns of scores and weights to one text per utterance: the best score, minimum
 Bayes risk, a vote by words.
 
-A rule is an object (`DecisionRule`), and `DECISIONS` is the table of them. All order
-hypotheses by `rescore.nbest.ranking`: writers of formats without scores use it, too, so
-it stands below.
+A rule is an object (`DecisionRule`), and `DECISIONS` is the table of rules. All rules
+order hypotheses by `rescore.nbest.ranking`, which stands below because writers of
+formats without scores use it, too.
 """
 
 from rescore.decision.rules import (
@@ -27,5 +27,5 @@ __all__ = [
     "best",
     "combine",
     "posteriors",
+    "rerank",
 ]
-__all__ += ["rerank"]

@@ -3,8 +3,8 @@ its votes.
 
     p(text) = sum over systems j of v_j p_j(text)
 
-Each system has a column of the role `SYSTEM`, which stands at the texts that it wrote:
-its score, natural log. The posterior p_j is in proportion to exp(scale_j * score) over
+Each system has a column of the role `SYSTEM`, with a score (natural log) for each text
+that the system wrote. The posterior p_j is proportional to exp(scale_j * score) over
 these texts; it is 1 for a system with one text.
 """
 
@@ -26,103 +26,122 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """The votes of systems, whose posteriors make the first pass: from 0 on, not all
-    0.
+    """The votes of systems, whose posteriors make the first pass.
+
+    Raises:
+        UserError: A number is negative or not finite, or all votes are 0.
     """
 
     votes: dict[str, float]
-    """Of each system; 0 for a system that does not count."""
+    """The vote of each system; 0 for a system that does not count."""
     scales: dict[str, float] = field(default_factory=dict)
-    """The posterior scale of systems with scores; 1 for the others."""
+    """The posterior scale of systems with scores; other systems have the scale 1."""
 
     def __post_init__(self) -> None:
         numbers = [*self.votes.values(), *self.scales.values()]
-        if not all(0 <= number < float("inf") for number in numbers) or not any(
-            self.votes.values()
-        ):
+        usable = all(0 <= number < math.inf for number in numbers)
+        if not usable or not any(self.votes.values()):
             raise UserError(
                 f"votes are {self.votes}; give numbers from 0 on, one of them above 0"
             )
 
 
 def applied(mixture: Mixture, nbest: NbestList) -> NbestList:
-    """The list with the natural log of the mixture as its first pass; minus infinity
-    for texts without votes.
+    """Return the list with the natural log of the mixture as its first pass.
 
-    Where only systems without votes have a text, all systems have equal votes.
+    It is minus infinity for texts of systems without votes. If only these systems have
+    texts, all systems have equal votes.
     """
-    rows = zip(nbest.hypotheses, first_pass(mixture, nbest), strict=True)
-    return replace(
-        nbest,
-        hypotheses=[
-            Hypothesis(
-                one.text, one.scores | {FIRST_PASS: score}, one.origin, one.times
-            )
-            for one, score in rows
-        ],
-    )
+    hypotheses = []
+    scores = first_pass(mixture, nbest)
+    for hypothesis, score in zip(nbest.hypotheses, scores, strict=True):
+        changed = Hypothesis(
+            hypothesis.text,
+            hypothesis.scores | {FIRST_PASS: score},
+            hypothesis.origin,
+            hypothesis.times,
+        )
+        hypotheses.append(changed)
+    return replace(nbest, hypotheses=hypotheses)
 
 
 def first_pass(mixture: Mixture, nbest: NbestList) -> list[float]:
-    """The first pass of `applied`, in the order of the hypotheses."""
+    """Return the first-pass scores of `applied`, in the order of the hypotheses."""
     shares = system_posteriors(nbest, list(mixture.votes), mixture.scales)
-    return mixed(shares, np.array(list(mixture.votes.values()))).tolist()
+    votes = np.array(list(mixture.votes.values()))
+    return mixed(shares, votes).tolist()
 
 
 def named(mixture: Mixture) -> str:
-    """For a person: the systems that have votes, in votes of the system with the
-    most.
-    """
-    rounded = {
-        name: f"{vote / max(mixture.votes.values()):.2g}"
-        for name, vote in mixture.votes.items()
-        if vote
-    }
+    """Return a phrase with the votes of systems, relative to the largest vote."""
+    largest = max(mixture.votes.values())
+    rounded = {}
+    for name, vote in mixture.votes.items():
+        if vote:
+            rounded[name] = f"{vote / largest:.2g}"
     if len(rounded) == 1:
-        return f"{next(iter(rounded))} alone"
+        (name,) = rounded
+        return f"{name} alone"
     if set(rounded.values()) == {"1"}:
         return f"equal votes of {', '.join(rounded)}"
     return ", ".join(f"{name} {vote}" for name, vote in rounded.items())
 
 
 def system_texts(lists: Sequence[NbestList], system: str) -> list[str]:
-    """The best text of one system in each list; no text where it has none."""
+    """Return the best text of one system in each list; an empty text for a list to
+    which it gave none.
+    """
     texts = []
     with_new_words = unrecognised()
     for nbest in lists:
-        own = [
-            one
-            for one in nbest.hypotheses
-            if system in one.scores and one.origin not in with_new_words
-        ]
-        texts.append(max(own, key=lambda one: one.scores[system]).text if own else "")
+        own = []
+        for hypothesis in nbest.hypotheses:
+            if system in hypothesis.scores and hypothesis.origin not in with_new_words:
+                own.append(hypothesis)
+        if own:
+            best = max(own, key=lambda hypothesis: hypothesis.scores[system])
+            texts.append(best.text)
+        else:
+            texts.append("")
     return texts
 
 
 def system_posteriors(
     nbest: NbestList, systems: Sequence[str], scales: Mapping[str, float]
 ) -> Floats:
-    """(hypotheses, systems) the posterior of each text; 0 where the system did not
-    write it.
+    """Return the posterior of each text under each system.
 
     A hypothesis with new words has the posterior of the hypothesis that it was made of.
+
+    Args:
+        nbest: A list with the columns of the systems.
+        systems: The names of the systems.
+        scales: The posterior scale of systems; 1 for a system that is absent here.
+
+    Returns:
+        Posteriors of shape (hypotheses, systems); 0 where the system did not write the
+        text.
     """
-    scores = [
-        [one.scores.get(name, -math.inf) for name in systems]
-        for one in nbest.hypotheses
-    ]
-    scaled = np.array(scores) * [scales.get(name, 1.0) for name in systems]
     new = unrecognised()
-    recognised = np.array([one.origin not in new for one in nbest.hypotheses])
+    scores = []
+    recognised = []
+    for hypothesis in nbest.hypotheses:
+        own = hypothesis.scores
+        scores.append([own.get(name, -math.inf) for name in systems])
+        recognised.append(hypothesis.origin not in new)
+    scaled = np.array(scores) * [scales.get(name, 1.0) for name in systems]
     highest = scaled.max(axis=0)
     shares: Floats = np.exp(scaled - np.where(np.isfinite(highest), highest, 0.0))
-    totals = shares[recognised].sum(axis=0)
+    totals = shares[np.array(recognised)].sum(axis=0)
     return shares / np.where(totals > 0, totals, 1.0)
 
 
 def mixed(shares: Floats, votes: Floats) -> Floats:
-    """(hypotheses,) the natural log of the mixture of posteriors (hypotheses,
-    systems).
+    """Return the natural log of the mixture of posteriors, of shape (hypotheses,).
+
+    Args:
+        shares: Posteriors of shape (hypotheses, systems).
+        votes: The vote of each system, of shape (systems,).
     """
     total = shares @ votes
     if not total.any():

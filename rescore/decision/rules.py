@@ -1,9 +1,10 @@
-"""Scores and weights into one score per hypothesis, and the rules that choose a
-text.
+"""The combination of columns of scores into one score per hypothesis, and the rules
+that choose a text by these scores.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
@@ -17,148 +18,157 @@ from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import NbestList, in_parts, in_tie_order, ranking, without_copies
 from rescore.options import Declared, NoOptions, from_json, settings_of
+from rescore.pace import paced
 from rescore.parts import DECISIONS
 
-
-@dataclass(frozen=True, slots=True)
-class ListWeights:
-    """What decides about one list."""
-
-    columns: Mapping[str, float]
-    """The weight of each column of scores."""
-    excluded: frozenset[str] = frozenset()
-    """Hypotheses of these origins may not win, nor vote."""
-    mixture: Mixture | None = None
-    """The votes of systems, which make the first pass; None for the first pass of the
-    list.
-    """
-
-
-WeightsOf = Mapping[str, float] | Callable[[NbestList], ListWeights]
-"""The weight of each column; or a function that says what decides about a list, where
-that depends on the list.
-"""
-
-
-MAX_SCORE = float(np.finfo(np.float64).max)
-
-
-def weights_for(nbest: NbestList, weights: WeightsOf) -> ListWeights:
-    """What decides about one list."""
-    return weights(nbest) if callable(weights) else ListWeights(weights)
-
-
-def candidates(nbest: NbestList, excluded: Collection[str] = ()) -> NbestList:
-    """The list of the hypotheses that may win, in the order in which equals win.
-
-    A list of which all hypotheses are excluded is decided among them.
-    """
-    allowed = [
-        hypothesis
-        for hypothesis in nbest.hypotheses
-        if hypothesis.origin not in excluded
-    ]
-    if 0 < len(allowed) < len(nbest.hypotheses):
-        nbest = replace(nbest, hypotheses=allowed)
-    return in_tie_order(nbest)
-
-
-def combine(nbest: NbestList, weights: WeightsOf) -> npt.NDArray[np.float64]:
-    """(hypotheses,) the weighted sum of the columns; a column of weight 0 does not
-    count, not even where it is -inf.
-
-    A hypothesis with a score of -inf is impossible under every other weight, also under
-    a negative one, and so is a hypothesis that may not win. Sums that exceed what a
-    float can hold are the largest float.
-    """
-    deciding = weights_for(nbest, weights)
-    columns = (
-        {FIRST_PASS: first_pass(deciding.mixture, nbest)} if deciding.mixture else {}
-    )
-    scores = np.zeros(len(nbest.hypotheses))
-    impossible = np.zeros(len(scores), dtype=bool)
-    for name, weight in deciding.columns.items():
-        if weight:
-            values = np.array(columns.get(name) or nbest.column(name))
-            impossible |= np.isneginf(values)
-            with np.errstate(over="ignore"):
-                scores = np.clip(
-                    scores + weight * np.where(impossible, 0.0, values),
-                    -MAX_SCORE,
-                    MAX_SCORE,
-                )
-    excluded = np.array(
-        [hypothesis.origin in deciding.excluded for hypothesis in nbest.hypotheses]
-    )
-    scores[impossible if excluded.all() else impossible | excluded] = -np.inf
-    return scores
-
-
-def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
-    """The index of the best hypothesis of each list, by `ranking`."""
-    return [ranking(nbest, combine(nbest, weights).tolist())[0] for nbest in lists]
-
-
-def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
-    """The list with its hypotheses sorted by the combined score, by `ranking`."""
-    order, hypotheses = (
-        ranking(nbest, combine(nbest, weights).tolist()),
-        nbest.hypotheses,
-    )
-    if order != sorted(order):  # of equals the toolkit's first stays the first
-        places = [
-            place if each.rank is None else each.rank
-            for place, each in enumerate(hypotheses)
-        ]
-        hypotheses = [
-            replace(each, rank=place)
-            for each, place in zip(hypotheses, places, strict=True)
-        ]
-    return replace(nbest, hypotheses=[hypotheses[place] for place in order])
-
-
-def posteriors(
-    lists: Sequence[npt.NDArray[np.float64]], scale: float
-) -> list[npt.NDArray[np.float64]]:
-    """Of the scores (hypotheses,) of each list the probabilities, in proportion to
-    exp(scale * score).
-
-    A hypothesis whose score is minus infinity has none; where all are such, the first
-    has all.
-    """
-    scores, sizes = np.concatenate(lists), np.array([len(each) for each in lists])
-    ends = np.cumsum(sizes)
-    starts = ends - sizes
-    highest = np.maximum.reduceat(scores, starts)
-    scores[starts[np.isneginf(highest)]] = 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        away = scale * (
-            scores - np.repeat(np.where(np.isneginf(highest), 0.0, highest), sizes)
-        )
-        weights = np.where(np.isneginf(scores), 0.0, np.exp(away))
-    weights /= np.repeat(np.add.reduceat(weights, starts), sizes)
-    return [
-        weights[start:end]
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-    ]
-
-
 Floats = npt.NDArray[np.float64]
+LARGEST = float(np.finfo(np.float64).max)
+"""Combined scores are cut here, so that no weight makes a finite score infinite."""
 PAIRS = 1 << 16
 """Pairs of hypotheses in the lists that are decided together, at most: what a rule
 computes once may grow with the square of a list's length.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class ListWeights:
+    """The weights, exclusions and votes that decide about one list."""
+
+    columns: Mapping[str, float]
+    """The weight of each column of scores."""
+    excluded: frozenset[str] = frozenset()
+    """Hypotheses of these origins may not win, nor vote."""
+    mixture: Mixture | None = None
+    """The votes of systems, which make the first pass; None if the list has its own
+    first pass.
+    """
+
+
+WeightsOf = Mapping[str, float] | Callable[[NbestList], ListWeights]
+"""The weight of each column; or a function that returns what decides about a list, if
+this depends on the list.
+"""
 Losses = Callable[[Metric, Sequence[NbestList]], Sequence[Any]]
-"""As `DecisionRule.losses`."""
+"""A method `DecisionRule.losses`."""
+
+
+def weights_for(nbest: NbestList, weights: WeightsOf) -> ListWeights:
+    """Return what decides about one list."""
+    return weights(nbest) if callable(weights) else ListWeights(weights)
+
+
+def candidates(nbest: NbestList, excluded: Collection[str] = ()) -> NbestList:
+    """Return the list of the hypotheses that may win, in the order in which equals win.
+
+    Args:
+        nbest: The list.
+        excluded: Hypotheses of these origins may not win, unless there are no others.
+    """
+    allowed = []
+    for hypothesis in nbest.hypotheses:
+        if hypothesis.origin not in excluded:
+            allowed.append(hypothesis)
+    if 0 < len(allowed) < len(nbest.hypotheses):
+        nbest = replace(nbest, hypotheses=allowed)
+    return in_tie_order(nbest)
+
+
+def combine(nbest: NbestList, weights: WeightsOf) -> Floats:
+    """Return the weighted sum of the columns of a list.
+
+    A hypothesis with a score of -inf is impossible, whatever the sign of the weight. So
+    is a hypothesis that may not win, unless no hypothesis may. A column of weight 0
+    does not count, even where it is -inf. Sums beyond the largest float are cut to it.
+
+    Args:
+        nbest: The list.
+        weights: The weight of each column.
+
+    Returns:
+        Combined scores of shape (hypotheses,); -inf for impossible hypotheses.
+
+    Raises:
+        UserError: A column with a weight is absent.
+    """
+    deciding = weights_for(nbest, weights)
+    combined = np.zeros(len(nbest.hypotheses))
+    impossible = np.zeros(len(combined), dtype=bool)
+    for name, weight in deciding.columns.items():
+        if weight == 0:
+            continue
+        if name == FIRST_PASS and deciding.mixture is not None:
+            scores = np.array(first_pass(deciding.mixture, nbest))
+        else:
+            scores = np.array(nbest.column(name), dtype=np.float64)
+        impossible |= np.isneginf(scores)
+        scores[impossible] = 0.0
+        with np.errstate(over="ignore"):
+            combined += weight * scores
+        np.clip(combined, -LARGEST, LARGEST, out=combined)
+    if deciding.excluded:
+        excluded = np.array(
+            [hypothesis.origin in deciding.excluded for hypothesis in nbest.hypotheses]
+        )
+        if not excluded.all():
+            impossible |= excluded
+    combined[impossible] = -np.inf
+    return combined
+
+
+def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
+    """Return the place of the best hypothesis of each list, by `ranking`."""
+    return [ranking(nbest, combine(nbest, weights).tolist())[0] for nbest in lists]
+
+
+def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
+    """Return the list with its hypotheses sorted by the combined score (`ranking`)."""
+    order = ranking(nbest, combine(nbest, weights).tolist())
+    if order == sorted(order):
+        return replace(nbest, hypotheses=list(nbest.hypotheses))
+    hypotheses = []
+    for place in order:
+        hypothesis = nbest.hypotheses[place]
+        # The rank keeps the toolkit's order: it decides between equals later, too.
+        rank = place if hypothesis.rank is None else hypothesis.rank
+        hypotheses.append(replace(hypothesis, rank=rank))
+    return replace(nbest, hypotheses=hypotheses)
+
+
+def posteriors(lists: Sequence[Floats], scale: float) -> list[Floats]:
+    """Return the probabilities of hypotheses, proportional to exp(scale * score).
+
+    An impossible hypothesis (a score of minus infinity) has the probability 0. If all
+    hypotheses of a list are impossible, the first has all the probability.
+
+    Args:
+        lists: Combined scores of each list, of shape (hypotheses,).
+        scale: The scale of the posteriors.
+
+    Returns:
+        Probabilities of each list, of shape (hypotheses,), which add up to 1.
+    """
+    # All lists at once: a loop over short lists takes longer than the sums.
+    scores = np.concatenate(lists)
+    sizes = np.array([len(list_scores) for list_scores in lists])
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    highest = np.maximum.reduceat(scores, starts)
+    lost = np.isneginf(highest)
+    scores[starts[lost]] = 0.0
+    highest[lost] = 0.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        away = scale * (scores - np.repeat(highest, sizes))
+        shares = np.where(np.isneginf(scores), 0.0, np.exp(away))
+    shares /= np.repeat(np.add.reduceat(shares, starts), sizes)
+    pairs = zip(starts.tolist(), ends.tolist(), strict=True)
+    return [shares[start:end] for start, end in pairs]
 
 
 class Chooser(Protocol):
     """A rule that has seen the lists that it decides.
 
-    What costs time and does not depend on scores (distances of pairs, alignments) is
-    computed once, when the chooser is made, and serves every scale that is tried.
+    It computes what costs time and does not depend on scores (distances of pairs,
+    alignments) once, when it is made, for every scale that is tried.
     """
 
     def texts(self, preferences: Sequence[Floats]) -> list[str]:
@@ -180,22 +190,24 @@ class Chooser(Protocol):
 
 
 class DecisionRule:
-    """Chooses a text for each list: by `choose`, list by list, or by a `chooser` of its
-    own, where something is computed once for all scales.
+    """A way to choose a text for each list.
+
+    A subclass has `choose`, which decides list by list; or its own `chooser`, which
+    computes something once for all scales.
     """
 
     Options: ClassVar[type[Declared]] = NoOptions
-    """The options of the rule: the command line, weights files, signatures and Python
-    have them.
+    """The options of the rule, for the command line, weights files, signatures and
+    Python.
     """
     needs_scale: ClassVar[bool] = False
     """Whether the rule takes posteriors exp(scale * score); else it takes scores."""
     varied: ClassVar[Mapping[str, Sequence[Any]]] = {}
-    """Options that are tuned with the votes of several systems, where they are not set:
-    the values that are tried, the usual value first.
+    """Options that are tuned with the votes of several systems if they are not set: the
+    values that are tried, the usual value first.
     """
     by_expected_loss: ClassVar[bool] = False
-    """Whether the rule chooses the least expected of its `losses`: weights and scale
+    """Whether the rule chooses by the least expected of its `losses`; weights and scale
     are then tuned together.
     """
 
@@ -216,7 +228,7 @@ class DecisionRule:
         Args:
             lists: Lists of the hypotheses that may win, in the order in which equals
                 win: of equals the first is chosen.
-            metric: The metric whose expected loss counts, where a rule needs one.
+            metric: The metric whose expected loss counts; None if there is none.
 
         Raises:
             UserError: The rule needs a metric, and there is none.
@@ -224,9 +236,16 @@ class DecisionRule:
         return OneByOne(self, lists)
 
     def losses(self, metric: Metric, lists: Sequence[NbestList]) -> Sequence[Any]:
-        """Return the losses of each list, of a rule by expected loss: (hypotheses,
-        hypotheses), of choosing a row where the column is right; or
-        `rescore.decision.risk.ListLosses`.
+        """Return the losses of each list, for a rule by expected loss.
+
+        Args:
+            metric: The metric whose expected loss counts.
+            lists: Lists, as in `chooser`.
+
+        Returns:
+            For each list an array of shape (hypotheses, hypotheses), the loss of the
+            choice of a row where the column is right; or
+            `rescore.decision.risk.ListLosses`.
         """
         raise NotImplementedError
 
@@ -263,16 +282,17 @@ class OneByOne:
 
 
 class Best(DecisionRule):
-    """The hypothesis with the best score, the first of equals."""
+    """The hypothesis with the best score; the first of equals."""
 
     def choose(self, nbest: NbestList, preference: Floats) -> str:
+        """Return the text with the best score."""
         return nbest.hypotheses[int(np.argmax(preference))].text
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A rule of `DECISIONS`, its options, and the scale of the posteriors
-    exp(scale * score), where the rule takes one.
+    exp(scale * score) if the rule takes a scale.
 
     Raises:
         UserError: There is no such rule; the scale is below 0; the rule has no such
@@ -286,7 +306,7 @@ class Decision:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", DECISIONS.check(self.name))
-        if self.scale is not None and not 0 <= self.scale < float("inf"):
+        if self.scale is not None and not 0 <= self.scale < math.inf:
             raise UserError(
                 f"the scale of a decision is {self.scale:g}; it must be 0 or a number"
                 " above 0"
@@ -308,18 +328,21 @@ class Decision:
 
     @property
     def signed(self) -> dict[str, str]:
-        """The options that differ from the usual ones, for signatures."""
+        """The options that differ from their usual values, for signatures."""
         if not self.settings:
             return {}
         usual = settings_of(DECISIONS[self.name].Options())
-        settings = settings_of(self.options)
-        return {
-            name: text for name, text in settings.items() if usual.get(name) != text
-        }
+        signed = {}
+        for name, text in settings_of(self.options).items():
+            if usual.get(name) != text:
+                signed[name] = text
+        return signed
 
     def completed_by(self, tuned: Decision) -> Decision:
-        """Return the decision with what it leaves open as it was tuned: the scale, if
-        it has none, and options that are not set.
+        """Return the decision with the scale and the options that it lacks.
+
+        Args:
+            tuned: A decision that was tuned; it completes only the same rule.
         """
         if tuned.name != self.name:
             return self
@@ -328,12 +351,12 @@ class Decision:
 
     @property
     def needs_scale(self) -> bool:
-        """Whether the rule needs a scale that is not there yet."""
+        """Whether the rule takes a scale and the decision has none."""
         return self.scale is None and self.takes_scale
 
     @property
     def takes_scale(self) -> bool:
-        """Whether the rule is about posteriors, so that it has a scale."""
+        """Whether the rule takes posteriors, which have a scale."""
         return bool(DECISIONS[self.name].needs_scale)
 
     @property
@@ -347,25 +370,33 @@ class Decision:
     ) -> list[str]:
         """Return the text that is chosen for each list.
 
+        Args:
+            metric: The metric whose expected loss counts; None if there is none.
+            every: The lists.
+            weights: The weights of columns.
+
         Raises:
-            UserError: The rule needs a scale, or a metric, that is not given.
+            UserError: The rule needs a scale or a metric, and there is none.
         """
         texts: list[str] = []
         lists: Iterable[NbestList] = every
-        if self.takes_scale:  # the best scores are found at once
-            from rescore.pace import paced
-
+        if self.takes_scale:  # Without posteriors a decision takes no time.
             lists = paced(every, "decided %d of %d lists")
-        for portion in in_parts(lists, PAIRS, lambda nbest: len(nbest.hypotheses) ** 2):
+        for portion in in_parts(lists, PAIRS, _pairs):
             texts += Decider(self, metric, portion, weights).texts(self.scale)
         return texts
 
 
-class Decider:
-    """One decision on given lists, for one scale after another.
+def _pairs(nbest: NbestList) -> int:
+    """Return the number of pairs of hypotheses of a list."""
+    return len(nbest.hypotheses) ** 2
 
-    Equal hypotheses with equal scores count once, unless the scale of the decision is
-    0: then all of them count, as samples do.
+
+class Decider:
+    """One decision on some lists, for one scale after another.
+
+    Equal hypotheses with equal scores count once. If the scale of the decision is 0,
+    they are samples, and each of them counts.
     """
 
     def __init__(
@@ -375,19 +406,32 @@ class Decider:
         lists: Sequence[NbestList],
         weights: WeightsOf,
     ) -> None:
+        """Combine the scores of the lists, and make the chooser.
+
+        Args:
+            decision: The decision.
+            metric: The metric whose expected loss counts; None if there is none.
+            lists: The lists.
+            weights: The weights of columns.
+        """
         self.decision = decision
         self.lists: list[NbestList] = []
         """The hypotheses that may win, in the order in which equals win."""
+        are_samples = decision.scale == 0
         for nbest in lists:
             allowed = candidates(nbest, weights_for(nbest, weights).excluded)
-            samples = decision.scale == 0
-            self.lists.append(allowed if samples else without_copies(allowed))
+            if not are_samples:
+                allowed = without_copies(allowed)
+            self.lists.append(allowed)
         self.scores = [combine(nbest, weights) for nbest in self.lists]
         self.chooser = decision.rule.chooser(self.lists, metric)
 
     def texts(self, scale: float | None) -> list[str]:
         """Return the text that is chosen for each list, by combined scores or by
         posteriors.
+
+        Args:
+            scale: The scale of the posteriors; None for a rule that takes no scale.
 
         Raises:
             UserError: The rule needs a scale, and it is None.

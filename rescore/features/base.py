@@ -24,14 +24,15 @@ from rescore.tuning.folds import added_columns
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One decision of a plan, as `--verbose` prints it."""
+    """One decision of a plan and its reason; `--verbose` prints it."""
 
     subject: str
-    """The thing decided about, such as `metric`."""
+    """The thing that is decided about, such as `metric`."""
     decision: str
     why: str
 
     def __str__(self) -> str:
+        """Return the decision as one line."""
         return f"{self.subject}: {self.decision} ({self.why})"
 
 
@@ -39,11 +40,11 @@ class Bounds(Enum):
     """Where a weight may lie."""
 
     SHARE = "share"
-    """In [0, 1]; it takes its share of the first pass."""
+    """In [0, 1]: the weight is taken from the weight of the first pass."""
     FREE = "free"
-    """Anywhere: scores that may be subtracted."""
+    """Anywhere: the scores may be subtracted."""
     BONUS = "bonus"
-    """Anywhere: a score for each unit of a count."""
+    """Anywhere: the weight is a score for each unit of a count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +54,14 @@ class Weighed:
     column: str
     bounds: Bounds
     given: float | None = None
-    """The weight where a user gives it; None for a weight that is tuned."""
+    """The weight that the user gives; None for a weight that is tuned."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Situation:
-    """What features may look at, and the reasons that they give. The plan fills it in
-    as it is made.
+    """Everything that features may look at, and the reasons that they give.
+
+    The plan fills in a field as soon as it is decided.
     """
 
     config: RunConfig
@@ -72,34 +74,46 @@ class Situation:
     measures: bool
     """Whether texts are decided or measured; else the lists are only scored."""
     measuring: MetricOptions = field(default_factory=MetricOptions)
-    """The options of metrics: of the config, and of the metric that the weights were
-    tuned for.
+    """The options of metrics: those of the config, and those of the metric that the
+    weights were tuned for.
     """
     metric: Metric | None = None
-    """The objective of tuning."""
+    """The metric that weights are tuned for."""
     models: tuple[LanguageModel, ...] = ()
     """The language models, each with a column of its own."""
     counted: tuple[LanguageModel, ...] = ()
     """The model whose tokens are counted, or no model."""
     weighed: tuple[Weighed, ...] = ()
-    """What the features before in the table weigh."""
+    """The columns that features before this one in the table weigh."""
     reasons: list[Reason] = field(default_factory=list)
+    """The reasons that features gave."""
 
     def note(self, subject: str, decision: object, why: str) -> None:
-        """Add the reason of a decision."""
+        """Add the reason of a decision.
+
+        Args:
+            subject: The thing that is decided about.
+            decision: The decision.
+            why: The reason.
+        """
         self.reasons.append(Reason(subject, str(decision), why))
 
     @property
     def basis(self) -> Dataset:
-        """The lists that weights are tuned on, if any are tuned: the dev lists, else
-        the lists of the experiment.
+        """The lists that weights are tuned on: the dev lists, or the lists of the
+        experiment if there are no dev lists.
         """
         return self.dev or self.lists
 
     @property
     def sets(self) -> list[Dataset]:
         """The sets that have lists."""
-        return [known for known in (self.lists, self.dev) if known]
+        sets = []
+        if self.lists:
+            sets.append(self.lists)
+        if self.dev:
+            sets.append(self.dev)
+        return sets
 
     @property
     def tunes(self) -> bool:
@@ -108,14 +122,19 @@ class Situation:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of scores that features before in the table weigh; no counts."""
-        scores = [one for one in self.weighed if one.bounds is not Bounds.BONUS]
-        return [one.column for one in scores]
+        """The columns of scores, without counts, that features before this one in the
+        table weigh.
+        """
+        columns = []
+        for weighed in self.weighed:
+            if weighed.bounds is not Bounds.BONUS:
+                columns.append(weighed.column)
+        return columns
 
     @property
     def added(self) -> list[str]:
-        """The columns that expansions will add; else the columns that the lists have
-        from expansions.
+        """The columns that expansions will add; without expansions, the columns that
+        the lists have from earlier expansions.
         """
         names: list[str] = []
         if self.config.expands:
@@ -127,16 +146,16 @@ class Situation:
 class Feature:
     """Something whose columns may have weights.
 
-    Each method has an answer for features that have nothing to say.
+    Each method has a default answer, for a feature that it does not concern.
     """
 
     columns: ClassVar[Mapping[str, Reserved]] = {}
     """The names of columns that the feature keeps for itself."""
     origins: ClassVar[Sequence[str]] = ()
-    """Origins of hypotheses whose words some system wrote."""
+    """Origins of hypotheses whose words a system wrote."""
     new_words: ClassVar[Sequence[str]] = ()
-    """Origins of hypotheses with new words: these may win only where this gains
-    something on dev lists.
+    """Origins of hypotheses with new words, which may win only if this gains something
+    on dev lists.
     """
 
     reads: ClassVar[Sequence[str]] = ()
@@ -145,18 +164,25 @@ class Feature:
     def check(self, config: RunConfig) -> None:
         """Refuse a config that contradicts itself, before anything is read.
 
+        Args:
+            config: The config.
+
         Raises:
-            UserError: The config asks for something that cannot be.
+            UserError: Two options contradict each other.
         """
 
     def given(self, config: RunConfig) -> Mapping[str, float]:
-        """Return the weights that the config gives, by column; 0 for no weight."""
+        """Return the weights that the config gives, by column; 0 for no weight.
+
+        Args:
+            config: The config.
+        """
         return {}
 
     def further_metrics(
         self, at: Situation, metrics: Sequence[Metric]
     ) -> Sequence[str]:
-        """Return names of metrics that show what the feature costs.
+        """Return names of metrics that show what the feature gains and costs.
 
         Args:
             at: The situation.
@@ -165,7 +191,8 @@ class Feature:
         return ()
 
     def expansion(self, at: Situation, words: Normaliser) -> Expansion | None:
-        """Return what adds the columns of the feature to lists before they are scored.
+        """Return the expansion that adds the columns of the feature to lists before
+        they are scored; None if nothing is added.
 
         Args:
             at: The situation; without models yet.
@@ -174,17 +201,26 @@ class Feature:
         return None
 
     def counted(self, at: Situation) -> Sequence[LanguageModel]:
-        """Return the models whose tokens the feature needs in a column."""
+        """Return the models whose tokens the feature needs in a column.
+
+        Args:
+            at: The situation.
+        """
         return ()
 
     def weighed(self, at: Situation) -> Iterable[Weighed]:
-        """Return the columns that have a weight."""
+        """Return the columns that have a weight.
+
+        Args:
+            at: The situation; `weighed` has the columns of features before this one.
+        """
         return ()
 
     def notes(self, every: Sequence[Mapping[str, float]]) -> Iterator[str]:
-        """Yield what a person does not expect of tuned weights.
+        """Yield sentences about tuned weights that a person does not expect.
 
         Args:
-            every: The weights that decided, of each fold where there are folds.
+            every: The weights that decided; one mapping for each fold, if there are
+                folds.
         """
         return iter(())

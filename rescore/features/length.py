@@ -20,8 +20,13 @@ TOKENS_ADVICE = "add it with `rescore score --count-tokens`"
 def _refuse_number(flag: str, bonus: Bonus, config: RunConfig) -> None:
     """Refuse a number for a bonus that is tuned.
 
+    Args:
+        flag: The option of the bonus.
+        bonus: The value of the option.
+        config: The config.
+
     Raises:
-        UserError: The config tunes weights and gives this one.
+        UserError: The config tunes weights and gives this bonus.
     """
     if config.tunes and not isinstance(bonus, bool | None):
         raise UserError(
@@ -29,58 +34,80 @@ def _refuse_number(flag: str, bonus: Bonus, config: RunConfig) -> None:
         )
 
 
+def _bonus(
+    at: Situation, subject: str, column: str, wanted: bool, why: str
+) -> Iterator[Weighed]:
+    """Yield the bonus of a column if it is tuned; note the decision in any case.
+
+    Args:
+        at: The situation.
+        subject: The name of the bonus, in the reasons.
+        column: The column of counts.
+        wanted: Whether the bonus is tuned.
+        why: The reason.
+    """
+    at.note(subject, "tuned" if wanted else "off", why)
+    if wanted:
+        yield Weighed(column, Bounds.BONUS)
+
+
 class WordBonus(Feature):
     """A bonus for each word.
 
-    By default it is tuned beside several columns. Not for BLEU: a bonus fits the
-    brevity penalty of the dev lists, and what it gains there is lost on other lists.
+    By default it is tuned beside several columns, but not for BLEU: a bonus fits the
+    brevity penalty of the dev lists, and this gain is lost on other lists.
     """
 
     columns: ClassVar = {WORDS: Reserved(Role.COUNT, "word")}
 
     def check(self, config: RunConfig) -> None:
+        """Refuse a number for a bonus that is tuned."""
         _refuse_number("--word-bonus", config.word_bonus, config)
 
     def given(self, config: RunConfig) -> Mapping[str, float]:
+        """Return the bonus that the config gives."""
         return {WORDS: float(config.word_bonus or 0)}
 
     def weighed(self, at: Situation) -> Iterator[Weighed]:
+        """Yield the bonus if it is tuned."""
+        wanted, why = self._suits(at)
+        yield from _bonus(at, "word bonus", WORDS, wanted, why)
+
+    def _suits(self, at: Situation) -> tuple[bool, str]:
+        """Return whether the bonus is tuned, and why."""
         assert at.metric
         if at.config.word_bonus is not None:
-            wanted = bool(at.config.word_bonus)
-            why = "--word-bonus"
-        elif at.metric.punishes_brevity:
-            wanted = False
-            why = f"{at.metric.name} has a brevity penalty"
-        else:
-            wanted = len(at.columns) > 1
-            why = "several columns" if wanted else "one column"
-        at.note("word bonus", "tuned" if wanted else "off", why)
-        if wanted:
-            yield Weighed(WORDS, Bounds.BONUS)
+            return bool(at.config.word_bonus), "--word-bonus"
+        if at.metric.punishes_brevity:
+            return False, f"{at.metric.name} has a brevity penalty"
+        if len(at.columns) > 1:
+            return True, "several columns"
+        return False, "one column"
 
 
 class TokenBonus(Feature):
     """A bonus for each token of a language model.
 
-    By default it is tuned on `LARGE_SET` lists or more, with their tokens counted,
-    beside a column of pseudo-log-likelihoods. Not for BLEU.
+    By default it is tuned on `LARGE_SET` lists or more if their tokens are counted and
+    a column has pseudo-log-likelihoods, but not for BLEU.
     """
 
     columns: ClassVar = {TOKENS: Reserved(Role.COUNT, "token", advice=TOKENS_ADVICE)}
 
     def check(self, config: RunConfig) -> None:
+        """Refuse a number for a bonus that is tuned."""
         _refuse_number("--token-bonus", config.token_bonus, config)
 
     def given(self, config: RunConfig) -> Mapping[str, float]:
+        """Return the bonus that the config gives."""
         return {TOKENS: float(config.token_bonus or 0)}
 
     def counted(self, at: Situation) -> Sequence[LanguageModel]:
         """Return the first model of pseudo-log-likelihoods.
 
-        If a count is asked for and no model gives pseudo-log-likelihoods, it is the
-        first model. If the lists have a count and no other count is asked for, it is
-        none.
+        If the user asks for a count and no model gives pseudo-log-likelihoods, it is
+        the first model. If the lists have a count and the user asks for none, it is no
+        model.
         """
         models, why = self._countable(at)
         if models:
@@ -91,27 +118,28 @@ class TokenBonus(Feature):
         """Return the models whose tokens may be counted, and why."""
         pseudo = [lm for lm in at.models if is_pseudo(lm.model)]
         wanted = self._count_is_wanted(at.config)
-        if wanted is not None:
-            return (pseudo or at.models) if wanted else (), "asked for"
-        known = at.tuned.columns.get(TOKENS) if at.tuned else None
-        if known is not None:
+        if wanted is False:
+            return (), "refused"
+        if wanted:
+            return pseudo or at.models, "asked for"
+        if at.tuned is not None and TOKENS in at.tuned.columns:
+            known = at.tuned.columns[TOKENS]
             same = [lm for lm in at.models if lm.fingerprint == known.fingerprint]
             return same, "the weights were tuned with its tokens"
-        have_count = TOKENS in (at.lists or at.basis).header.columns
-        why = "pseudo-log-likelihoods say little about length"
-        return (() if have_count else pseudo), why
+        if TOKENS in (at.lists or at.basis).header.columns:
+            return (), "the lists have a count"
+        return pseudo, "pseudo-log-likelihoods say little about length"
 
     def _count_is_wanted(self, config: RunConfig) -> bool | None:
-        """Return whether a count is asked for or refused; None for what suits."""
+        """Return whether the user asks for a count; None if the user does not say."""
         if config.count_tokens is not None or config.token_bonus is None:
             return config.count_tokens
         return bool(config.token_bonus)
 
     def weighed(self, at: Situation) -> Iterator[Weighed]:
+        """Yield the bonus if it is tuned."""
         wanted, why = self._suits(at)
-        at.note("token bonus", "tuned" if wanted else "off", why)
-        if wanted:
-            yield Weighed(TOKENS, Bounds.BONUS)
+        yield from _bonus(at, "token bonus", TOKENS, wanted, why)
 
     def _suits(self, at: Situation) -> tuple[bool, str]:
         """Return whether the bonus is tuned, and why."""
@@ -120,8 +148,11 @@ class TokenBonus(Feature):
             return bool(at.config.token_bonus), "--token-bonus"
         if at.metric.punishes_brevity:
             return False, f"{at.metric.name} has a brevity penalty"
-        models = {name: one.model for name, one in at.basis.header.columns.items()}
-        models |= {lm.name: lm.model for lm in at.models}
+        models = {}
+        for name, column in at.basis.header.columns.items():
+            models[name] = column.model
+        for lm in at.models:
+            models[lm.name] = lm.model
         known = [models[name] for name in at.columns if name in models]
         if not any(map(is_pseudo, known)):
             return False, "no pseudo-log-likelihoods"

@@ -38,47 +38,68 @@ class CountListed(Expansion):
 
     @property
     def columns(self) -> Mapping[str, Column]:
+        """The column that is added."""
         return {LISTED: listed_column(self._listed, self._words)}
 
     def __call__(
         self, lists: Iterable[NbestList], dev: bool = False
     ) -> Iterator[NbestList]:
+        """Yield the lists with the column."""
         return with_listed(lists, self._listed, self._words)
 
 
 class ListedWords(Feature):
-    """A bonus for each listed word. By default it is tuned where an option adds
-    hypotheses with new words.
+    """A bonus for each word of the user's list. By default it is tuned if an option
+    adds hypotheses with new words.
     """
 
     reads: ClassVar = ("words",)
     columns: ClassVar = {LISTED: Reserved(Role.COUNT, "listed word", advice=ADVICE)}
 
     def given(self, config: RunConfig) -> Mapping[str, float]:
+        """Return the bonus that the config gives."""
         return {LISTED: float(config.boost or 0)}
 
     def further_metrics(
         self, at: Situation, metrics: Sequence[Metric]
     ) -> Sequence[str]:
-        """Return the error rates of listed and of all other words, where words are
-        listed and have a bonus, or no reported metric counts them.
+        """Return the error rates of listed words and of all other words.
+
+        They are reported if words are listed and have a bonus, or if no metric that is
+        reported already counts them.
+
+        Args:
+            at: The situation.
+            metrics: The metrics that are reported already.
         """
         if not (at.measuring.words and metrics[0].words):
             return ()
-        told = any(hasattr(metric.options, "words") for metric in metrics)
-        return ("bwer", "uwer") if self._is_used(at) or not told else ()
+        counted = any(hasattr(metric.options, "words") for metric in metrics)
+        if counted and not self._is_used(at):
+            return ()
+        return ("bwer", "uwer")
 
     def expansion(self, at: Situation, words: Normaliser) -> Expansion | None:
+        """Return the counter of listed words; None if they have no bonus.
+
+        Args:
+            at: The situation.
+            words: Cuts texts into words.
+
+        Raises:
+            UserError: The lists count words that were cut differently.
+        """
         if at.measures and not self._is_used(at):
             return None
         listed = at.config.measuring.words
-        if listed is None:
-            if at.measures:
-                check_counting(at.sets, words)
-            return None
-        return CountListed(listed, words)
+        if listed is not None:
+            return CountListed(listed, words)
+        if at.measures:
+            check_counting(at.sets, words)
+        return None
 
     def weighed(self, at: Situation) -> Iterator[Weighed]:
+        """Yield the bonus, tuned or given."""
         boost = self._boost(at)
         if boost is False:
             return
@@ -91,6 +112,7 @@ class ListedWords(Feature):
             yield Weighed(LISTED, Bounds.BONUS, given=boost)
 
     def notes(self, every: Sequence[Mapping[str, float]]) -> Iterator[str]:
+        """Yield a warning if the bonus is negative."""
         if any(weights.get(LISTED, 0.0) < 0 for weights in every):
             yield (
                 "the bonus for a listed word is negative: words of --words in the"
@@ -99,13 +121,15 @@ class ListedWords(Feature):
             )
 
     def _is_used(self, at: Situation) -> bool:
-        """Return whether listed words have a bonus, or had one that was tuned to 0."""
+        """Return whether listed words have a bonus, or had a bonus that was tuned to
+        0.
+        """
         if at.tuned is not None and at.tuned.regards(LISTED):
             return True
         return self._boost(at) is not False
 
     def _boost(self, at: Situation) -> bool | float:
-        """Return whether the bonus is tuned, or the bonus that is given.
+        """Return whether the bonus is tuned, or the number that the user gives.
 
         Raises:
             UserError: There is a bonus, and there are no listed words.

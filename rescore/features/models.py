@@ -1,4 +1,6 @@
-"""Scores: of language models, and the parts of the toolkit's own score."""
+"""Features that are scores: of language models, parts of the toolkit's own score, and
+the columns that files and expansions bring.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ class Models(Feature):
     """
 
     def weighed(self, at: Situation) -> Iterator[Weighed]:
+        """Yield a share for each model."""
         names = [lm.name for lm in at.models]
         if not names and at.basis:
             header = at.basis.header
@@ -31,6 +34,7 @@ class Components(Feature):
     """The parts of the toolkit's own score, such as its acoustic score."""
 
     def weighed(self, at: Situation) -> Iterator[Weighed]:
+        """Yield a weight without bounds for each part, with --components."""
         if not at.config.components:
             return
         columns = at.basis.columns(Role.COMPONENT)
@@ -44,9 +48,10 @@ class Components(Feature):
 
 
 class Counts(Feature):
-    """Counts that a file brings, where --column names them: a bonus for each."""
+    """Counts that a file brings and --column names: a bonus for each."""
 
     def weighed(self, at: Situation) -> Iterator[Weighed]:
+        """Yield a bonus for each count."""
         if not at.basis:
             return
         for name in at.config.columns:
@@ -58,5 +63,6 @@ class Expanded(Feature):
     """The columns that expansions add with new hypotheses: a bonus for each unit."""
 
     def weighed(self, at: Situation) -> Iterator[Weighed]:
+        """Yield a bonus for each column."""
         for name in at.added:
             yield Weighed(name, Bounds.BONUS)

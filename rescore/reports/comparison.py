@@ -37,7 +37,8 @@ from rescore.reports.outputs import warn_of_few
 from rescore.reports.records import Dev
 from rescore.reports.summary import zero
 from rescore.styles import marked_worse, p_value
-from rescore.tuning.weights import FIRST_PASS_ALONE, Weights, bonus_phrases, notes
+from rescore.tuning.phrases import bonus_phrases, notes
+from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
 JSON = "json"
 """Beside `STYLES`: all figures, in full precision."""

@@ -13,8 +13,7 @@ from rescore.errors import counted
 from rescore.reports.figures import FIRST, SHORT, Row
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.styles import p_phrase, text
-from rescore.tuning.weights import named_weights, notes
-from rescore.tuning.zero import why_zero
+from rescore.tuning.phrases import named_weights, notes, why_zero
 
 REFERENCE_SIZES = ("ref_words", "ref_characters")
 """Counts that are the same in all rows, so that tables leave them out."""

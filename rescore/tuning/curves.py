@@ -1,5 +1,5 @@
-"""The metric as a function of one weight: the steps of `tune --curve` and of the page's
-chart.
+"""The metric as a function of one weight: its steps for `tune --curve` and for the
+chart of the page.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from rescore.tuning.weights import Weights
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a curve: the metric's value where the weight of `column` lies between
-    `low` and `high`.
+    """One step of a curve: the metric while the weight of a column lies between two
+    positions.
     """
 
     column: str
     low: float
     high: float
     value: float
+    """The metric, in percent."""
 
 
 def curves(
@@ -40,8 +41,16 @@ def curves(
     weights: Mapping[str, float],
     excluded: frozenset[str] = frozenset(),
 ) -> list[Step]:
-    """The metric's value against the weight of each column, from 0 to 1, the others
-    keeping their proportions; hypotheses of `excluded` origins may not win.
+    """Return the steps of the metric against the weight of each column, from 0 to 1.
+
+    The other weights keep their proportions.
+
+    Args:
+        metric: The metric.
+        lists: Lists with references.
+        columns: The columns whose weights vary.
+        weights: The weight of each column.
+        excluded: Hypotheses of these origins may not win.
     """
     lists = [candidates(nbest, excluded) for nbest in lists]
     bounded = {FIRST_PASS, *columns}.difference(units())
@@ -50,40 +59,53 @@ def curves(
         metric, lists, [FIRST_PASS, *columns, *free], free, standardise=False
     )
     point = objective.point(weights)
-    steps: list[Step] = []
-    for rank, column in enumerate(columns, 1):
-        corner = np.eye(len(point))
-        start, direction = coordinate(point, rank, ~objective.free) or (
-            corner[0],
-            corner[rank] - corner[0],
-        )
+    steps = []
+    for place, column in enumerate(columns, 1):
+        line = coordinate(point, place, ~objective.free)
+        if line is None:
+            corners = np.eye(len(point))
+            line = corners[0], corners[place] - corners[0]
+        start, direction = line
         edges, values = objective.line(start, direction, 0.0, 1.0)
         changes = np.flatnonzero(np.diff(values)) + 1
         bounds = [0, *changes.tolist(), len(values)]
-        steps += [
-            Step(column, float(edges[start]), float(edges[stop]), float(values[start]))
-            for start, stop in pairwise(bounds)
-        ]
+        for first, end in pairwise(bounds):
+            low = float(edges[first])
+            high = float(edges[end])
+            steps.append(Step(column, low, high, float(values[first])))
     return steps
 
 
 def weight_curve(
     metric: Metric, lists: Sequence[NbestList], weights: Weights
 ) -> list[Step]:
-    """The metric's value on lists against the weight of each language model; empty for
-    a decision by posteriors, whose texts are not those with the best score.
+    """Return the steps of the metric against the weight of each language model.
+
+    There are none for a decision by posteriors, which does not choose the texts with
+    the best score.
+
+    Args:
+        metric: The metric.
+        lists: Lists with references.
+        weights: The weights.
     """
     if weights.decision.name != "best":
         return []
-    bounded = [
-        name for name in weights.language_models if 0 <= weights.weights[name] <= 1
-    ]
+    bounded = []
+    for name in weights.language_models:
+        if 0 <= weights.weights[name] <= 1:
+            bounded.append(name)
     return curves(metric, lists, bounded, weights.weights, weights.excluded)
 
 
 def write_curve(steps: Iterable[Step], metric: str, file: IO[str]) -> None:
-    """One line a step: the column whose weight changes, from where to where, and the
-    metric's value there (percent).
+    """Write a CSV table with one row for each step: the column whose weight changes,
+    both ends of the step, and the metric, in percent.
+
+    Args:
+        steps: The steps.
+        metric: The name of the metric, for the head of its column.
+        file: The file that is written.
     """
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(["column", "low", "high", metric])

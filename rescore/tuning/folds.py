@@ -1,4 +1,6 @@
-"""Sets of lists: which columns they have, how they overlap, and tuning in folds."""
+"""Tuning in folds, and checks of the lists that are tuned on: which columns they have,
+whether dev and test overlap, and whether their scores have one scale.
+"""
 
 from __future__ import annotations
 
@@ -6,68 +8,73 @@ import logging
 import math
 import statistics
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rescore.columns import FIRST_PASS, Role
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
+from rescore.metrics.folds import Folds
 from rescore.nbest import NbestList, bonus_columns
 from rescore.pace import paced
 from rescore.tuning.tune import tune
 from rescore.tuning.tuned import Tuned
 from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
 
-if TYPE_CHECKING:
-    from rescore.metrics.folds import Folds
-
 log = logging.getLogger(__name__)
 
 LARGE_SET = 500
-"""Lists from which on a bonus can be tuned beside a single weight without fitting
-accidents.
+"""Lists from which on a bonus can be tuned beside a single weight without overfitting.
 """
-
 SCALE_RATIO = 5.0
-"""Ratio of spreads of first-pass scores from which on two sets cannot have the same
+"""Ratio of the spreads of first-pass scores from which on two sets cannot have the same
 weights.
 """
 
 
 def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
-    """The columns to tune: those asked for, or those of language models."""
+    """Return the columns to tune.
+
+    Args:
+        lists: The lists.
+        asked: The columns that the user names; none for the columns of language models.
+    """
     if not asked:
         return Dataset.of(lists).model_columns
     return [name for name in dict.fromkeys(asked) if name != FIRST_PASS]
 
 
 def added_columns(lists: Sequence[NbestList]) -> list[str]:
-    """The columns that expansions added to lists, whose weights are tuned as bonuses.
+    """Return the columns that expansions added to lists; their weights are bonuses.
 
     Raises:
-        UserError: some lists have them and others not.
+        UserError: Some lists have such a column and others do not.
     """
-    columns: list[str] | None = None
-    for nbest in lists:
+    if not lists:
+        return []
+    columns = bonus_columns(lists[0])
+    for nbest in lists[1:]:
         own = bonus_columns(nbest)
-        columns = own if columns is None else columns
         if own != columns:
             name = min({*own} ^ {*columns})
+            difference = "has" if name in own else "lacks"
             raise UserError(
-                f"utterance {nbest.id}: {'has' if name in own else 'lacks'} the column"
+                f"utterance {nbest.id}: {difference} the column"
                 f" {name}, unlike the lists before; add it to all lists, or none"
             )
-    return columns or []
+    return columns
 
 
 def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
-    """Say so where lists have scores of models that are not among the models of a run,
-    which gave `columns`.
+    """Warn if lists have scores of models that are not among the models of a run.
+
+    Args:
+        lists: The lists.
+        columns: The columns of the models of the run.
     """
-    known = Dataset.of(lists).header.columns.items()
-    unused = [
-        name for name, column in known if column.role is Role.LM and name not in columns
-    ]
+    unused = []
+    for name, column in Dataset.of(lists).header.columns.items():
+        if column.role is Role.LM and name not in columns:
+            unused.append(name)
     if unused and columns:
         log.warning(
             "the scores of %s in the lists are not used beside --lm; to use them, too,"
@@ -77,7 +84,7 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
 
 
 def warn_of_single(lists: Sequence[NbestList]) -> None:
-    """Say so where no list leaves a choice."""
+    """Warn if every list has a single hypothesis."""
     if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
         log.warning(
             "%severy list has only one hypothesis, so reranking cannot change anything;"
@@ -87,9 +94,7 @@ def warn_of_single(lists: Sequence[NbestList]) -> None:
 
 
 def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
-    """Say so where dev and test share utterances: of one id, with the same
-    references.
-    """
+    """Warn if dev and test share utterances: lists with the same id and references."""
     known = {(nbest.id, nbest.references) for nbest in dev}
     shared = [nbest.id for nbest in lists if (nbest.id, nbest.references) in known]
     if shared:
@@ -103,10 +108,11 @@ def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> Non
 
 
 def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
-    """Say so where the first-pass scores of dev and test differ in scale: then weights
-    of the one are wrong here.
+    """Warn if the first-pass scores of dev and test differ in scale: then the weights
+    of dev are wrong for test.
     """
-    of_test, of_dev = _spread(lists), _spread(dev)
+    of_test = _spread(lists)
+    of_dev = _spread(dev)
     if of_test and of_dev and max(of_test / of_dev, of_dev / of_test) > SCALE_RATIO:
         log.warning(
             "best and worst first-pass score of a list differ by %.3g in the dev lists"
@@ -118,15 +124,15 @@ def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None
 
 
 def _spread(lists: Sequence[NbestList]) -> float:
-    """The median over lists of the difference between the best and the worst first-pass
-    score.
+    """Return the difference between the best and the worst first-pass score of a list,
+    the median over lists; 0 if no list has a difference.
     """
-    scores = [nbest.column(FIRST_PASS) for nbest in lists if len(nbest.hypotheses) > 1]
-    spreads = [
-        max(list_scores) - min(list_scores)
-        for list_scores in scores
-        if math.isfinite(min(list_scores))
-    ]
+    spreads = []
+    for nbest in lists:
+        if len(nbest.hypotheses) > 1:
+            scores = nbest.column(FIRST_PASS)
+            if math.isfinite(min(scores)):
+                spreads.append(max(scores) - min(scores))
     return statistics.median(spreads) if spreads else 0.0
 
 
@@ -137,14 +143,21 @@ def tuned_in_folds(
     columns: Sequence[str],
     options: TuningOptions,
 ) -> list[Weights]:
-    """Return the weights of each fold, tuned on the lists of the other folds."""
+    """Return the weights of each fold, tuned on the lists of the other folds.
+
+    Args:
+        folds: The fold of each list.
+        metric: The metric that is tuned for.
+        lists: Lists with references.
+        columns: Columns of language models.
+        options: How weights are tuned.
+    """
     weights_of_folds = []
     for fold in paced(range(folds.number), "tuned %d of %d folds"):
-        rest = [
-            nbest
-            for nbest, place in zip(lists, folds.fold, strict=True)
-            if place != fold
-        ]
+        rest = []
+        for nbest, its_fold in zip(lists, folds.fold, strict=True):
+            if its_fold != fold:
+                rest.append(nbest)
         tuned = Tuned.on(HELD_OUT, rest, held_out=True)
         weights_of_folds.append(tune(metric, rest, columns, options, tuned))
     return weights_of_folds

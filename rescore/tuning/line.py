@@ -22,112 +22,135 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
 TOGETHER = 20_000
-"""Hypotheses whose lines are compared together: so many fit into a processor's
+"""Hypotheses whose lines are compared together: this number fits into a processor's
 cache.
 """
 NARROW = 1e-12
-"""Share of the range below which an interval is rounding: several lists may change at
-one point.
+"""Share of the range below which an interval is a rounding error: several lists may
+change at one position.
 """
 
 
 class Envelopes(NamedTuple):
     """The upper envelopes of many lists: the winner at the lower end, and the changes
-    of winner by their position.
+    of the winner, sorted by their position.
     """
 
     first: Indices
-    """(lists,) the winner at the lower end"""
+    """The winner of each list at the lower end, of shape (lists,)."""
     lists: Indices
-    """(changes,) the list in which the winner changes"""
+    """The list in which the winner changes, of shape (changes,)."""
     points: Floats
-    """(changes,) the position on the line"""
+    """The position on the line, of shape (changes,)."""
     before: Indices
-    """(changes,) the winner below the position"""
+    """The winner below the position, of shape (changes,)."""
     after: Indices
-    """(changes,) the winner above"""
+    """The winner above the position, of shape (changes,)."""
 
 
 def upper_envelopes(
     intercepts: Floats, slopes: Floats, low: float, high: float
 ) -> Envelopes:
-    """Where the maximum of the lines `intercepts + x * slopes` changes over [low,
-    high], in each row.
+    """Return where the maximum of the lines `intercept + x * slope` changes in each
+    list.
 
-    Of lines that are the same, the first wins. Lines of which a part is not finite
-    (padding, a score of -inf) never win, unless all of a row are such: then the first
-    does. Changes of any one list come in ascending order.
+    Of equal lines the first wins. A line with a part that is not finite (padding, a
+    score of -inf) never wins, unless all lines of a list are like this: then the first
+    wins. The changes of each list come in ascending order.
 
-    Intercepts and slopes are (lists, hypotheses).
+    Args:
+        intercepts: Scores at x = 0, of shape (lists, hypotheses).
+        slopes: Changes of the scores, of the same shape.
+        low: The lower end of x.
+        high: The upper end of x.
     """
     number = max(100, TOGETHER // max(1, intercepts.shape[1]))
     starts = range(0, max(1, len(intercepts)), number)
-    parts = [
-        _envelopes(intercepts[at : at + number], slopes[at : at + number], low, high)
-        for at in starts
-    ]
-    first, lists, points, before, after = (
-        np.concatenate(each) for each in zip(*parts, strict=True)
+    parts = []
+    for start in starts:
+        rows = slice(start, start + number)
+        parts.append(_envelopes(intercepts[rows], slopes[rows], low, high))
+    every = Envelopes(*(np.concatenate(field) for field in zip(*parts, strict=True)))
+    lists = every.lists + np.repeat(starts, [len(part.lists) for part in parts])
+    order = np.argsort(every.points, kind="stable")
+    return Envelopes(
+        every.first,
+        lists[order],
+        every.points[order],
+        every.before[order],
+        every.after[order],
     )
-    lists = lists + np.repeat(starts, [len(part.lists) for part in parts])
-    order = np.argsort(points, kind="stable")
-    return Envelopes(first, lists[order], points[order], before[order], after[order])
 
 
 def _envelopes(
     intercepts: Floats, slopes: Floats, low: float, high: float
 ) -> Envelopes:
-    """All lists take their next change at once: from the winner, the change is the
-    nearest crossing with a steeper line. Changes of all lists are in no order.
+    """Return the envelopes of few lists, whose changes are in no order.
+
+    All lists take their next change at once: from the winner, the change is the nearest
+    crossing with a steeper line.
     """
     usable = np.isfinite(intercepts) & np.isfinite(slopes)
-    # Transposed: (hypotheses, lists). Lists lie side by side, where NumPy finds their
-    # minima fastest.
+    # Transposed to (hypotheses, lists): lists lie side by side in memory, where NumPy
+    # finds their minima fastest.
     intercepts = np.ascontiguousarray(np.where(usable, intercepts, -np.inf).T)
     slopes = np.ascontiguousarray(np.where(usable, slopes, 0.0).T)
-    at_low, at_high = intercepts + low * slopes, intercepts + high * slopes
-    # of equals the steepest is ahead
-    winner = _steepest(at_low == at_low.max(axis=0), slopes)
-    first, position = winner.copy(), np.full(len(winner), low)
+    at_low = intercepts + low * slopes
+    at_high = intercepts + high * slopes
+    # Just above the lower end the steepest of equals is ahead.
+    first = _steepest(at_low == at_low.max(axis=0), slopes)
+    winner = first.copy()
+    position = np.full(len(winner), low)
     # The maximum of lines is convex: a line that reaches it at both ends is the maximum
-    # between them.
+    # between them. `rows` are the other lists, whose winner may still change.
     rows = np.flatnonzero(_of(at_high, winner) < at_high.max(axis=0))
-    intercepts, slopes = intercepts.take(rows, axis=1), slopes.take(rows, axis=1)
+    intercepts = intercepts.take(rows, axis=1)
+    slopes = slopes.take(rows, axis=1)
     changes: list[tuple[Indices, Floats, Indices, Indices]] = []
-    while len(rows) or not changes:  # rows: the lists whose winner may still change
+    while len(rows) or not changes:
         rise = slopes - _of(slopes, winner[rows])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             crossings = (_of(intercepts, winner[rows]) - intercepts) / rise
         np.putmask(crossings, rise <= 0, np.inf)
         nearest = crossings.min(axis=0)
         more = np.flatnonzero(nearest < high)
-        intercepts, slopes, crossings = (
-            each.take(more, axis=1) for each in (intercepts, slopes, crossings)
-        )
-        rows, after = rows[more], _steepest(crossings == nearest[more], slopes)
-        # rounding must not lead back
-        nearest = np.maximum(nearest[more], position[rows])
-        changes.append((rows, nearest, winner[rows], after))
-        winner[rows], position[rows] = after, nearest
-    return Envelopes(
-        first, *(np.concatenate(parts) for parts in zip(*changes, strict=True))
-    )
+        rows = rows[more]
+        intercepts = intercepts.take(more, axis=1)
+        slopes = slopes.take(more, axis=1)
+        crossings = crossings.take(more, axis=1)
+        after = _steepest(crossings == nearest[more], slopes)
+        # Rounding must not lead back.
+        reached = np.maximum(nearest[more], position[rows])
+        changes.append((rows, reached, winner[rows], after))
+        winner[rows] = after
+        position[rows] = reached
+    fields = (np.concatenate(parts) for parts in zip(*changes, strict=True))
+    return Envelopes(first, *fields)
 
 
 def _of(values: Floats, which: Indices) -> Floats:
-    """(lists,) the value of one hypothesis of each list, of values (hypotheses, lists);
-    `take` is NumPy's fastest.
+    """Return the value of one hypothesis of each list, of shape (lists,).
+
+    Args:
+        values: Values of shape (hypotheses, lists).
+        which: A hypothesis of each list, of shape (lists,).
     """
+    # `take` is faster than `values[which, lists]`.
     return values.ravel().take(which * len(which) + np.arange(len(which)))
 
 
 def _steepest(among: Flags, slopes: Floats) -> Indices:
-    """(lists,) the first of the steepest among some hypotheses (hypotheses, lists)."""
+    """Return the first of the steepest lines of each list, of shape (lists,).
+
+    Args:
+        among: Whether a line counts, of shape (hypotheses, lists).
+        slopes: Slopes of the same shape.
+    """
     return np.where(among, slopes, -np.inf).argmax(axis=0)
 
 
 class Interval(NamedTuple):
-    """An interval of positions on a line that all give the same best value."""
+    """An interval of positions on a line that all give the same value."""
 
     low: float
     high: float
@@ -135,6 +158,7 @@ class Interval(NamedTuple):
 
     @property
     def middle(self) -> float:
+        """The position in the middle."""
         return (self.low + self.high) / 2
 
 
@@ -146,43 +170,63 @@ def swept(
     high: float,
     times: Counts | None = None,
 ) -> tuple[Floats, Floats]:
-    """The metric's value as a step function of the position on a line: edges (m + 1,),
-    from `low` to `high`, and values (m,) between them; of statistics (lists,
-    hypotheses, k) of lists that count so many `times` (lists,), or once.
+    """Return the metric as a step function of the position on a line.
+
+    Args:
+        metric: The metric.
+        statistics: The statistics of shape (lists, hypotheses, k).
+        envelopes: The winner of each list along the line.
+        low: The lower end of the line.
+        high: The upper end of the line.
+        times: Number of times that each list counts, of shape (lists,); None for once.
+
+    Returns:
+        Edges of shape (steps + 1,), from `low` to `high`, and values of shape (steps,)
+        between them, in percent.
     """
-    weight = np.ones(len(statistics), dtype=np.int64) if times is None else times
-    # (k,)
-    total = weight @ taken(statistics, np.arange(len(statistics)), envelopes.first)
-    counted = np.flatnonzero(weight[envelopes.lists])
+    if times is None:
+        times = np.ones(len(statistics), dtype=np.int64)
+    every = np.arange(len(statistics))
+    at_low = times @ taken(statistics, every, envelopes.first)  # (k,)
+    counted = np.flatnonzero(times[envelopes.lists])
     lists = envelopes.lists[counted]
-    before, after = (
-        taken(statistics, lists, which[counted])
-        for which in (envelopes.before, envelopes.after)
-    )
-    # (changes + 1, k)
-    sums = np.cumsum(np.vstack([total, (after - before) * weight[lists, None]]), axis=0)
+    before = taken(statistics, lists, envelopes.before[counted])
+    after = taken(statistics, lists, envelopes.after[counted])
+    changes = (after - before) * times[lists, None]
+    sums = np.cumsum(np.vstack([at_low, changes]), axis=0)  # (changes + 1, k)
     edges = np.concatenate([[low], envelopes.points[counted], [high]])
     wide = np.flatnonzero(np.diff(edges) > NARROW * (high - low))
     return np.append(edges[wide], high), metric.values(sums[wide])
 
 
 def taken(statistics: Counts, lists: Indices, hypotheses: Indices) -> Counts:
-    """(n, k) the statistics (lists, hypotheses, k) of hypotheses (n,) of lists (n,)."""
-    number = statistics.shape[1]
-    return statistics.reshape(-1, statistics.shape[2]).take(
-        lists * number + hypotheses, axis=0
-    )
+    """Return the statistics of some hypotheses, of shape (n, k).
+
+    Args:
+        statistics: The statistics of shape (lists, hypotheses, k).
+        lists: The list of each hypothesis, of shape (n,).
+        hypotheses: The place of each hypothesis in its list, of shape (n,).
+    """
+    number, size = statistics.shape[1:]
+    rows = statistics.reshape(-1, size)
+    return rows.take(lists * number + hypotheses, axis=0)
 
 
 def best_interval(edges: Floats, values: Floats, higher_is_better: bool) -> Interval:
-    """The widest interval with the best of values (m,) between edges (m + 1,);
-    neighbours of equal value are one; the first of equally wide ones.
+    """Return the widest interval with the best value; the first of equally wide ones.
+
+    Neighbours of equal value are one interval.
+
+    Args:
+        edges: Positions of shape (steps + 1,), in ascending order.
+        values: Values of shape (steps,) between them.
+        higher_is_better: Whether the highest value is the best.
     """
     best = values.max() if higher_is_better else values.min()
     good = values == best
     starts = np.flatnonzero(good & ~np.concatenate([[False], good[:-1]]))
     stops = np.flatnonzero(good & ~np.concatenate([good[1:], [False]])) + 1
     widest = int(np.argmax(edges[stops] - edges[starts]))
-    return Interval(
-        float(edges[starts[widest]]), float(edges[stops[widest]]), float(best)
-    )
+    low = float(edges[starts[widest]])
+    high = float(edges[stops[widest]])
+    return Interval(low, high, float(best))

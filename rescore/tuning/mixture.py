@@ -1,4 +1,6 @@
-"""The votes of several systems, on lists with references."""
+"""The votes of several systems, tuned on lists with references: the power of the error
+rates with which their mixture decides best.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,16 @@ from rescore.tuning.weights import TuningOptions, Weights
 log = logging.getLogger(__name__)
 
 POWERS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
-"""Votes of a system that are tried: (least error rate / its error rate) to a power."""
+"""Powers that are tried: the vote of a system is (least error rate / its error rate) to
+a power.
+"""
 LEAST_RATE = 0.1
-"""In percent: a system without an error does not decide alone."""
-
-
+"""The least error rate that votes are made of, in percent: a system without an error
+does not decide alone.
+"""
 Fitted = Callable[[Sequence[NbestList], TuningOptions, Mixture], tuple[Weights, Counts]]
-"""Tunes the weights of columns beside a mixture; returns them, and the statistics
-(lists, k) of the chosen texts.
+"""A function that tunes the weights of columns beside a mixture: it returns them and
+the statistics (lists, k) of the chosen texts.
 """
 
 
@@ -72,11 +76,14 @@ def tune_with_votes(
     lists = in_order(lists, lists)
     tuner = _VoteTuner(metric, lists, options.decide)
     voting = tuner.best_vote()
+    number = f"{len(lists):,}"
     if log.isEnabledFor(level):
+        table = tuner.table(voting)
         log.log(
             level,
             "the systems, on the %s lists that votes are tuned on:\n%s",
-            *(f"{len(lists):,}", tuner.table(voting)),
+            number,
+            table,
         )
     best = tuner.best_system
     alone = Vote(tuner.mixture_of({best: 1.0}), options.decide)
@@ -94,13 +101,17 @@ def tune_with_votes(
         metric, lists, Decision().texts(None, lists, {FIRST_PASS: 1.0})
     )
     low, high = gain_interval(metric, ours, theirs)
-    # The gain less one standard error, or the gain.
+    # The gain less one standard error; twice the gain without resampling.
     clear = low + (high - low) / 4 if options.bagging else low + high
     if clear <= 0 and len(tuner.systems) > 1:
         log.warning(
             "the vote has no clear gain over the best system on these %s lists (%.2f,"
             " %s alone %.2f): %s decides",
-            *(f"{len(lists):,}", by_votes.value, best, by_one.value, best),
+            number,
+            by_votes.value,
+            best,
+            by_one.value,
+            best,
         )
     weights = by_votes if clear > 0 else by_one
     assert weights.tuned_for
@@ -110,7 +121,10 @@ def tune_with_votes(
 
 def _possible(nbest: NbestList) -> NbestList:
     """Return the list without the hypotheses that no system with votes wrote."""
-    possible = [one for one in nbest.hypotheses if one.scores[FIRST_PASS] > -math.inf]
+    possible = []
+    for hypothesis in nbest.hypotheses:
+        if hypothesis.scores[FIRST_PASS] > -math.inf:
+            possible.append(hypothesis)
     return replace(nbest, hypotheses=possible)
 
 
@@ -133,6 +147,13 @@ class _VoteTuner:
     def __init__(
         self, metric: Metric, lists: Sequence[NbestList], decide: Decision
     ) -> None:
+        """Make a tuner.
+
+        Args:
+            metric: The metric that is tuned for.
+            lists: Lists of several systems, with references.
+            decide: The decision.
+        """
         self._metric = metric
         self._lists = lists
         self._decide = decide
@@ -140,28 +161,31 @@ class _VoteTuner:
         self._scales = _scales(metric, lists, self.systems)
         unscaled = replace(decide, scale=None)
         self._decider = Decider(unscaled, metric, lists, {FIRST_PASS: 1.0})
-        shares = [
-            system_posteriors(nbest, self.systems, self._scales)
-            for nbest in self._decider.lists
-        ]
-        self._sizes = list(map(len, shares))
+        shares = []
+        for nbest in self._decider.lists:
+            shares.append(system_posteriors(nbest, self.systems, self._scales))
+        self._sizes = [len(own) for own in shares]
         self._together = np.concatenate(shares)
+        """Posteriors of shape (hypotheses of all lists, systems)."""
         self._starts = np.cumsum([0, *self._sizes[:-1]])
+        """The place of the first hypothesis of each list."""
         rates = []
         self._rates_of_all: list[float] = []
         """The error rate of each system; a list without its text has an empty text."""
         for place, name in enumerate(self.systems):
             texts = system_texts(self._decider.lists, name)
             counts = text_statistics(metric, lists, texts)
-            heard = np.array([each[:, place].any() for each in shares])
+            heard = np.array([own[:, place].any() for own in shares])
             rates.append(_rate(metric, counts[heard]))
             self._rates_of_all.append(_rate(metric, counts))
         self._ratios = min(rates) / np.array(rates)
-        """(systems,) the least error rate over each system's, where it has a text."""
+        """The least error rate over the error rate of each system, of shape (systems,);
+        only lists with a text of the system count.
+        """
 
     @cached_property
     def _held(self) -> Chooser:
-        """The chooser near votes in the middle of those that are tried."""
+        """The chooser near votes in the middle of the votes that are tried."""
         middle = self._preferences(np.sqrt(self._ratios), scale=1.0)
         return self._decider.chooser.near(middle)
 
@@ -171,44 +195,46 @@ class _VoteTuner:
         return self.systems[int(np.argmin(self._rates_of_all))]
 
     def mixture_of(self, votes: Mapping[str, float]) -> Mixture:
-        """Return the mixture of votes; systems that are absent have none."""
+        """Return the mixture of votes; a system without a vote gets the vote 0."""
         every = {name: votes.get(name, 0.0) for name in self.systems}
         return Mixture(every, self._scales)
 
     def best_vote(self) -> Vote:
         """Return the votes with which the decision is best, and its options.
 
-        Of equals the first is taken: the first of all has equal votes and the usual
+        The first of equals is taken; the very first has equal votes and the usual
         options.
         """
         held = self._held
         best = self._equal_vote
         least = math.inf
         for power in paced(POWERS, "tried votes of %d of %d powers"):
-            votes = self._ratios**power
-            mixture = self.mixture_of(
-                dict(zip(self.systems, votes.tolist(), strict=True))
-            )
+            votes = (self._ratios**power).tolist()
+            mixture = self.mixture_of(dict(zip(self.systems, votes, strict=True)))
             for decision in _variants(self._decide):
                 vote = Vote(mixture, decision)
                 rate = self._rate_of(vote, held)
                 if rate < least:
-                    best, least = vote, rate
+                    best = vote
+                    least = rate
         return best
 
     @property
     def _equal_vote(self) -> Vote:
+        """Equal votes of all systems, with the usual options."""
         equal = self.mixture_of(dict.fromkeys(self.systems, 1.0))
         return Vote(equal, next(iter(_variants(self._decide))))
 
     def _preferences(
         self, votes: Floats, scale: float | None = None
     ) -> Sequence[Floats]:
-        """Return the posteriors of each list under votes (systems,), or their logs for
-        a rule that takes no scale.
+        """Return the preferences of a chooser for each list, of shape (hypotheses,).
+
+        They are posteriors under votes, or the natural logs of the mixture for a rule
+        that takes no scale.
 
         Args:
-            votes: The vote of each system.
+            votes: The vote of each system, of shape (systems,).
             scale: The scale of posteriors; None for the scale of the decision.
         """
         mixed = _mixed_in_lists(self._together, votes, self._starts, self._sizes)
@@ -231,31 +257,32 @@ class _VoteTuner:
         chooser = self._decider.chooser
         if sum(self._sizes) >= MANY:
             chooser = self._held
-        top = 100.0 if self._metric.higher_is_better else 0.0
         rows = [["", self._metric.name, "without it", "votes"]]
-        votes = voting.mixture.votes
-        for name, rate in zip(self.systems, self._rates_of_all, strict=True):
-            if len(self.systems) == 1:
-                continue
-            others = Vote(self.mixture_of({**votes, name: 0.0}), voting.decision)
-            figures = [rate, self._rate_of(others, chooser)]
-            shown = [f"{abs(top - figure):.2f}" for figure in figures]
-            rows.append([name, *shown, f"{votes[name]:.2g}"])
+        if len(self.systems) > 1:
+            votes = voting.mixture.votes
+            for name, rate in zip(self.systems, self._rates_of_all, strict=True):
+                others = Vote(self.mixture_of({**votes, name: 0.0}), voting.decision)
+                without = self._rate_of(others, chooser)
+                shown = [self._shown(rate), self._shown(without)]
+                rows.append([name, *shown, f"{votes[name]:.2g}"])
         for how, vote in (("equal", self._equal_vote), ("tuned", voting)):
-            figure = abs(top - self._rate_of(vote, chooser))
-            rows.append([f"all, {how} votes", f"{figure:.2f}", "", ""])
+            rate = self._rate_of(vote, chooser)
+            rows.append([f"all, {how} votes", self._shown(rate), "", ""])
         return text(rows)
+
+    def _shown(self, rate: float) -> str:
+        """Return the metric of an error rate in percent, for the table."""
+        top = 100.0 if self._metric.higher_is_better else 0.0
+        return f"{abs(top - rate):.2f}"
 
 
 def _variants(decide: Decision) -> Iterator[Decision]:
     """Yield the decision with all values of the options that vary with votes and are
     not set, the usual values first.
     """
-    varied = {
-        name: values
-        for name, values in decide.rule.varied.items()
-        if name not in decide.settings
-    }
+    varied = dict(decide.rule.varied)
+    for name in decide.settings:
+        varied.pop(name, None)
     for values in product(*varied.values()):
         chosen = dict(zip(varied, values, strict=True))
         yield replace(decide, settings=decide.settings | chosen)
@@ -264,45 +291,63 @@ def _variants(decide: Decision) -> Iterator[Decision]:
 def _mixed_in_lists(
     together: Floats, votes: Floats, starts: Indices, sizes: Sequence[int]
 ) -> Floats:
-    """`mixed` of many lists, whose hypotheses stand one after another."""
+    """Return `rescore.decision.mixture.mixed` of many lists at once.
+
+    Args:
+        together: Posteriors of shape (hypotheses of all lists, systems).
+        votes: The vote of each system, of shape (systems,).
+        starts: The place of the first hypothesis of each list.
+        sizes: Number of hypotheses of each list.
+
+    Returns:
+        The natural log of the mixture, of shape (hypotheses of all lists,).
+    """
     total = together @ votes
     unheard = np.repeat(np.maximum.reduceat(total, starts) == 0, sizes)
     total = np.where(unheard, together.sum(axis=1), total)
+    sums = np.maximum(np.add.reduceat(total, starts), 1e-300)
     with np.errstate(divide="ignore"):
-        return np.log(
-            total / np.repeat(np.maximum(np.add.reduceat(total, starts), 1e-300), sizes)
-        )
+        return np.log(total / np.repeat(sums, sizes))
 
 
 def _rate(metric: Metric, counts: Counts) -> float:
-    """The metric in percent, or what it lacks to 100 where more is better; at least
-    `LEAST_RATE`.
+    """Return the error rate of choices (lists, k), in percent.
+
+    It is the metric, or what the metric lacks to 100 if higher values are better; at
+    least `LEAST_RATE`. Without choices the metric counts as 100.
     """
-    value = float(metric.values(counts.sum(axis=0)[None])[0]) if len(counts) else 100.0
+    value = 100.0
+    if len(counts):
+        value = float(metric.values(counts.sum(axis=0)[None])[0])
     return max(LEAST_RATE, 100 - value if metric.higher_is_better else value)
 
 
 def _scales(
     metric: Metric, lists: Sequence[NbestList], systems: Sequence[str]
 ) -> dict[str, float]:
-    """The posterior scale of each system that has several texts in a list: best for
-    minimum Bayes risk over them.
+    """Return the posterior scale of each system that has several texts in a list: the
+    best scale for minimum Bayes risk over its texts.
     """
     scales = {}
     for name in systems:
-        own = [
-            replace(
-                nbest,
-                hypotheses=[
-                    replace(one, scores={FIRST_PASS: one.scores[name]})
-                    for one in nbest.hypotheses
-                    if name in one.scores
-                ],
-            )
-            for nbest in lists
-        ]
-        own = [nbest for nbest in own if nbest.hypotheses]
+        own = _lists_of(name, lists)
         if any(len(nbest.hypotheses) > 1 for nbest in own):
             decision, _ = tune_scale(Decision("mbr"), metric, own, {FIRST_PASS: 1.0})
             scales[name] = decision.scale or 1.0
     return scales
+
+
+def _lists_of(system: str, lists: Sequence[NbestList]) -> list[NbestList]:
+    """Return the lists of one system alone, with its scores as first pass; without
+    lists to which it gave no text.
+    """
+    every = []
+    for nbest in lists:
+        own = []
+        for hypothesis in nbest.hypotheses:
+            if system in hypothesis.scores:
+                score = hypothesis.scores[system]
+                own.append(replace(hypothesis, scores={FIRST_PASS: score}))
+        if own:
+            every.append(replace(nbest, hypotheses=own))
+    return every

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.columns import units
+from rescore.decision.risk import least_expected
 from rescore.metrics.base import Counts, Metric, list_statistics
 from rescore.nbest import NbestList, in_tie_order
 from rescore.tuning.line import (
@@ -31,59 +32,78 @@ from rescore.tuning.line import (
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 MAX_SQUARED = 1e150
-"""Largest number whose square is a float."""
+"""The largest number whose square is a float."""
 ROUNDING = 1e-12
-"""A weight below this share of the largest weight (of standardised columns) is 0: a
-rest of the middle around 0.
+"""A weight below this share of the largest weight (of standardised columns) is 0: it
+is the rounding error of the middle of an interval around 0.
 """
 LONG = 64
-"""Hypotheses from which on a list is long: its losses are computed where they can
-change a choice.
+"""Hypotheses from which on a list is long: only losses that can change a choice are
+computed.
 """
 PIVOTS = 64
-"""Hypotheses of each list beside which all others are looked at, to find those that no
-weights can choose.
+"""Hypotheses of each list that all others are compared with, to leave out hypotheses
+that no weights can choose.
 """
 CACHED = 2_000
-"""Points, about, whose choices are kept, of 8 bytes per list."""
+"""Points, about, whose choices are kept; each takes 8 bytes per list."""
+CACHED_LINES = CACHED // 50
+"""Lines whose envelopes are kept."""
 
 
 def padded(rows: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
-    """Arrays (hypotheses, ...) of lists of different lengths as one (lists, most
-    hypotheses, ...), with zeros after.
+    """Return arrays of lists of different lengths as one array, padded with zeros.
+
+    Args:
+        rows: An array of shape (hypotheses, ...) for each list.
+
+    Returns:
+        An array of shape (lists, most hypotheses, ...).
     """
-    result = np.zeros(
-        (len(rows), max(map(len, rows)), *rows[0].shape[1:]), dtype=rows[0].dtype
-    )
+    shape = (len(rows), max(map(len, rows)), *rows[0].shape[1:])
+    result = np.zeros(shape, dtype=rows[0].dtype)
     for target, row in zip(result, rows, strict=True):
         target[: len(row)] = row
     return result
 
 
 def side_by_side(rows: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """The same array (lists, hypotheses); numbers along the longer axis lie side by
-    side, which NumPy adds faster.
+    """Return the same array (lists, hypotheses) with numbers along its longer axis side
+    by side in memory, which NumPy adds faster.
     """
     return np.asarray(rows, order="F" if rows.shape[0] > rows.shape[1] else "C")
 
 
 def spreads(features: Floats, present: Flags) -> Floats:
-    """(columns,) the standard deviation within a list of features (lists, hypotheses,
-    columns) where they are present (lists, hypotheses), the mean over lists; 1 for a
-    column without any.
+    """Return the standard deviation of each column within a list, the mean over lists.
 
     Impossible hypotheses (-inf in a column) do not count. Values are added in ascending
     order, so that the order of hypotheses does not change the last digit.
+
+    Args:
+        features: Scores of shape (lists, hypotheses, columns).
+        present: Whether a list has a hypothesis, of shape (lists, hypotheses).
+
+    Returns:
+        Deviations of shape (columns,); 1 for a constant column.
     """
     away, number = centred(features, present)
     with np.errstate(under="ignore"):
-        deviations = np.sqrt(np.sort(away**2, axis=1).sum(axis=1) / number).mean(axis=0)
+        variances = np.sort(away**2, axis=1).sum(axis=1) / number
+        deviations = np.sqrt(variances).mean(axis=0)
     return np.where(deviations > 0, deviations, 1.0)
 
 
 def centred(features: Floats, present: Flags) -> tuple[Floats, Floats]:
-    """(lists, hypotheses, columns) scores less their mean in the list, 0 for what is
-    impossible; (lists, 1) numbers.
+    """Return scores less their mean in the list, and the number of possible hypotheses.
+
+    Args:
+        features: As in `spreads`.
+        present: As in `spreads`.
+
+    Returns:
+        Differences of shape (lists, hypotheses, columns), 0 for impossible hypotheses;
+        numbers of shape (lists, 1), at least 1.
     """
     possible = (present & np.isfinite(features).all(axis=-1))[..., None]
     number = np.maximum(possible.sum(axis=1), 1).astype(np.float64)
@@ -95,56 +115,63 @@ def centred(features: Floats, present: Flags) -> tuple[Floats, Floats]:
 
 
 def by_content(features: Floats, present: Flags) -> list[int]:
-    """The columns in an order that depends on their values alone: neither on their
-    names nor on their units.
+    """Return the places of columns in an order that depends on their values, but not on
+    their names and units.
 
-    Sorted by the covariance of the standardised column with the first column, plus a
-    part of its skewness for lists whose first column is constant.
+    Columns are sorted by the covariance of the standardised column with the first
+    column, plus a part of its skewness for lists whose first column is constant.
+
+    Args:
+        features: As in `spreads`.
+        present: As in `spreads`.
     """
-    away = centred(features, present)[0] / spreads(features, present)
+    away, _ = centred(features, present)
+    away = away / spreads(features, present)
     keys = (away * (away[..., :1] + 0.1 * away**2)).sum(axis=(0, 1))
     return np.argsort(keys, kind="stable").tolist()
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """The metric of chosen texts at a point, the (columns,) weights of standardised
-    columns.
+    """The metric of the chosen texts as a function of a point: weights of standardised
+    columns, of shape (columns,).
 
-    Without `losses` the hypothesis with the best score is chosen. With them a point is
-    scale times weights, and the hypothesis of least expected loss under the posteriors
-    exp(score) is chosen: minimum Bayes risk, of which the best score is the limit of an
-    infinite scale.
+    Without `losses` the hypothesis with the best score is chosen. With losses a point
+    is scale times weights, and the hypothesis of least expected loss under the
+    posteriors exp(score) is chosen: minimum Bayes risk. The best score is its limit for
+    an infinite scale.
 
-    Hypotheses stand in the order in which equals win (`rescore.nbest.tie_order`): of
-    equals the first is right.
+    Hypotheses stand in the order in which equals win (`rescore.nbest.tie_order`): the
+    first of equals is right.
     """
 
     metric: Metric
     columns: tuple[str, ...]
     """The first pass, then the others."""
     statistics: Counts
-    """(lists, hypotheses, k)"""
+    """Statistics of the metric, of shape (lists, hypotheses, k)."""
     features: Floats
-    """(lists, hypotheses, columns) standardised scores"""
+    """Standardised scores of shape (lists, hypotheses, columns)."""
     present: Flags
-    """(lists, hypotheses): False where a list is shorter than the longest"""
+    """False after the end of a list, of shape (lists, hypotheses)."""
     units: Floats
-    """(columns,) what scores were divided by"""
+    """The numbers that scores were divided by, of shape (columns,)."""
     free: Flags
-    """(columns,) whether a weight may be negative"""
+    """Whether a weight may be negative, of shape (columns,)."""
     times: Counts
-    """(lists,) how often each list counts: once, except in a bootstrap sample"""
+    """Number of times that each list counts, of shape (lists,): once, except in a
+    bootstrap sample.
+    """
     losses: Floats | Sequence[Any] | None = None
-    """(lists, hypotheses, hypotheses) loss of a row where the column is right; or
-    `ListLosses` of `decision.risk`
+    """The loss of a row where the column is right, of shape (lists, hypotheses,
+    hypotheses); or `ListLosses` of `rescore.decision.risk`.
     """
     choices: dict[bytes, Indices] = field(default_factory=dict)
-    """The choices at points that were looked up before; shared by all samples"""
+    """The choices at points that were looked up before; all samples share them."""
     envelopes: dict[bytes, Envelopes] = field(default_factory=dict)
-    """The envelopes of lines that were swept before; shared by all samples"""
+    """The envelopes of lines that were swept before; all samples share them."""
     known: dict[str, Any] = field(default_factory=dict)
-    """The results of `once`; shared by all samples"""
+    """The results of `once`; all samples share them."""
 
     @classmethod
     def of(
@@ -156,52 +183,55 @@ class Objective:
         standardise: bool = True,
         kept: Sequence[Indices] | None = None,
     ) -> Objective:
-        """The objective on lists with references, over the first pass, then other
-        columns; weights of `free` columns and of counts may be negative.
+        """Return the objective on lists with references.
 
         Args:
-            kept: of each list, the places of the hypotheses that may be chosen; None
-                for all.
+            metric: The metric.
+            lists: Lists with references.
+            columns: The first pass, then the other columns.
+            free: Columns whose weights may be negative; weights of counts always may.
+            standardise: Whether columns are divided by their spread.
+            kept: The places of the hypotheses of each list that may be chosen; None for
+                all hypotheses.
 
         Raises:
-            UserError: a list has no reference, or lacks a column.
+            UserError: A list has no reference, or lacks a column.
         """
         lists = [in_tie_order(nbest) for nbest in lists]
         places = kept or [np.arange(len(nbest.hypotheses)) for nbest in lists]
-        every = zip(lists, places, strict=True)
-        features = padded(
-            [
-                np.array([nbest.column(name) for name in columns]).T[own]
-                for nbest, own in every
-            ]
-        )
-        present = side_by_side(
-            padded([np.ones(len(own), dtype=bool) for own in places])
-        )
-        statistics = list_statistics(metric, lists)
-        scales = spreads(features, present) if standardise else np.ones(len(columns))
+        rows = []
+        present = []
+        for nbest, own in zip(lists, places, strict=True):
+            scores = np.array([nbest.column(name) for name in columns]).T
+            rows.append(scores[own])
+            present.append(np.ones(len(own), dtype=bool))
+        every = zip(list_statistics(metric, lists), places, strict=True)
+        statistics = [counts[own] for counts, own in every]
+        features = padded(rows)
+        is_present = side_by_side(padded(present))
+        scales = np.ones(len(columns))
+        if standardise:
+            scales = spreads(features, is_present)
         unbounded = {*units(), *free}
         return cls(
             metric,
             tuple(columns),
-            padded([rows[own] for rows, own in zip(statistics, places, strict=True)]),
+            padded(statistics),
             features / scales,
-            present,
+            is_present,
             scales,
             np.array([name in unbounded for name in columns]),
             np.ones(len(lists), dtype=np.int64),
         )
 
     def sample(self, random: np.random.Generator) -> Objective:
-        """As many lists, drawn with replacement."""
+        """Return the objective on as many lists, drawn with replacement."""
         number = len(self.times)
-        return replace(
-            self,
-            times=np.bincount(random.integers(0, number, number), minlength=number),
-        )
+        drawn = random.integers(0, number, number)
+        return replace(self, times=np.bincount(drawn, minlength=number))
 
     def over(self, columns: Sequence[str]) -> Objective:
-        """The objective over some of its columns, in their order."""
+        """Return the objective over some of its columns, in the order given."""
         keep = [self.columns.index(name) for name in columns]
         return replace(
             self,
@@ -216,32 +246,31 @@ class Objective:
 
     @property
     def sign(self) -> float:
-        """1 where higher values are better, -1 where lower ones are."""
+        """1 if higher values are better, -1 if lower values are better."""
         return 1.0 if self.metric.higher_is_better else -1.0
 
     @property
     def first_pass(self) -> Floats:
-        """(columns,) the point at which the first pass decides alone."""
+        """The point (columns,) at which the first pass decides alone."""
         return np.eye(len(self.columns))[0]
 
     @property
     def by_column(self) -> list[Floats]:
-        """Of each column the features (lists, hypotheses)."""
-        return list(
-            self.once(
-                "by column",
-                lambda each: list(map(side_by_side, np.moveaxis(each.features, -1, 0))),
-            )
-        )
+        """The features (lists, hypotheses) of each column."""
+        columns: list[Floats] = self.once("by column", _by_column)
+        return columns
 
     def scores(self, point: Floats) -> Floats:
-        """(lists, hypotheses) weighted sums; -inf for what is impossible, and after the
-        end of a list.
+        """Return the weighted sums at a point.
 
         Columns are added one after another, as `rescore.decision.combine` adds them, so
         that hypotheses with equal features have equal sums. A column of weight 0 does
-        not count, not even where it is -inf; what has -inf in another column is
-        impossible, for weights of either sign.
+        not count, even where it is -inf; a hypothesis with -inf in another column is
+        impossible, whatever the sign of the weight.
+
+        Returns:
+            Scores of shape (lists, hypotheses); -inf for impossible hypotheses and
+            after the end of a list.
         """
         scores = np.zeros_like(self.by_column[0])
         with np.errstate(invalid="ignore", over="ignore"):
@@ -250,16 +279,20 @@ class Objective:
         return np.where(self.present & np.isfinite(scores), scores, -np.inf)
 
     def posteriors(self, point: Floats) -> Floats:
-        """(lists, hypotheses) exp(score) in proportion, adding up to 1; all alike where
-        a whole list is impossible.
+        """Return the probabilities of hypotheses, proportional to exp(score).
+
+        If all hypotheses of a list are impossible, they are equally probable.
+
+        Returns:
+            Probabilities of shape (lists, hypotheses), which add up to 1 in each list.
         """
         shares = self.scores(point)
         highest = shares.max(axis=1, keepdims=True)
-        if len(lost := np.flatnonzero(np.isneginf(highest))):
-            shares[lost], highest[lost] = (
-                np.where(self.present[lost], 0.0, -np.inf),
-                0.0,
-            )
+        lost = np.flatnonzero(np.isneginf(highest))
+        if len(lost):
+            shares[lost] = np.where(self.present[lost], 0.0, -np.inf)
+            highest[lost] = 0.0
+        # In place: this is the inner loop of a search for minimum Bayes risk.
         with np.errstate(over="ignore"):
             shares -= highest
         np.exp(shares, out=shares)
@@ -267,48 +300,47 @@ class Objective:
         return shares
 
     def value(self, point: Floats) -> float:
-        """The metric's value at a point, in percent."""
+        """Return the metric at a point, in percent."""
         return self.values([point])[0]
 
     def values(self, points: Sequence[Floats]) -> list[float]:
-        """The metric's values at points, in percent; faster than one point after
-        another.
-        """
+        """Return the metric at points, in percent; faster than point by point."""
         if len(self.choices) > CACHED:
             self.choices.clear()
-        new = {
-            point.tobytes(): point
-            for point in points
-            if point.tobytes() not in self.choices
-        }
-        self.choices.update(
-            zip(new, self._choose(list(new.values())) if new else (), strict=True)
-        )
-        return self.metric.values(
-            np.stack([self.times @ self.chosen(point) for point in points])
-        ).tolist()
+        new = {}
+        for point in points:
+            key = point.tobytes()
+            if key not in self.choices:
+                new[key] = point
+        if new:
+            choices = self._choose(list(new.values()))
+            self.choices.update(zip(new, choices, strict=True))
+        sums = [self.times @ self.chosen(point) for point in points]
+        return self.metric.values(np.stack(sums)).tolist()
 
     def chosen(self, point: Floats) -> Counts:
-        """(lists, k) the statistics of what is chosen at a point, each list once."""
-        if (key := point.tobytes()) not in self.choices:
+        """Return the statistics (lists, k) of the choices at a point; each list counts
+        once.
+        """
+        key = point.tobytes()
+        if key not in self.choices:
             (self.choices[key],) = self._choose([point])
-        return taken(
-            self.statistics, np.arange(len(self.statistics)), self.choices[key]
-        )
+        lists = np.arange(len(self.statistics))
+        return taken(self.statistics, lists, self.choices[key])
 
     def _choose(self, points: Sequence[Floats]) -> list[Indices]:
+        """Return the hypothesis of each list (lists,) that is chosen at each point."""
         if self.losses is None:
             return [np.asarray(self.scores(point).argmax(axis=1)) for point in points]
-        # here: only decisions by expected loss need it
-        from rescore.decision.risk import least_expected
-
-        return least_expected(
-            self.losses, [self.posteriors(point) for point in points], self.present
-        )
+        shares = [self.posteriors(point) for point in points]
+        return least_expected(self.losses, shares, self.present)
 
     def once(self, name: str, compute: Callable[[Objective], Any]) -> Any:
-        """The result of a function that depends on the columns and the lists, but not
-        on how often a list counts.
+        """Return the result of a function of this objective, computed once.
+
+        Args:
+            name: The name of the result.
+            compute: Depends on the columns and the lists, but not on `times`.
         """
         if name not in self.known:
             self.known[name] = compute(self)
@@ -317,79 +349,97 @@ class Objective:
     def line(
         self, start: Floats, direction: Floats, low: float, high: float
     ) -> tuple[Floats, Floats]:
-        """Edges (m + 1,) and values (m,) of the objective along `start + x *
-        direction`: the best score alone.
+        """Return the metric along `start + x * direction`, for the best score.
 
-        The value is a step function of x in [low, high] (`rescore.tuning.line.swept`).
+        It is a step function of x in [low, high] (`rescore.tuning.line.swept`).
+
+        Args:
+            start: A point (columns,).
+            direction: A direction (columns,).
+            low: The lower end of x.
+            high: The upper end of x.
+
+        Returns:
+            Edges of shape (steps + 1,) and values of shape (steps,), in percent.
         """
-        key = b"".join(
-            part.tobytes() for part in (start, direction, np.array([low, high]))
-        )
+        ends = np.array([low, high])
+        key = b"".join(part.tobytes() for part in (start, direction, ends))
         front: Objective = self.once("front", _front)
         if key not in self.envelopes:
-            if len(self.envelopes) == CACHED // 50:
+            if len(self.envelopes) == CACHED_LINES:
                 self.envelopes.clear()
             self.envelopes[key] = upper_envelopes(
                 front.scores(start), front.scores(direction), low, high
             )
-        return swept(
-            self.metric, front.statistics, self.envelopes[key], low, high, self.times
-        )
+        envelopes = self.envelopes[key]
+        return swept(self.metric, front.statistics, envelopes, low, high, self.times)
 
     def weights(self, point: Floats) -> tuple[dict[str, float], float]:
-        """The weights of the columns as they are, those that are not free adding up to
-        1; and the scale.
+        """Return the weights of columns that are not standardised, and the scale.
+
+        The weights that are not free add up to 1.
+
+        Args:
+            point: A point (columns,).
         """
-        raw = (
-            np.where(
-                np.abs(point) < ROUNDING * np.abs(point[~self.free]).max(), 0.0, point
-            )
-            / self.units
-        )
+        largest = np.abs(point[~self.free]).max()
+        rounding = np.abs(point) < ROUNDING * largest
+        raw = np.where(rounding, 0.0, point) / self.units
         scale = math.fsum(raw[~self.free].tolist())
         return dict(zip(self.columns, (raw / scale).tolist(), strict=True)), scale
 
     def point(self, weights: Mapping[str, float]) -> Floats:
-        """The point of weights of the columns as they are."""
+        """Return the point (columns,) of weights of columns that are not
+        standardised.
+        """
         return np.array([weights.get(name, 0.0) for name in self.columns]) * self.units
 
 
+def _by_column(objective: Objective) -> list[Floats]:
+    """Return the features (lists, hypotheses) of each column, fast to add."""
+    columns = np.moveaxis(objective.features, -1, 0)
+    return [side_by_side(column) for column in columns]
+
+
 def _front(objective: Objective) -> Objective:
-    """The objective without hypotheses of long lists that no weights can choose:
-    another one has equal values in the free columns and higher ones in all others, or
-    comes first and has no lower ones. Most of them leave.
+    """Return the objective without hypotheses of long lists that no weights can choose.
+
+    Another hypothesis has equal values in the free columns and higher values in all
+    other columns, or it comes first and has no lower values there. Not all of these
+    hypotheses are left out, but most of them.
     """
-    stay, lists = objective.present.copy(), np.arange(len(objective.features))
-    if (number := stay.shape[1]) <= LONG:
+    stay = objective.present.copy()
+    number = stay.shape[1]
+    if number <= LONG:
         return objective
-    free, bounded = (
-        np.moveaxis(objective.features[..., which], -1, 0)
-        for which in (objective.free, ~objective.free)
-    )
-    total = np.nan_to_num(
-        objective.features[..., ~objective.free].sum(axis=-1), nan=-np.inf
-    )
-    heights = np.where(stay, total, -np.inf)
+    lists = np.arange(len(stay))
+    by_column = np.moveaxis(objective.features, -1, 0)  # (columns, lists, hypotheses)
+    free = by_column[objective.free]
+    bounded = by_column[~objective.free]
+    total = objective.features[..., ~objective.free].sum(axis=-1)
+    heights = np.where(stay, np.nan_to_num(total, nan=-np.inf), -np.inf)
     for _ in range(PIVOTS):
         pivot = heights.argmax(axis=1)
-        theirs, usable = (
-            bounded[:, lists, pivot][..., None],
-            np.isfinite(heights[lists, pivot])[:, None],
-        )
-        later = (bounded <= theirs).all(axis=0) & (np.arange(number) > pivot[:, None])
-        equal = (free == free[:, lists, pivot][..., None]).all(axis=0)
-        gone = ((bounded < theirs).all(axis=0) | later) & equal & usable
+        usable = np.isfinite(heights[lists, pivot])[:, None]
+        theirs = bounded[:, lists, pivot][..., None]
+        same_free = (free == free[:, lists, pivot][..., None]).all(axis=0)
+        higher = (bounded < theirs).all(axis=0)
+        not_lower = (bounded <= theirs).all(axis=0)
+        comes_first = np.arange(number) > pivot[:, None]
+        gone = (higher | (not_lower & comes_first)) & same_free & usable
         stay &= ~gone
-        heights[gone] = heights[lists, pivot] = -np.inf
-    features, statistics, present = (
-        padded([rows[kept] for rows, kept in zip(every, stay, strict=True)])
-        for every in (objective.features, objective.statistics, stay)
-    )
+        heights[gone] = -np.inf
+        heights[lists, pivot] = -np.inf
     return replace(
         objective,
-        features=features,
-        statistics=statistics,
-        present=present,
+        features=_kept(objective.features, stay),
+        statistics=_kept(objective.statistics, stay),
+        present=_kept(stay, stay),
         losses=None,
         known={},
     )
+
+
+def _kept(values: npt.NDArray[Scalar], stay: Flags) -> npt.NDArray[Scalar]:
+    """Return the values (lists, hypotheses, ...) of hypotheses that stay, padded."""
+    return padded([rows[own] for rows, own in zip(values, stay, strict=True)])

@@ -1,5 +1,5 @@
-"""The search for minimum Bayes risk: scale times weights, by changes of single
-numbers.
+"""The search for minimum Bayes risk: a point is scale times weights, and a pattern
+search changes all its numbers, or one of them, by smaller and smaller steps.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from rescore.tuning.objective import LONG, Objective, spreads
 log = logging.getLogger(__name__)
 
 STEPS = (2.0, 2**0.5, 2**0.25, 2**0.125)
-"""Factors by which a pattern search changes a number, one after another."""
+"""Factors by which a pattern search changes a number, in this order."""
 STARTING_SCALES = tuple(2.0**exponent for exponent in range(-5, 8))
-"""Scales where a pattern search begins, in units of 1 / spread of the combined
+"""Scales at which a pattern search begins, in units of 1 / spread of the combined
 scores.
 """
 ENTRIES = (0.05, 0.25, 1.0, 4.0)
@@ -29,27 +29,36 @@ ENTRIES = (0.05, 0.25, 1.0, 4.0)
 log).
 """
 SHARED = 1 << 27
-"""Pairs of hypotheses of whole lists whose losses are looked up, which folds share;
-with more, kept ones only.
+"""Pairs of hypotheses in all lists up to which losses of whole lists are used, which
+folds share; with more pairs only losses of kept hypotheses are computed.
 """
 PAIRS = 1 << 24
-"""Pairs of hypotheses in all lists that a search compares: more would take minutes."""
+"""Pairs of hypotheses in all lists that a search compares; more take minutes."""
 
 
 def likely(
     lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS
 ) -> list[Indices] | None:
-    """The places of all hypotheses of long lists but the least probable, so that at
-    most `pairs` are compared in all; None where all stay.
+    """Return the places of the most probable hypotheses of each list, so that a search
+    compares few pairs.
+
+    Args:
+        lists: The lists.
+        weights: The weight of each column.
+        pairs: Number of pairs of hypotheses in all lists, at most.
+
+    Returns:
+        The places of each list in ascending order; None if all hypotheses stay.
     """
     most = max(2, int((pairs / len(lists)) ** 0.5))
     if all(len(nbest.hypotheses) <= most for nbest in lists):
         return None
     log.info("tuning uses only the best %d hypotheses of each list", most)
-    return [
-        np.array(sorted(ranking(nbest, combine(nbest, weights).tolist())[:most]))
-        for nbest in lists
-    ]
+    kept = []
+    for nbest in lists:
+        order = ranking(nbest, combine(nbest, weights).tolist())
+        kept.append(np.array(sorted(order[:most])))
+    return kept
 
 
 def deciding_by(
@@ -58,101 +67,143 @@ def deciding_by(
     lists: Sequence[NbestList],
     kept: Sequence[Indices] | None = None,
 ) -> Objective:
-    """The objective of the same columns for the least expected loss.
+    """Return the objective of the same columns for the least expected loss.
 
     Args:
-        lists: of the objective. kept: as in `Objective.of`.
+        losses: The losses of the decision rule.
+        objective: An objective for the best score.
+        lists: The lists of the objective.
+        kept: The places of the hypotheses of the objective, as in `Objective.of`.
     """
-    lists = list(map(in_tie_order, lists))
-    if kept and sum(len(nbest.hypotheses) ** 2 for nbest in lists) > SHARED:
-        lists = [
-            replace(nbest, hypotheses=[nbest.hypotheses[place] for place in own])
-            for nbest, own in zip(lists, kept, strict=True)
-        ]
+    lists = [in_tie_order(nbest) for nbest in lists]
+    if kept is not None and sum(len(nbest.hypotheses) ** 2 for nbest in lists) > SHARED:
+        lists = _shortened(lists, kept)
         kept = None
     every = losses(objective.metric, lists)
-    if kept:
-        every = [each.among(own) for each, own in zip(every, kept, strict=True)]
+    if kept is not None:
+        pairs = zip(every, kept, strict=True)
+        every = [list_losses.among(places) for list_losses, places in pairs]
     return replace(objective, losses=_together(every), choices={}, envelopes={})
 
 
+def _shortened(lists: Sequence[NbestList], kept: Sequence[Indices]) -> list[NbestList]:
+    """Return the lists with the kept hypotheses alone."""
+    shorter = []
+    for nbest, places in zip(lists, kept, strict=True):
+        hypotheses = [nbest.hypotheses[place] for place in places]
+        shorter.append(replace(nbest, hypotheses=hypotheses))
+    return shorter
+
+
 def _together(losses: Sequence[Any]) -> Floats | Sequence[Any]:
-    """The losses of lists in one array; as they are where a list is long."""
+    """Return the losses of all lists as one array (lists, hypotheses, hypotheses); as
+    they are if a list is long.
+    """
     if not isinstance(losses[0], np.ndarray):
-        if max(each.size for each in losses) > LONG**2:
+        if max(list_losses.size for list_losses in losses) > LONG**2:
             return losses
-        losses = [each.matrix() for each in losses]
+        losses = [list_losses.matrix() for list_losses in losses]
     longest = max(map(len, losses))
-    # lists lie side by side
+    # Lists lie side by side in memory, where NumPy adds them fastest.
     every = np.zeros((longest, longest, len(losses))).transpose(2, 0, 1)
-    for target, loss in zip(every, losses, strict=True):
-        target[: len(loss), : len(loss)] = loss
+    for target, matrix in zip(every, losses, strict=True):
+        target[: len(matrix), : len(matrix)] = matrix
     return every
 
 
 def equal_weights(objective: Objective) -> Floats:
-    """Equal weights for all standardised bounded columns, together half of the first
-    pass's; 0 for free columns.
+    """Return the point (columns,) with equal weights of all language models.
+
+    Their weights, of standardised columns, are together half of the first pass's
+    weight; free columns have weight 0.
     """
     models = ~objective.free
     models[0] = False
-    point = objective.first_pass + np.where(models, 0.5 / max(1, models.sum()), 0.0)
+    share = 0.5 / max(1, models.sum())
+    point = objective.first_pass + np.where(models, share, 0.0)
     return np.asarray(point / point.sum())
 
 
 def search(
     objective: Objective, starts: Sequence[Floats], only_scale: bool = False
 ) -> Floats:
-    """The best point that is found from the best of `starts`, by changing all numbers
-    or one of them.
+    """Return the best point that a pattern search reaches from the best of its starting
+    points.
+
+    Args:
+        objective: An objective with losses.
+        starts: Starting points (columns,).
+        only_scale: Whether only all numbers together are changed: the scale.
     """
     sign = objective.sign
-    reached = [sign * value for value in objective.values(starts)]
-    # of equals the first
-    value, point = max(reached), starts[reached.index(max(reached))]
+    point = starts[0]
+    value = -np.inf
+    for start, metric_value in zip(starts, objective.values(starts), strict=True):
+        if sign * metric_value > value:  # The first of equals is taken.
+            point = start
+            value = sign * metric_value
     for step in STEPS:
         better = True
         while better:
             better = False
-            around = (
-                [point * step, point / step]
-                if only_scale
-                else list(_around(objective, point, step))
-            )
-            for candidate, figure in zip(around, objective.values(around), strict=True):
-                if sign * figure > value + 1e-9:
-                    point, value, better = candidate, sign * figure, True
+            if only_scale:
+                around = [point * step, point / step]
+            else:
+                around = list(_around(objective, point, step))
+            values = objective.values(around)
+            for neighbour, metric_value in zip(around, values, strict=True):
+                if sign * metric_value > value + 1e-9:
+                    point = neighbour
+                    value = sign * metric_value
+                    better = True
     return point
 
 
 def scaled(objective: Objective, point: Floats) -> list[Floats]:
-    """The starting points in the direction of a point; none where only free columns
-    have a weight.
+    """Return starting points in the direction of a point, for all `STARTING_SCALES`;
+    none if only free columns have a weight there.
     """
     if point[~objective.free].sum() <= 0:
         return []
-    unit = float(spreads(objective.scores(point)[..., None], objective.present)[0])
+    scores = objective.scores(point)[..., None]
+    unit = float(spreads(scores, objective.present)[0])
     return [scale / unit * point for scale in STARTING_SCALES]
 
 
 def _around(objective: Objective, point: Floats, step: float) -> Iterator[Floats]:
-    """Neighbours: all numbers, or one of them, made larger or smaller; or one put in,
-    taken out, or turned round.
+    """Yield the neighbours of a point: all its numbers are made larger or smaller, then
+    each single number is changed.
+
+    In a neighbour some bounded column has a weight, and the first pass has always one.
     """
     yield point * step
     yield point / step
-    begin = [(step - 1.0) * share for share in ENTRIES]
     for index, number in enumerate(point.tolist()):
-        changed = (
-            [number * step, number / step, *([0.0] if index else [])]
-            if number
-            else begin
-        )
-        if objective.free[index]:
-            changed = [*changed, *(-start for start in begin), -number]
-        for changed_number in changed:
-            if changed_number != number and (index or changed_number > 0):
-                candidate = point.copy()
-                candidate[index] = changed_number
-                if candidate[~objective.free].sum() > 0:
-                    yield candidate
+        for changed in _changes(number, step, index == 0, bool(objective.free[index])):
+            if changed == number:
+                continue
+            neighbour = point.copy()
+            neighbour[index] = changed
+            if neighbour[~objective.free].sum() > 0:
+                yield neighbour
+
+
+def _changes(
+    number: float, step: float, is_first_pass: bool, is_free: bool
+) -> list[float]:
+    """Return the numbers that a pattern search puts in the place of one number: it is
+    made larger or smaller, put in, taken out, or turned round.
+    """
+    entries = [(step - 1.0) * entry for entry in ENTRIES]
+    if number == 0:
+        changes = entries
+    elif is_first_pass:
+        changes = [number * step, number / step]
+    else:
+        changes = [number * step, number / step, 0.0]
+    if is_free:
+        negative = [-entry for entry in entries]
+        changes = [*changes, *negative, -number]
+    if is_first_pass:
+        return [changed for changed in changes if changed > 0]
+    return changes

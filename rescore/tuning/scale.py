@@ -1,4 +1,6 @@
-"""The scale of posteriors for a decision whose weights are there already."""
+"""The scale of posteriors, for a decision whose weights are known: many scales are
+tried, and the best one is taken.
+"""
 
 from __future__ import annotations
 
@@ -23,26 +25,31 @@ SCALES = tuple(2.0 ** (exponent / 2) for exponent in range(-10, 15))
 from 1/32 to 128.
 """
 MANY = 10_000
-"""Hypotheses from which on alignments for each scale take minutes, and give the same
-scale as those of one.
+"""Hypotheses from which on alignments for each scale take minutes; alignments for one
+scale then serve all scales, and the best scale is the same.
 """
 
 
 def scale_grid(scores: Sequence[Floats]) -> list[float]:
-    """`SCALES` for the combined scores (hypotheses,) of lists: a posterior scale has
-    the inverse unit of the scores.
+    """Return `SCALES` in the inverse unit of scores.
+
+    Args:
+        scores: The combined scores of each list, of shape (hypotheses,).
     """
     features = padded([list_scores[:, None] for list_scores in scores])
-    unit = float(
-        spreads(features, padded([np.ones(len(each), dtype=bool) for each in scores]))[
-            0
-        ]
-    )
+    present = padded([np.ones(len(list_scores), dtype=bool) for list_scores in scores])
+    unit = float(spreads(features, present)[0])
     return [scale / unit for scale in SCALES]
 
 
 def warn_at_end(scale: float, grid: Sequence[float], what: str) -> None:
-    """Say so where the best scale is the first or the last that was tried."""
+    """Warn if the best scale is the first or the last scale that was tried.
+
+    Args:
+        scale: The best scale.
+        grid: All scales that were tried, in ascending order.
+        what: The subject of the message, such as `--decide mbr`.
+    """
     if scale in (grid[0], grid[-1]):
         log.warning(
             "%s: the best scale of the posteriors, %.4g, is at the end of the searched"
@@ -64,8 +71,8 @@ def tune_scale(
     with references.
 
     Of equally good scales next to each other the middle one is taken, in the longest
-    run of them. For lists of `MANY` hypotheses a rule may choose by what holds for the
-    middle scale (`Chooser.near`).
+    run of them. For lists of `MANY` hypotheses a rule may use alignments for the middle
+    scale (`Chooser.near`).
 
     Args:
         decision: A decision without a scale.
@@ -86,8 +93,8 @@ def tune_scale(
         texts = chooser.texts(posteriors(decider.scores, scale))
         sums.append(text_statistics(metric, lists, texts).sum(axis=0))
     values = metric.values(np.stack(sums))
-    good = values == (values.max() if metric.higher_is_better else values.min())
-    places = np.flatnonzero(good)
+    best = values.max() if metric.higher_is_better else values.min()
+    places = np.flatnonzero(values == best)
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     longest = max(runs, key=len)
     scale = grid[int(longest[(len(longest) - 1) // 2])]

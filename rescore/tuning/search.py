@@ -1,15 +1,15 @@
-"""Searches for the point of an objective, averaged over resamples, and the test of each
-column's gain.
+"""The search for the best weights: the best point of an objective, averaged over
+resamples of the lists, and a test of the gain of each column.
 
 The best score is searched exactly along lines (Och 2003), minimum Bayes risk by a
 pattern search over scale times weights. Columns are standardised and ordered by
-content, and lists come in the order of their ids, so a search depends neither on the
+content, and lists come in the order of their ids. So a search depends neither on the
 names of columns and the units of scores nor on the order of lists and hypotheses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
@@ -17,16 +17,22 @@ from typing import NamedTuple
 import numpy as np
 
 from rescore.metrics.base import Counts, Metric, is_better
-from rescore.tuning.line import Floats, best_interval
+from rescore.pace import paced
+from rescore.tuning import pattern
+from rescore.tuning.climb import climb
+from rescore.tuning.line import Floats, Indices, best_interval
 from rescore.tuning.objective import Objective
 
 SEED = 12345
-SAMPLES, FEWER, MANY = 20, 5, 10_000
-"""Bootstrap samples that an average is made of: of more than `MANY` lists `FEWER`, as
-their best points differ less.
-"""
+"""Seed of all resampling."""
+SAMPLES = 20
+"""Bootstrap samples that an average is made of."""
+FEWER = 5
+"""Samples of an average over more than `MANY` lists, whose best points differ less."""
+MANY = 10_000
+"""Lists up to which an average is made of `SAMPLES` samples."""
 TRIALS = 400
-"""Bootstrap samples of a test of gain."""
+"""Bootstrap samples of a test of a gain."""
 ERRORS = 2.0
 """Standard errors that a gain has to exceed in all tests: of all columns against the
 first pass (`optimise`), of one column beside the others (`without_useless`), and of
@@ -35,18 +41,18 @@ hypotheses with new words (`rescore.tuning.tune`).
 
 
 class Optimum(NamedTuple):
-    """What a search ends with; points are (columns,)."""
+    """The result of a search; points are weights of shape (columns,)."""
 
     objective: Objective
-    """Over the columns that are left."""
+    """The objective over the columns that are left."""
     point: Floats
     """The weights to use."""
     alone: Floats
-    """The first pass alone, with its best scale where there is one."""
+    """The first pass alone, with its best scale if the decision has a scale."""
     average: Floats
     """The mean of the best points of resamples; `plain` without resampling."""
     plain: Floats
-    """The best point of these very lists."""
+    """The best point on these very lists."""
 
     @property
     def helps(self) -> bool:
@@ -55,183 +61,226 @@ class Optimum(NamedTuple):
 
     @property
     def chosen(self) -> Counts:
-        """(lists, k) the statistics of the choice from each list."""
+        """The statistics of the text chosen from each list, of shape (lists, k)."""
         return self.objective.chosen(self.point)
 
     @property
     def value(self) -> float:
+        """The metric of the chosen texts, in percent."""
         return self.objective.value(self.point)
 
 
 def optimise(
     objective: Objective, bagging: bool = True, equal: bool = False
 ) -> Optimum:
-    """The point with the best value; with `bagging` the average of the best points of
-    bootstrap samples, or the first pass alone where the average is not significantly
-    better.
+    """Return the point with the best value.
 
     Args:
-        equal: begin a search for minimum Bayes risk with equal weights of all language
-            models, not with the weights of the best score.
+        objective: The objective.
+        bagging: Whether the point is the average of the best points of bootstrap
+            samples, or the first pass alone if this average is not significantly
+            better.
+        equal: Whether a search for minimum Bayes risk begins with equal weights of all
+            language models; else it begins with the weights of the best score.
     """
-    alone = objective.first_pass
     if objective.losses is None:
+        alone = objective.first_pass
         plain = line_search(objective)
     else:
-        # here: only decisions by expected loss need it
-        from rescore.tuning import pattern
-
-        best_score = replace(objective, losses=None, choices={}, envelopes={})
-        start = (
-            pattern.equal_weights(objective)
-            if equal
-            else optimise(best_score, bagging).point
-        )
         alone = pattern.search(
-            objective, pattern.scaled(objective, alone), only_scale=True
+            objective,
+            pattern.scaled(objective, objective.first_pass),
+            only_scale=True,
         )
-        starts = [
-            alone,
-            *pattern.scaled(objective, objective.first_pass),
-            *pattern.scaled(objective, start),
-        ]
-        plain = pattern.search(objective, starts)
+        plain = _least_risk(objective, alone, bagging, equal)
     if not bagging or not plain[1:].any():
         return Optimum(objective, plain, alone, plain, plain)
     average = bagged(objective, plain, alone)
     gains = significantly_better(
         objective.metric, objective.chosen(average), objective.chosen(alone)
     )
-    return Optimum(objective, average if gains else alone, alone, average, plain)
+    point = average if gains else alone
+    return Optimum(objective, point, alone, average, plain)
+
+
+def _least_risk(
+    objective: Objective, alone: Floats, bagging: bool, equal: bool
+) -> Floats:
+    """Return the best point for minimum Bayes risk on these very lists.
+
+    Args:
+        objective: An objective with losses.
+        alone: The first pass with its best scale.
+        bagging: As in `optimise`.
+        equal: As in `optimise`.
+    """
+    if equal:
+        start = pattern.equal_weights(objective)
+    else:
+        best_score = replace(objective, losses=None, choices={}, envelopes={})
+        start = optimise(best_score, bagging).point
+    starts = [
+        alone,
+        *pattern.scaled(objective, objective.first_pass),
+        *pattern.scaled(objective, start),
+    ]
+    return pattern.search(objective, starts)
 
 
 def without_useless(
     best: Optimum, columns: Collection[str], again: Callable[[Objective], Optimum]
 ) -> Optimum:
-    """The optimum over the columns that gain something significant beside the others.
+    """Return the optimum over the columns that gain significantly beside the others.
 
     Columns leave in turn: bonuses and other weights without bounds first, then the
     column without which the best weights of the others have the best value. A column
     stays if the best weights of all columns are significantly better than the best
     weights without it and without the columns that left before; so nothing significant
-    is lost step by step. Where all together do not gain, the best of the models that
-    gain alone stays: a useless one hides no useful one. `columns` may be left out;
-    `again` searches over fewer columns.
+    is lost step by step. If all columns together do not gain, the best of the models
+    that gain alone stays: a useless model hides no useful one.
+
+    Args:
+        best: The optimum over all columns.
+        columns: The columns that may be left out.
+        again: Searches over fewer columns.
     """
-    every, objective = best, best.objective
-    free = {
-        name
-        for name, is_free in zip(objective.columns, objective.free, strict=True)
-        if is_free
-    }
+    every = best
+    objective = best.objective
     if not best.helps and len(objective.columns) > 2:
-        models = [
-            name
-            for name in objective.columns[1:]
-            if name in columns and name not in free
-        ]
-        each = (again(objective.over([objective.columns[0], name])) for name in models)
-        return max(
-            (own for own in each if own.helps),
-            key=lambda own: objective.sign * own.value,
-            default=best,
-        )
+        return _best_alone(best, columns, again)
+    free = _free_columns(objective)
     undecided = [name for name in objective.columns if name in columns]
-    while undecided and len(best.objective.columns) > 2 and best.helps:
-        first = [name for name in undecided if name in free] or undecided
-        without = {
-            column: again(
-                best.objective.over(
-                    [name for name in best.objective.columns if name != column]
-                )
-            )
-            for column in first
-        }
-        column = max(first, key=lambda name: objective.sign * without[name].value)
+    while undecided and best.helps and len(best.objective.columns) > 2:
+        candidates = [name for name in undecided if name in free] or undecided
+        column, others = _least_useful(best, candidates, again)
         undecided.remove(column)
-        if not significantly_better(
-            objective.metric, every.chosen, without[column].chosen
-        ):
-            best = without[column]
+        if not significantly_better(objective.metric, every.chosen, others.chosen):
+            best = others
     return best
 
 
+def _free_columns(objective: Objective) -> set[str]:
+    """Return the columns whose weights have no bounds."""
+    pairs = zip(objective.columns, objective.free, strict=True)
+    return {name for name, is_free in pairs if is_free}
+
+
+def _best_alone(
+    best: Optimum, columns: Collection[str], again: Callable[[Objective], Optimum]
+) -> Optimum:
+    """Return the best optimum with a single model that gains; `best` if none gains.
+
+    Args: as in `without_useless`.
+    """
+    objective = best.objective
+    free = _free_columns(objective)
+    first_pass = objective.columns[0]
+    gaining = []
+    for name in objective.columns[1:]:
+        if name in columns and name not in free:
+            alone = again(objective.over([first_pass, name]))
+            if alone.helps:
+                gaining.append(alone)
+    return max(
+        gaining, key=lambda optimum: objective.sign * optimum.value, default=best
+    )
+
+
+def _least_useful(
+    best: Optimum, candidates: Sequence[str], again: Callable[[Objective], Optimum]
+) -> tuple[str, Optimum]:
+    """Return the column without which the other columns have the best value, and the
+    optimum over these others.
+    """
+    objective = best.objective
+    optima = []
+    for column in candidates:
+        others = [name for name in objective.columns if name != column]
+        optima.append((column, again(objective.over(others))))
+    return max(optima, key=lambda pair: objective.sign * pair[1].value)
+
+
 def line_search(objective: Objective) -> Floats:
-    """The best point for the best score, found along lines.
+    """Return the best point for the best score, found along lines.
 
     One weight is found exactly: the middle of the widest interval with the best value
-    in [0, 1]. Several are searched along lines, each exactly, from every single
+    in [0, 1]. Several weights are searched along lines, each exactly, from every single
     column's best, from single columns, and from the middle of two and of all; so the
     value is never worse than with the best single column. Two free columns may gain
-    only together, as a channel and a bonus for each change; if all columns are free,
-    the search begins with each of them, too. Where nothing is better than the first
-    pass, the first pass has all weight.
+    only together, such as a channel and a bonus for each change; if all columns are
+    free, the search begins with each of them, too. If nothing is better than the first
+    pass, the first pass has all the weight.
+
+    Args:
+        objective: An objective without losses.
+
+    Returns:
+        Weights of standardised columns of shape (columns,).
     """
     alone = objective.first_pass
     corners = np.eye(len(alone))[~objective.free]
     starts = [alone]
     for corner in corners[1:]:
         direction = corner - alone
-        best = best_interval(
-            *objective.line(alone, direction, 0.0, 1.0),
-            objective.metric.higher_is_better,
-        )
+        edges, values = objective.line(alone, direction, 0.0, 1.0)
+        best = best_interval(edges, values, objective.metric.higher_is_better)
         starts.append(alone + best.middle * direction)
-    if len(alone) > 2 or objective.free.any():
-        # here: one weight is found along one line
-        from rescore.tuning.climb import climb
-
+    if not _is_one_line(objective):
         middles = [(corner + other) / 2 for corner, other in combinations(corners, 2)]
         points = [*starts, *corners[1:], *middles, corners.mean(axis=0)]
         if len(corners) == 1:
             points += list(alone + np.eye(len(alone))[objective.free])
         starts = [alone, *(climb(objective, point) for point in points)]
-    # of equals the first
+    # The first of equals is taken.
     return max(starts, key=lambda point: objective.sign * objective.value(point))
 
 
-def bagged(objective: Objective, optimum: Floats, alone: Floats) -> Floats:
-    """The mean of the best points of bootstrap samples of the lists.
+def _is_one_line(objective: Objective) -> bool:
+    """Return whether all weights lie on one line: at most one, and it is bounded."""
+    return len(objective.columns) <= 2 and not objective.free.any()
 
-    In each sample the search begins at `optimum`, and the first pass alone counts where
-    nothing is better.
+
+def bagged(objective: Objective, optimum: Floats, alone: Floats) -> Floats:
+    """Return the mean of the best points of bootstrap samples of the lists.
+
+    Args:
+        objective: The objective.
+        optimum: The point (columns,) where the search in each sample begins.
+        alone: The point (columns,) of the first pass alone, which counts for a sample
+            in which nothing is better.
+
+    Returns:
+        Weights of standardised columns of shape (columns,).
     """
     number = SAMPLES if len(objective.times) <= MANY else FEWER
-    random, samples = np.random.default_rng(SEED), iter(range(number))
-    if objective.losses is not None or len(alone) > 2 or objective.free.any():
-        from rescore.pace import paced  # here: the search for one weight is fast
-
-        samples = paced(
-            range(number),
-            f"weights of {', '.join(objective.columns)}: %d of %d samples",
-        )
+    random = np.random.default_rng(SEED)
+    samples: Iterable[int] = range(number)
+    if objective.losses is not None or not _is_one_line(objective):
+        named = ", ".join(objective.columns)
+        samples = paced(range(number), f"weights of {named}: %d of %d samples")
     points = [_best(objective.sample(random), optimum, alone) for _ in samples]
     return np.asarray(np.mean(points, axis=0), dtype=np.float64)
 
 
 def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
+    """Return the best point of one sample; arguments as in `bagged`."""
     if sample.losses is not None:
-        from rescore.tuning import pattern
-
         return pattern.search(sample, [optimum, alone])
-    if len(optimum) == 2 and not sample.free.any():
-        point = line_search(sample)
-    else:
-        from rescore.tuning.climb import climb
-
-        point = climb(sample, optimum)
-    return (
-        point
-        if is_better(
-            sample.value(point), sample.value(alone), sample.metric.higher_is_better
-        )
-        else alone
+    point = line_search(sample) if _is_one_line(sample) else climb(sample, optimum)
+    gains = is_better(
+        sample.value(point), sample.value(alone), sample.metric.higher_is_better
     )
+    return point if gains else alone
 
 
 def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
-    """Whether choices (lists, k) are better than others: their `gain_interval` lies
+    """Return whether choices are better than others and their `gain_interval` lies
     above 0.
+
+    Args:
+        metric: The metric.
+        ours: The statistics of our choice from each list, of shape (lists, k).
+        theirs: The statistics of the other choice, of the same shape.
     """
     values = metric.values(np.stack([ours.sum(axis=0), theirs.sum(axis=0)]))
     better = is_better(float(values[0]), float(values[1]), metric.higher_is_better)
@@ -239,24 +288,44 @@ def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
 
 
 def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, float]:
-    """The gain of choices over others, less and plus `ERRORS` standard errors by a
-    paired bootstrap over lists, in points; below 0 it is a loss.
+    """Return the gain of choices over others, less and plus `ERRORS` standard errors.
 
-    One list is evidence of nothing: the gain counts as its own error.
+    The standard error is that of a paired bootstrap over lists. A single list is no
+    evidence: its gain counts as its own error.
+
+    Args:
+        metric: The metric.
+        ours: The statistics of our choice from each list, of shape (lists, k).
+        theirs: The statistics of the other choice, of the same shape.
+
+    Returns:
+        Both ends of the interval in points of the metric; below 0 they are a loss.
     """
-    random, number = np.random.default_rng(SEED), len(ours)
-    sign = 1.0 if metric.higher_is_better else -1.0
-
-    def gains(samples: Iterable[np.ndarray]) -> Floats:
-        counts = (np.bincount(rows, minlength=number) for rows in samples)
-        values = metric.values(
-            np.stack([times @ choice for times in counts for choice in (ours, theirs)])
-        )
-        return sign * (values[::2] - values[1::2])
-
-    observed = error = float(gains([np.arange(number)])[0])
+    number = len(ours)
+    random = np.random.default_rng(SEED)
+    gain = float(_gains(metric, ours, theirs, [np.arange(number)])[0])
+    error = abs(gain)
     if number > 1:
-        error = float(
-            np.std(gains(random.integers(0, number, number) for _ in range(TRIALS)))
-        )
-    return observed - ERRORS * abs(error), observed + ERRORS * abs(error)
+        samples = (random.integers(0, number, number) for _ in range(TRIALS))
+        error = float(np.std(_gains(metric, ours, theirs, samples)))
+    return gain - ERRORS * error, gain + ERRORS * error
+
+
+def _gains(
+    metric: Metric, ours: Counts, theirs: Counts, samples: Iterable[Indices]
+) -> Floats:
+    """Return the gain in each sample, in points, of shape (samples,).
+
+    Args:
+        metric: The metric.
+        ours: The statistics of our choice from each list, of shape (lists, k).
+        theirs: The statistics of the other choice, of the same shape.
+        samples: The places of the lists of each sample.
+    """
+    sums = []
+    for places in samples:
+        times = np.bincount(places, minlength=len(ours))
+        sums += [times @ ours, times @ theirs]
+    values = metric.values(np.stack(sums))
+    gains: Floats = values[::2] - values[1::2]
+    return gains if metric.higher_is_better else -gains

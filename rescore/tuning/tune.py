@@ -1,4 +1,6 @@
-"""The best weights on lists with references, for one decision."""
+"""The best weights for one decision on lists with references: `Tuner` searches for
+them, tests their gain, and writes the record.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from rescore.metrics.listed import LISTED
 from rescore.metrics.significance import in_order
 from rescore.nbest import NbestList, columns_for, new_word_origins, without_copies
 from rescore.signature import origins
+from rescore.tuning import pattern
+from rescore.tuning.mixture import tune_with_votes
 from rescore.tuning.objective import Objective, by_content
+from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import (
     Optimum,
     gain_interval,
@@ -40,14 +45,14 @@ def tune(
     options: TuningOptions | None = None,
     tuned: Tuned | None = None,
 ) -> Weights:
-    """Return the best weights of LM columns, and of bonuses, for one decision, on lists
-    with references.
+    """Return the best weights of LM columns and bonuses for one decision, on lists with
+    references.
 
-    The objective is the metric of the texts that the decision chooses. Weights are
-    averaged over bootstrap samples. A column whose gain beside the others is within
-    chance is left out, and so are all of them (or as `options` say). For a decision by
-    expected loss, weights and scale are tuned together; for another decision that needs
-    a scale, the weights are tuned for the best score.
+    The objective is the metric of the texts that the decision chooses. Unless `options`
+    say otherwise, weights are averaged over bootstrap samples, and a column without a
+    significant gain beside the others has weight 0. For a decision by expected loss,
+    weights and scale are tuned together. For another decision that needs a scale, the
+    weights are tuned for the best score.
 
     Args:
         metric: The metric that is tuned for.
@@ -62,8 +67,6 @@ def tune(
     options = options or TuningOptions()
     tuned = tuned or Tuned.on("dev", lists)
     if Dataset.of(lists).header.systems:
-        # here: most lists are of one system
-        from rescore.tuning.mixture import tune_with_votes
 
         def fitted(
             voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture
@@ -86,28 +89,30 @@ def tune(
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What one search ends with."""
+    """The result of one search."""
 
     weights: dict[str, float]
-    """Of all columns that were tuned; 0 for those that were left out."""
+    """The weights of all columns that were tuned; 0 for columns that were left out."""
     chosen: Counts
-    """(lists, k) the statistics of the texts that the decision chooses with them."""
+    """The statistics of the texts that the decision chooses with them, of shape
+    (lists, k).
+    """
     decision: Decision
     excluded: frozenset[str] = frozenset()
     """Hypotheses of these origins may not win."""
     unproven: Unproven | None = None
-    """The best weights, where these are 0 because no gain was significant."""
+    """The best weights, if the weights here are 0 because no gain was significant."""
     low: float | None = None
-    """A single weight is as good from here ..."""
+    """The lower end of the interval in which a single weight is equally good."""
     high: float | None = None
-    """... to here."""
+    """The upper end of this interval."""
     with_all: float | None = None
-    """The metric with weights of all columns, where some were left out."""
+    """The metric with weights of all columns, in percent, if columns were left out."""
 
 
 class Tuner:
-    """One search, with the decision inside, on lists whose first pass a mixture may
-    have made.
+    """One search with the decision inside; a mixture may have made the first pass of
+    the lists.
     """
 
     def __init__(
@@ -119,9 +124,18 @@ class Tuner:
         options: TuningOptions,
         mixture: Mixture | None = None,
     ) -> None:
-        """
+        """Make a tuner.
+
+        Args:
+            metric: The metric that is tuned for.
+            lists: Lists with references.
+            columns: Columns of language models.
+            tuned: The record of the lists.
+            options: How weights are tuned.
+            mixture: The votes that made the first pass of the lists.
+
         Raises:
-            UserError: an option does not suit the columns.
+            UserError: An option does not suit the columns.
         """
         for name in options.negative:
             if name not in columns:
@@ -134,189 +148,190 @@ class Tuner:
         self.tuned = tuned
         self.mixture = mixture
         self.models = [name for name in columns if name not in options.negative]
+        """Columns whose weights lie between 0 and 1."""
         self.free = [*options.bonuses, *options.negative]
+        """Columns whose weights have no bounds."""
         self.given = options.given
-        self.named = [*columns, *options.bonuses, *self.given]
+        self.names = [*self.models, *self.free]
+        """All columns that are tuned."""
+        self.ordered = [*columns, *options.bonuses, *self.given]
+        """The columns in the order in which they were named."""
         self.lists = [without_copies(nbest) for nbest in in_order(lists, lists)]
+        self.header = Dataset.of(self.lists).header
         self.losses = options.decide.losses if options.decide.needs_scale else None
+        """The losses of a decision whose scale is tuned together with the weights."""
         self._own_scale = options.decide.takes_scale and self.losses is None
+        """Whether the decision has a scale that is not tuned with the weights."""
 
     def tune(self) -> Weights:
-        """The weights to write."""
+        """Return the weights to write, with their record.
+
+        `chosen` then has the statistics (lists, k) of the texts that they choose.
+        """
         fit = self._fit()
+        tuned_columns = dict.fromkeys(self.names, 0.0)
         weights = replace(
             self._weights(fit.weights, fit.excluded),
-            columns=origins(self.lists, dict.fromkeys([*self.models, *self.free], 0.0)),
+            columns=origins(self.lists, tuned_columns),
             options=self.options,
             unproven=fit.unproven,
             decision=fit.decision,
             mixture=self.mixture,
         )
-        chosen = self.chosen = (
-            fit.chosen if self._own_scale else self._texts(weights.decision, weights.of)
-        )
+        self.chosen = fit.chosen
+        if not self._own_scale:
+            self.chosen = self._texts(weights.decision, weights.of)
+        value = self._value(self.chosen)
         first_pass = self._value(self._texts(Decision(), {FIRST_PASS: 1.0}))
-        about = TunedFor.by(
-            self.metric, self._value(chosen), first_pass, len(self.lists)
-        )
-        return replace(
-            weights,
-            tuned_for=replace(about, low=fit.low, high=fit.high, with_all=fit.with_all),
-        )
+        about = TunedFor.by(self.metric, value, first_pass, len(self.lists))
+        about = replace(about, low=fit.low, high=fit.high, with_all=fit.with_all)
+        return replace(weights, tuned_for=about)
 
     def _fit(self) -> Fit:
-        """The weights for the decision."""
-        names = [*self.models, *self.free]
-        header = Dataset.of(self.lists).header
-        new_words = new_word_origins(self.lists, header, self.free)
-        if not names and self._own_scale:
+        """Return the best weights for the decision."""
+        if not self.names and self._own_scale:
             return self._decided({FIRST_PASS: 1.0, **self.given}, frozenset())
-
-        def among(excluded: frozenset[str]) -> Optimum:
-            kept = columns_for(header, names, set(new_words) - excluded)
-            return self._search(
-                [candidates(nbest, excluded) for nbest in self.lists], kept
-            )
-
+        new_words = new_word_origins(self.lists, self.header, self.free)
+        usual = columns_for(self.header, self.names, ())
+        columns = usual
         excluded = frozenset(new_words)
-        best = among(excluded)
-        if new_words:  # they may win only where they gain
-            trial = among(frozenset())
-            if self._better(trial.chosen, best.chosen):
-                best, excluded = trial, frozenset()
+        every = self._search(usual, excluded)
+        if new_words:
+            # Hypotheses with new words may win only where this gains something.
+            with_new = columns_for(self.header, self.names, new_words)
+            trial = self._search(with_new, frozenset())
+            if self._better(trial.chosen, every.chosen):
+                every = trial
+                columns = with_new
+                excluded = frozenset()
             else:
                 named = " and ".join(new_words)
                 log.warning(
                     "%s hypotheses have no significant gain on %s (%.2f with, %.2f"
                     " without): nothing is %s",
-                    *(named, self.tuned.source, trial.value, best.value, named),
+                    named,
+                    self.tuned.source,
+                    trial.value,
+                    every.value,
+                    named,
                 )
-        every = best
+        best = every
         if self.options.bagging:
-            removable = {*columns_for(header, names, ())}
-            best = without_useless(best, removable, self._optimise)
-        fit = self._as_fit(
-            best, columns_for(header, names, set(new_words) - excluded), excluded
-        )
+            best = without_useless(every, set(usual), self._optimise)
+        fit = self._as_fit(best, columns, excluded)
         if self._own_scale:
             return self._for_decision(fit, best, frozenset(new_words))
-        return (
-            fit
-            if best is every
-            else replace(fit, with_all=every.objective.value(every.average))
-        )
+        if best is every:
+            return fit
+        return replace(fit, with_all=every.objective.value(every.average))
 
-    def _search(self, lists: Sequence[NbestList], names: Sequence[str]) -> Optimum:
-        """The optimum over columns beside the first pass, on lists of the hypotheses
-        that may win.
+    def _search(self, names: Sequence[str], excluded: frozenset[str]) -> Optimum:
+        """Return the optimum over columns beside the first pass.
+
+        Args:
+            names: The columns.
+            excluded: Hypotheses of these origins may not win.
         """
-        bounded, free = (
-            [name for name in names if (name in self.free) == is_free]
-            for is_free in (False, True)
-        )
-        lists = (
-            [_raised(nbest, self.given, [FIRST_PASS, *bounded]) for nbest in lists]
-            if self.given
-            else lists
-        )
-        objective = Objective.of(
-            self.metric, lists, [FIRST_PASS, *bounded, *free], free
-        )
-        by_values = [
-            objective.columns[place]
-            for place in by_content(objective.features, objective.present)
-        ]
-        objective = objective.over(
-            sorted(by_values, key=lambda name: (name != FIRST_PASS, name in free))
-        )
-        if self.losses:
-            # here: only decisions by expected loss need it
-            from rescore.tuning import pattern
-
-            kept = pattern.likely(
-                lists, objective.weights(pattern.equal_weights(objective))[0]
+        lists = [candidates(nbest, excluded) for nbest in self.lists]
+        bounded = [FIRST_PASS, *(name for name in names if name not in self.free)]
+        free = [name for name in names if name in self.free]
+        if self.given:
+            lists = [_raised(nbest, self.given, bounded) for nbest in lists]
+        objective = Objective.of(self.metric, lists, [*bounded, *free], free)
+        by_values = by_content(objective.features, objective.present)
+        ordered = [objective.columns[place] for place in by_values]
+        # The first pass comes first, then bounded columns, then free columns.
+        ordered.sort(key=lambda name: (name != FIRST_PASS, name in free))
+        objective = objective.over(ordered)
+        if self.losses is None:
+            return self._optimise(objective)
+        weights, _ = objective.weights(pattern.equal_weights(objective))
+        kept = pattern.likely(lists, weights)
+        if kept is not None:
+            objective = Objective.of(
+                self.metric, lists, objective.columns, free, kept=kept
             )
-            if kept:
-                objective = Objective.of(
-                    self.metric, lists, objective.columns, free, kept=kept
-                )
-            objective = pattern.deciding_by(self.losses, objective, lists, kept)
+        objective = pattern.deciding_by(self.losses, objective, lists, kept)
         return self._optimise(objective)
 
     def _optimise(self, objective: Objective) -> Optimum:
-        # From the weights of the best score on, a search for BLEU ends where dev and
-        # other lists have less.
-        return optimise(
-            objective, self.options.bagging, equal=self.metric.words is None
-        )
+        """Return the optimum of an objective, as `options` say."""
+        # A search for BLEU that begins with the weights of the best score ends where
+        # dev lists and other lists have less.
+        equal = self.metric.words is None
+        return optimise(objective, self.options.bagging, equal=equal)
 
     def _as_fit(
         self, best: Optimum, names: Sequence[str], excluded: frozenset[str]
     ) -> Fit:
-        """The fit of an optimum; columns of `names` that are not in it have weight
-        0.
+        """Return the fit of an optimum.
+
+        Args:
+            best: The optimum.
+            names: Columns; those that the optimum does not have get weight 0.
+            excluded: Hypotheses of these origins may not win.
         """
-        objective, point, ends = best.objective, best.point, None
-        if (
-            best.helps
-            and len(self.models) == 1
-            and not self.free
-            and self.options.decide.name == "best"
-        ):
-            ends = same(objective, float(point[1]))
-        weights, scale = objective.weights(point)
-        decide = (
-            self.options.decide
-            if objective.losses is None
-            else replace(self.options.decide, scale=scale)
-        )
+        objective = best.objective
+        weights, scale = objective.weights(best.point)
+        decide = self.options.decide
+        if objective.losses is not None:
+            decide = replace(decide, scale=scale)
         fit = Fit(
             dict.fromkeys(names, 0.0) | weights | self.given,
-            objective.chosen(point),
+            objective.chosen(best.point),
             decide,
             excluded,
         )
-        if ends:
-            low, high = (
-                objective.weights(np.array([1 - end, end]))[0][self.models[0]]
-                for end in ends
-            )
-            return replace(fit, low=low, high=high)
-        if best.helps or not best.plain[1:].any():
+        if best.helps:
+            return self._with_interval(fit, best)
+        if not best.plain[1:].any():
             return fit
-        alone, tested = objective.chosen(best.alone), objective.chosen(best.average)
-        return replace(
-            fit,
-            unproven=self._unproven(objective.weights(best.average)[0], tested, alone),
-        )
+        tested, _ = objective.weights(best.average)
+        chosen = objective.chosen(best.average)
+        alone = objective.chosen(best.alone)
+        return replace(fit, unproven=self._unproven(tested, chosen, alone))
+
+    def _with_interval(self, fit: Fit, best: Optimum) -> Fit:
+        """Return the fit with the interval in which its weight is equally good, if the
+        best score has a single weight.
+        """
+        is_single = len(self.models) == 1 and not self.free
+        if not is_single or self.options.decide.name != "best":
+            return fit
+        (name,) = self.models
+        objective = best.objective
+        ends = []
+        for share in same(objective, float(best.point[1])):
+            weights, _ = objective.weights(np.array([1 - share, share]))
+            ends.append(weights[name])
+        low, high = ends
+        return replace(fit, low=low, high=high)
 
     def _for_decision(self, fit: Fit, best: Optimum, new_words: frozenset[str]) -> Fit:
-        """The weights of the best score with a decision's own scale, where its texts
-        gain by them.
+        """Return the weights of the best score with a decision that has its own scale;
+        the first pass alone if the texts do not gain by these weights.
 
         Args:
-            fit, best: for the best score. new_words: origins that may not win where the
-                first pass decides alone.
+            fit: The fit for the best score.
+            best: The optimum for the best score.
+            new_words: Origins that may not win if the first pass decides alone.
         """
         zeros = dict.fromkeys(fit.weights, 0.0) | {FIRST_PASS: 1.0, **self.given}
         alone = self._decided(zeros, new_words)
-        weights = zeros | best.objective.weights(best.average)[0]
-        if not any(
-            weight
-            for name, weight in weights.items()
-            if name not in (FIRST_PASS, *self.given)
-        ):
+        average, _ = best.objective.weights(best.average)
+        weights = zeros | average
+        fixed = {FIRST_PASS, *self.given}
+        if not any(weights[name] for name in weights if name not in fixed):
             return alone
         trial = self._decided(weights, fit.excluded)
         if self._better(trial.chosen, alone.chosen):
             return trial
-        return replace(
-            alone, unproven=self._unproven(weights, trial.chosen, alone.chosen)
-        )
+        unproven = self._unproven(weights, trial.chosen, alone.chosen)
+        return replace(alone, unproven=unproven)
 
     def _decided(self, weights: Mapping[str, float], excluded: frozenset[str]) -> Fit:
-        """The fit of weights with the decision's own scale, the best one where it has
-        none.
+        """Return the fit of weights with the scale of the decision; the best scale if
+        the decision has none.
         """
         decision = self.options.decide
 
@@ -324,59 +339,54 @@ class Tuner:
             return ListWeights(weights, excluded, self.mixture)
 
         if decision.needs_scale:
-            # here: the best score has no scale
-            from rescore.tuning.scale import tune_scale
-
             decision, chosen = tune_scale(decision, self.metric, self.lists, deciding)
         else:
             chosen = self._texts(decision, deciding)
         return Fit(dict(weights), chosen, decision, excluded)
 
     def _texts(self, decision: Decision, weights: WeightsOf) -> Counts:
-        """(lists, k) the statistics of the texts that a decision chooses."""
-        return text_statistics(
-            self.metric, self.lists, decision.texts(self.metric, self.lists, weights)
-        )
+        """Return the statistics (lists, k) of the texts that a decision chooses."""
+        texts = decision.texts(self.metric, self.lists, weights)
+        return text_statistics(self.metric, self.lists, texts)
 
     def _unproven(
         self, weights: Mapping[str, float], chosen: Counts, alone: Counts
     ) -> Unproven | None:
-        """The record of weights whose gain is not significant; None without
+        """Return the record of weights whose gain is not significant; None without
         resampling.
+
+        Args:
+            weights: The weights.
+            chosen: The statistics (lists, k) of the texts that they choose.
+            alone: The statistics (lists, k) of the texts that the first pass chooses.
         """
         if not self.options.bagging:
             return None
-        named = {
-            name: weight
-            for name, weight in weights.items()
-            if name in self.models or (name in self.free and weight)
-        }
-        interval = gain_interval(self.metric, chosen, alone)
-        return Unproven(named, self._value(chosen), *interval, alone=self._value(alone))
+        named = {}
+        for name, weight in weights.items():
+            if name in self.models or (name in self.free and weight):
+                named[name] = weight
+        low, high = gain_interval(self.metric, chosen, alone)
+        return Unproven(named, self._value(chosen), low, high, self._value(alone))
 
     def _weights(
-        self, weights: Mapping[str, float], excluded: frozenset[str] = frozenset()
+        self, weights: Mapping[str, float], excluded: frozenset[str]
     ) -> Weights:
-        """The weights in the order in which their columns were named, the first pass
-        first.
+        """Return the weights in the order in which their columns were named, the first
+        pass first.
         """
         lm = {name: weights.get(name, 0.0) for name in self.models}
         bonuses = {name: weights[name] for name in self.free if name in weights}
         result = Weights.interpolation(lm, self.tuned, bonuses | self.given)
-        ordered = [
-            name
-            for name in dict.fromkeys([FIRST_PASS, *self.named])
-            if name in result.weights
-        ]
-        return replace(
-            result,
-            weights={name: result.weights[name] for name in ordered},
-            excluded=excluded,
-        )
+        ordered = {}
+        for name in [FIRST_PASS, *self.ordered]:
+            if name in result.weights:
+                ordered[name] = result.weights[name]
+        return replace(result, weights=ordered, excluded=excluded)
 
     def _better(self, ours: Counts, theirs: Counts) -> bool:
-        """Whether choices (lists, k) are better than others: significantly so, or on
-        these lists with --no-bagging.
+        """Return whether choices (lists, k) are better than others: significantly, or
+        on these very lists with --no-bagging.
         """
         if self.options.bagging:
             return significantly_better(self.metric, ours, theirs)
@@ -385,41 +395,46 @@ class Tuner:
         )
 
     def _value(self, chosen: Counts) -> float:
-        """The metric of choices (lists, k), in percent."""
+        """Return the metric of choices (lists, k), in percent."""
         return float(self.metric.values(chosen.sum(axis=0)[None])[0])
 
 
 def _raised(
     nbest: NbestList, given: Mapping[str, float], columns: Sequence[str]
 ) -> NbestList:
-    """The list with given bonuses in each bounded column. The weights of these columns
-    add up to 1, so every point of the search has the bonuses.
+    """Return the list with given bonuses added to each bounded column.
+
+    The weights of these columns add up to 1, so every point of the search has the
+    bonuses.
     """
-    bonus = combine(nbest, given).tolist()
-    return replace(
-        nbest,
-        hypotheses=[
-            replace(
-                one,
-                scores=one.scores
-                | {name: one.scores[name] + extra for name in columns},
-            )
-            for one, extra in zip(nbest.hypotheses, bonus, strict=True)
-        ],
-    )
+    bonuses = combine(nbest, given).tolist()
+    hypotheses = []
+    for hypothesis, bonus in zip(nbest.hypotheses, bonuses, strict=True):
+        scores = dict(hypothesis.scores)
+        for name in columns:
+            scores[name] += bonus
+        hypotheses.append(replace(hypothesis, scores=scores))
+    return replace(nbest, hypotheses=hypotheses)
 
 
 def same(objective: Objective, weight: float) -> tuple[float, float]:
-    """How far a single weight can move before any choice on these lists changes the
-    value.
+    """Return the interval around a single weight in which the metric keeps its value.
+
+    Args:
+        objective: An objective over the first pass and one column.
+        weight: The weight of the standardised column, in [0, 1].
+
+    Returns:
+        Both ends of the interval.
     """
-    edges, values = objective.line(
-        np.array([1.0, 0.0]), np.array([-1.0, 1.0]), 0.0, 1.0
-    )
-    place = int(
-        np.clip(np.searchsorted(edges, weight, side="right") - 1, 0, len(values) - 1)
-    )
+    first_pass = np.array([1.0, 0.0])
+    towards_column = np.array([-1.0, 1.0])
+    edges, values = objective.line(first_pass, towards_column, 0.0, 1.0)
+    place = int(np.searchsorted(edges, weight, side="right")) - 1
+    place = min(max(place, 0), len(values) - 1)
     others = np.flatnonzero(values != values[place])
-    below, above = others[others < place], others[others > place]
-    first, last = int(below.max(initial=-1)) + 1, int(above.min(initial=len(values)))
-    return float(edges[first]), float(edges[last])
+    below = others[others < place]
+    above = others[others > place]
+    first = int(below.max(initial=-1)) + 1
+    end = int(above.min(initial=len(values)))
+    return float(edges[first]), float(edges[end])

@@ -1,4 +1,4 @@
-"""Where weights come from, as a record. Sentences and signatures are made from it, and
+"""A record of where weights come from. Sentences and signatures are made from it, and
 nothing reads them back.
 """
 
@@ -12,12 +12,12 @@ from rescore.nbest import NbestList, content_hash
 
 
 class TunedBy(StrEnum):
-    """How weights were found."""
+    """The way in which weights were found."""
 
     FIRST_PASS = "first_pass"
-    """There are no weights but the first pass's."""
+    """Only the first pass has a weight."""
     TEXTS = "texts"
-    """There are no weights: the texts were not chosen from lists."""
+    """There are no weights, because the texts were not chosen from lists."""
     GIVEN = "given"
     """A user gave them."""
     CARD = "card"
@@ -34,19 +34,21 @@ class Tuned:
 
     by: TunedBy = TunedBy.GIVEN
     source: str = ""
-    """The name of the lists that they were tuned on, or of the file that gave them."""
+    """The name of the lists that the weights were tuned on, or of the file that gave
+    them.
+    """
     lists: int = 0
-    """Number of lists that they were tuned on."""
+    """Number of lists that the weights were tuned on."""
     digest: str = ""
     """Content hash of these lists (`rescore.nbest.content_hash`)."""
     folds: int = 0
-    """Into how many parts the lists were cut; 0 where they were not."""
+    """Number of parts of the lists; 0 if the lists were not cut into folds."""
     unit: str = ""
-    """What stays together in a fold: `speaker` or `utterance`."""
+    """The thing that stays together in a fold: `speaker` or `utterance`."""
     held_out: bool = False
     """Whether these are weights of one fold, tuned on the lists of the others."""
     forced: bool = False
-    """Whether they are applied to scores of another model than they were tuned on."""
+    """Whether the weights are applied to scores of another model (--force-weights)."""
 
     @classmethod
     def on(
@@ -67,7 +69,7 @@ class Tuned:
 
         Args:
             number: Number of folds.
-            unit: What stays together in a fold, `speaker` or `utterance`.
+            unit: The thing that stays together in a fold, `speaker` or `utterance`.
         """
         return replace(self, by=TunedBy.FOLDS, folds=number, unit=unit)
 
@@ -77,13 +79,13 @@ class Tuned:
 
     @property
     def name(self) -> str:
-        """What the lists are called on which weights were tuned."""
+        """The name of the lists that the weights were tuned on."""
         if self.by is TunedBy.FOLDS:
             return f"{self.folds} folds by {self.unit}"
         return self.source
 
     def __str__(self) -> str:
-        """The record as a phrase, such as `tuned on dev.json`."""
+        """Return the record as a phrase, such as `tuned on dev.json`."""
         match self.by:
             case TunedBy.FIRST_PASS:
                 return "first pass"
@@ -97,7 +99,7 @@ class Tuned:
 
     @property
     def signature(self) -> str:
-        """The record as a signature has it: by content, without names."""
+        """The record in a signature: content hashes, no names."""
         if self.by is TunedBy.TEXTS:
             return ""
         parts = []

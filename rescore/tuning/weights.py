@@ -1,16 +1,21 @@
-"""Weights, where they were tuned and what for; their JSON form."""
+"""Weights of columns of scores: a record that says what they are, where and for which
+metric they were tuned, and how a text is chosen with them; and its JSON form.
+
+`suited` checks that weights are applied to scores of the models that they were tuned
+with.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from rescore.columns import FIRST_PASS, Column, Role, reserved, units, unrecognised
+from rescore.columns import FIRST_PASS, Column, Role, reserved, units
 from rescore.decision import Decision, ListWeights
 from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
@@ -18,14 +23,13 @@ from rescore.files import parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions
 from rescore.nbest import Header, NbestList
 from rescore.options import as_json, from_json
-from rescore.parts import FEATURES
 from rescore.tuning.tuned import Tuned, TunedBy
 
 
 @dataclass(frozen=True, slots=True)
 class TunedFor:
-    """The metric that weights were tuned for, and how it counts: what applies them then
-    measures the same way.
+    """The metric that weights were tuned for, and how it counts: commands that apply
+    the weights measure in the same way.
     """
 
     metric: str
@@ -36,11 +40,11 @@ class TunedFor:
     """The metric of their first pass, in percent."""
     utterances: int | None = None
     low: float | None = None
-    """A single weight is as good from here ..."""
+    """The lower end of the interval in which a single weight is equally good."""
     high: float | None = None
-    """... to here."""
+    """The upper end of this interval."""
     with_all: float | None = None
-    """The metric with weights of all columns, in percent, where columns without a
+    """The metric with weights of all columns, in percent; None unless columns without a
     significant gain were left out.
     """
     settings: dict[str, Any] = field(default_factory=dict)
@@ -52,21 +56,24 @@ class TunedFor:
     def by(
         cls, metric: Metric, value: float, first_pass: float, utterances: int
     ) -> TunedFor:
-        """A metric with all its options, and its values."""
-        return cls(
-            metric.name.lower(),
-            value,
-            first_pass,
-            utterances,
-            settings=as_json(metric.options),
-        )
+        """Return the record of a metric, with all its options.
+
+        Args:
+            metric: The metric that was tuned for.
+            value: The metric with the tuned weights, in percent.
+            first_pass: The metric of the first pass, in percent.
+            utterances: Number of lists that were tuned on.
+        """
+        settings = as_json(metric.options)
+        name = metric.name.lower()
+        return cls(name, value, first_pass, utterances, settings=settings)
 
     @property
     def options(self) -> MetricOptions:
         """The options from which the same metric is made again.
 
         Raises:
-            UserError: the metric has no such option, or a file is absent or changed.
+            UserError: The metric has no such option, or a file is absent or changed.
         """
         try:
             options = from_json(METRICS[self.metric].Options, self.settings)
@@ -84,51 +91,51 @@ class TuningOptions:
     bonuses: tuple[str, ...] = ()
     """The columns whose weights are bonuses (`rescore.columns.units`)."""
     bagging: bool = True
-    """Weights that are averaged and significantly better (`search.bagged`), not the
-    plain optimum of the lists.
+    """Whether weights are averaged over bootstrap samples and have to be significantly
+    better (`search.bagged`); else they are the plain optimum of the lists.
     """
     negative: tuple[str, ...] = ()
-    """LM columns whose weights have no bounds, as that of an internal LM which is
+    """LM columns whose weights have no bounds, such as an internal LM that is
     subtracted (density ratio).
     """
     decide: Decision = field(default_factory=Decision)
-    """The decision that is tuned for: its scale, where it needs one and has none, is
-    tuned as well.
+    """The decision that is tuned for; its scale is tuned, too, if it needs a scale and
+    has none.
     """
     folds: int | None = None
-    """Into how many parts the lists were cut, each decided with weights of the others;
-    None where they were not.
+    """Number of parts of the lists, each decided with weights of the other parts; None
+    if the lists were not cut.
     """
     speaker: str | None = None
-    """Where an id has its speaker, whom a fold keeps whole."""
+    """The place of the speaker in an id; a fold has all lists of a speaker."""
     given: dict[str, float] = field(default_factory=dict)
-    """Bonuses that a user gives; the other weights are tuned beside them."""
+    """Bonuses that the user gives; the other weights are tuned beside them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unproven:
-    """The weights whose gain was tested and is not significant, so that the first pass
-    decides alone.
+    """Weights whose gain was tested and is not significant: the first pass decides
+    alone.
     """
 
     weights: dict[str, float]
     value: float
     """The metric with these weights, in percent."""
     low: float
-    """Their gain less two standard errors (the lower end of the 95 % confidence
-    interval), in points; 0 at most ...
+    """The lower end of the 95 % confidence interval of their gain (the gain less two
+    standard errors), in points; at most 0.
     """
     high: float
-    """... and the upper end."""
+    """The upper end of this interval, in points."""
     alone: float | None = None
-    """The metric of the decision with first-pass scores alone, in percent; the gain is
-    over this value.
+    """The metric of the decision with first-pass scores alone, in percent: the value
+    that the gain is over.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class FoldWeights:
-    """What one fold was decided with; as the fields of `Weights`."""
+    """The weights that decided one fold; its fields are fields of `Weights`."""
 
     weights: dict[str, float]
     excluded: tuple[str, ...] = ()
@@ -138,30 +145,30 @@ class FoldWeights:
 
 SCHEMA = "rescore/weights/2"
 HELD_OUT = "the other folds"
-"""Where the weights of one fold were tuned."""
+"""The name of the lists that the weights of one fold were tuned on."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Weights:
-    """One weight a column of scores, where they come from, and how they are used to
-    decide.
+    """The weights of columns of scores, where they come from, and how a text is chosen
+    with them.
     """
 
     weights: dict[str, float]
     tuned: Tuned = field(default_factory=Tuned)
-    """Where they come from."""
+    """Where the weights come from."""
     columns: dict[str, Column] = field(default_factory=dict)
-    """Which model gave each column, where they were tuned."""
+    """The record of each column in the lists that were tuned on."""
     tuned_for: TunedFor | None = None
     decision: Decision = field(default_factory=Decision)
     excluded: frozenset[str] = frozenset()
     """Hypotheses of these origins may not win, nor vote."""
     options: TuningOptions | None = None
-    """How they were tuned; None where they were given."""
+    """How the weights were tuned; None if they were given."""
     unproven: Unproven | None = None
-    """The best weights, where these are 0 because no gain was significant."""
+    """The best weights, if the weights here are 0 because no gain was significant."""
     fold_weights: tuple[FoldWeights, ...] = ()
-    """What each fold was decided with, where the lists were cut into folds."""
+    """The weights that decided each fold, if the lists were cut into folds."""
     mixture: Mixture | None = None
     """The votes of the systems of the lists; None for lists of one system."""
     schema: str = SCHEMA
@@ -169,19 +176,17 @@ class Weights:
     def __post_init__(self) -> None:
         """
         Raises:
-            UserError: a weight is no number.
+            UserError: A weight is not a number.
         """
+        plain: dict[str, float] = {}
         for name, weight in self.weights.items():
             if not isinstance(weight, Real) or not math.isfinite(weight):
                 raise UserError(
                     f"weight of {name} is {weight!r}, not a number; give a number or"
                     " tune again"
                 )
-        plain = {
-            name: weight if isinstance(weight, int) else float(weight)
-            for name, weight in self.weights.items()
-        }
-        # JSON cannot hold other real numbers, such as NumPy's
+            # JSON holds int and float, but not NumPy's numbers.
+            plain[name] = weight if isinstance(weight, int) else float(weight)
         object.__setattr__(self, "weights", plain)
 
     @property
@@ -192,29 +197,28 @@ class Weights:
 
     @property
     def value(self) -> float:
-        """The metric on the lists that they were tuned on, in percent; NaN where they
-        were not tuned.
+        """The metric on the lists that the weights were tuned on, in percent; NaN if
+        they were not tuned.
         """
-        known = self.tuned_for.value if self.tuned_for else None
-        return math.nan if known is None else known
+        if self.tuned_for is None or self.tuned_for.value is None:
+            return math.nan
+        return self.tuned_for.value
 
     def without(self, name: str) -> Weights:
-        """The same weights, without a column."""
+        """Return the same weights, but 0 for one column."""
         return replace(self, weights={**self.weights, name: 0.0})
 
     def weighs(self, name: str) -> bool:
-        """Whether a column has a weight."""
+        """Return whether a column has a weight other than 0."""
         return bool(self.weights.get(name))
 
     def regards(self, name: str) -> bool:
-        """Return whether a column has a weight, or has none because its bonus has no
-        significant gain.
-        """
-        tuned = self.options is not None and name in self.options.bonuses
-        return tuned or self.weighs(name)
+        """Return whether a column has a weight, or is a bonus that was tuned to 0."""
+        was_tuned = self.options is not None and name in self.options.bonuses
+        return was_tuned or self.weighs(name)
 
     def __repr__(self) -> str:
-        """One line: the rest is in the fields."""
+        """Return one line with the weights; the rest is in the fields."""
         named = ", ".join(
             f"{name} {weight:.4g}" for name, weight in self.weights.items()
         )
@@ -222,22 +226,23 @@ class Weights:
 
     @property
     def exclusions(self) -> tuple[str, ...]:
-        """`excluded` for signatures."""
+        """The origins of `excluded`, sorted, for signatures."""
         return tuple(sorted(self.excluded))
 
     @property
     def votes(self) -> dict[str, float]:
-        """The votes of systems, for signatures."""
-        votes = self.mixture.votes if self.mixture else {}
-        return {f"vote.{name}": vote for name, vote in votes.items()}
+        """The votes of systems by the name `vote.SYSTEM`, for signatures."""
+        if self.mixture is None:
+            return {}
+        return {f"vote.{name}": vote for name, vote in self.mixture.votes.items()}
 
     @property
     def of_fold(self) -> FoldWeights:
-        """The record of these weights where they decided one fold."""
+        """The record of these weights as the weights of one fold."""
         return FoldWeights(self.weights, self.exclusions, self.mixture)
 
     def of(self, nbest: NbestList) -> ListWeights:
-        """What decides about a list."""
+        """Return what decides about a list: a value of `WeightsOf`."""
         return ListWeights(self.weights, self.excluded, self.mixture)
 
     @classmethod
@@ -247,92 +252,114 @@ class Weights:
         tuned: Tuned | None = None,
         bonuses: Mapping[str, float] | None = None,
     ) -> Weights:
-        """(1 - sum of the LM weights) * s2s + LM weights * their columns + bonuses *
-        numbers of words or tokens.
+        """Return weights of language models and the weight that is left for the first
+        pass.
 
-        A column among the bonuses is one whose weight has no bounds.
+        The combined score is (1 - sum of the LM weights) * s2s + sum of LM weight *
+        column + sum of bonus * count. With one LM this is the combination of the paper
+        (section 5.3).
 
-        With one LM that is the combination of the paper (section 5.3).
+        Args:
+            lm: The weight of each LM column.
+            tuned: Where the weights come from; None for given weights.
+            bonuses: The weights of columns of counts, and of other columns whose weight
+                has no bounds.
 
         Raises:
-            UserError: a weight is negative, or the LM weights add up to more than 1.
+            UserError: A weight is negative, the LM weights add up to more than 1, or a
+                bonus is not a number.
         """
-        total = math.fsum(lm.values())
-        for weight in lm.values():
-            if not (math.isfinite(weight) and 0 <= weight <= 1):
-                raise UserError(f"weight {weight} is not between 0 and 1")
-        if total > 1 + 1e-9:
-            raise UserError(
-                f"the weights of the language models add up to {total:g}; they may add"
-                " up to 1 at most"
-            )
-        weights = {FIRST_PASS: max(0.0, 1 - total), **lm}
+        weights = {FIRST_PASS: _rest_of(lm), **lm}
         known = reserved()
         for name, bonus in (bonuses or {}).items():
             column = known.get(name)
             if not math.isfinite(bonus):
                 what = f"{column.unit} bonus" if column else f"weight of {name}"
                 raise UserError(f"{what} {bonus} is not a number")
+            # A usual bonus of 0 is no bonus; other columns keep their place in tables.
             if bonus or column is None or column.comes_with_hypotheses:
                 weights[name] = bonus
         return cls(weights, tuned or Tuned())
 
     def to_json(self) -> str:
-        # sets
+        """Return the weights as JSON; sets are sorted lists."""
+        values = asdict(self)
         return json.dumps(
-            asdict(self), indent=2, ensure_ascii=False, allow_nan=False, default=sorted
+            values, indent=2, ensure_ascii=False, allow_nan=False, default=sorted
         )
 
     def save(self, path: Path) -> None:
+        """Write a weights file."""
         write_text(path, self.to_json() + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Weights:
-        """Read a weights file.
+        """Return the weights of a file.
 
         Raises:
-            UserError: it is absent, no weights file, or has a weight that is no number.
+            UserError: The file is absent or not a weights file, or a weight is not a
+                number.
         """
         values = read_json(path)
-        if (
-            not isinstance(values, dict)
-            or not isinstance(values.get("weights"), dict)
-            or not values["weights"]
-        ):
+        weights = values.get("weights") if isinstance(values, dict) else None
+        if not isinstance(weights, dict) or not weights:
             raise UserError(
                 f'{path}: no "weights"; expected a file that `rescore tune` wrote'
             )
-        if values.get("schema", SCHEMA) != SCHEMA:
+        schema = values.get("schema", SCHEMA)
+        if schema != SCHEMA:
             raise UserError(
-                f"{path}: schema is {values['schema']!r}, not {SCHEMA!r}; tune again"
+                f"{path}: schema is {schema!r}, not {SCHEMA!r}; tune again"
                 " with this version"
             )
-        given = asdict(Tuned(source=str(path)))
-        return parsed({"tuned": given} | values, cls, str(path))
+        # Weights that a person wrote by hand have no record of tuning.
+        values.setdefault("tuned", asdict(Tuned(source=str(path))))
+        return parsed(values, cls, str(path))
+
+
+def _rest_of(lm: Mapping[str, float]) -> float:
+    """Return the weight that language models leave to the first pass.
+
+    Raises:
+        UserError: A weight is negative, or they add up to more than 1.
+    """
+    total = math.fsum(lm.values())
+    for weight in lm.values():
+        if not (math.isfinite(weight) and 0 <= weight <= 1):
+            raise UserError(f"weight {weight} is not between 0 and 1")
+    if total > 1 + 1e-9:
+        raise UserError(
+            f"the weights of the language models add up to {total:g}; they may add"
+            " up to 1 at most"
+        )
+    return max(0.0, 1 - total)
 
 
 FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, Tuned(TunedBy.FIRST_PASS))
-"""No language model."""
+"""The weights without a language model."""
 
 
 def suited(
     weights: Weights, lists: Iterable[NbestList], force: bool = False
 ) -> Weights:
-    """The weights, if they were tuned on scores of the models that gave the columns of
-    these lists.
+    """Return the weights if they were tuned on scores of the models that gave the
+    columns of these lists.
 
     A column whose model is not recorded, in the lists or with the weights, is taken as
-    it is; so is another precision.
+    it is. Scores of another precision suit, too.
 
     Args:
-        force: return weights of another model, too, which their signature then says.
+        weights: The weights.
+        lists: The lists that they will be applied to.
+        force: Whether weights of another model are returned, too; their record and
+            their signature then say so.
 
     Raises:
-        UserError: a column comes from another model, or has another norm.
+        UserError: A column comes from another model, or has another norm.
     """
     last = None
     for nbest in lists:
-        if nbest.header.columns is last:  # the lists of a file share one record
+        if nbest.header.columns is last:  # The lists of a file share one record.
             continue
         last = nbest.header.columns
         fault = misfit(weights, last)
@@ -344,94 +371,60 @@ def suited(
 
 
 def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
-    """Why weights do not suit columns: the first that comes from another model, or has
-    another norm.
+    """Return why weights do not suit columns; None if they do.
+
+    Args:
+        weights: The weights.
+        columns: The record of each column of the lists.
     """
-    if weights.mixture and set(systems := Header(columns=columns).systems) != set(
-        weights.mixture.votes
-    ):
-        return (
-            f"the weights are votes of {', '.join(weights.mixture.votes)}, but the"
-            f" systems of these lists are {', '.join(systems) or 'unknown'}; combine"
-            " the same systems, with the same --name"
-        )
+    if weights.mixture is not None:
+        fault = _misfit_of_votes(weights.mixture, columns)
+        if fault:
+            return fault
     for name, tuned in weights.columns.items():
         scored = columns.get(name)
-        if scored is None:
-            continue
-        # its norm is the lexicon, which may differ by set, as the words of --words do
-        if tuned.role is Role.FREE:
-            if scored.fingerprint != tuned.fingerprint:
-                return (
-                    f"column {name} comes from the channel {scored.fingerprint}, but"
-                    f" the weights were tuned with the channel {tuned.fingerprint};"
-                    " give that --channel, tune again, or go on with --force-weights"
-                )
-        elif scored.fingerprint != tuned.fingerprint or scored.norm != tuned.norm:
-            return (
-                f"column {name} comes from {scored.short}, but the weights were tuned"
-                f" on scores of {tuned.short}; tune again, score with that model, or go"
-                " on with --force-weights"
-            )
+        if scored is not None:
+            fault = _misfit_of_column(name, tuned, scored)
+            if fault:
+                return fault
     return None
 
 
-def bonus_phrases(
-    weights: Mapping[str, float], digits: str, excluded: Collection[str] = ()
-) -> list[str]:
-    """Bonuses as tables and summaries have them, such as `+0.25 a word`; `digits`
-    formats a number.
+def _misfit_of_votes(mixture: Mixture, columns: Mapping[str, Column]) -> str | None:
+    """Return why votes do not suit the systems of lists; None if they do."""
+    systems = Header(columns=columns).systems
+    if set(systems) == set(mixture.votes):
+        return None
+    return (
+        f"the weights are votes of {', '.join(mixture.votes)}, but the"
+        f" systems of these lists are {', '.join(systems) or 'unknown'}; combine"
+        " the same systems, with the same --name"
+    )
+
+
+def _misfit_of_column(name: str, tuned: Column, scored: Column) -> str | None:
+    """Return why a weight does not suit a column; None if it does.
 
     Args:
-        excluded: origins of hypotheses that may not win.
+        name: The name of the column.
+        tuned: The record of the column in the lists that were tuned on.
+        scored: The record of the column in the lists that are decided.
     """
-    phrases = [
-        f"{weights[name]:{digits}} a {unit}"
-        for name, unit in units().items()
-        if name in weights
-    ]
-    phrases += [f"nothing {origin}" for origin in unrecognised() if origin in excluded]
-    return phrases
-
-
-def notes(
-    every: Sequence[Mapping[str, float]],
-    columns: Mapping[str, Column],
-    with_all: float | None = None,
-    value: float | None = None,
-) -> Iterator[str]:
-    """What weights of columns have that a person does not expect.
-
-    Args:
-        every: the weights that decided, of each fold where there are folds. with_all,
-            value: as in `TunedFor`.
-    """
-    models = [name for name, column in columns.items() if column.role is Role.LM]
-    useless = [
-        name for name in models if not any(weights.get(name) for weights in every)
-    ]
-    if useless and any(
-        weights[name] for weights in every for name in weights if name != FIRST_PASS
-    ):
-        known = with_all is not None and value is not None
-        names = ", ".join(useless)
-        figures = (
-            f" ({with_all:.2f} with all columns, {value:.2f} with those that stay)"
-            if known
-            else ""
+    same_model = scored.fingerprint == tuned.fingerprint
+    if tuned.role is Role.FREE:
+        # The norm of a channel is its lexicon, which may differ from set to set, as
+        # the words of --words do.
+        if same_model:
+            return None
+        return (
+            f"column {name} comes from the channel {scored.fingerprint}, but"
+            f" the weights were tuned with the channel {tuned.fingerprint};"
+            " give that --channel, tune again, or go on with --force-weights"
         )
-        yield (
-            f"{names}: weight 0, no significant gain beside the other columns on the"
-            f" tuning lists{figures}"
-        )
-    for _, feature in FEATURES.loaded():
-        yield from feature().notes(every)
-
-
-def named_weights(weights: Mapping[str, float], excluded: Collection[str] = ()) -> str:
-    """The weights of the models, the bonuses and what may not win, in one phrase."""
-    others = {FIRST_PASS, *units()}
-    parts = [
-        f"{name} {weight:.4g}" for name, weight in weights.items() if name not in others
-    ]
-    return ", ".join(parts + bonus_phrases(weights, "+.4g", excluded))
+    if same_model and scored.norm == tuned.norm:
+        return None
+    return (
+        f"column {name} comes from {scored.short}, but the weights were tuned"
+        f" on scores of {tuned.short}; tune again, score with that model, or go"
+        " on with --force-weights"
+    )

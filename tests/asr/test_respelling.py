@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rescore.tuning.phrases import bonus_phrases
 
 from rescore import formats, pipeline
 from rescore.asr import respell
@@ -30,7 +31,6 @@ from rescore.nbest import NO_HEADER, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 from rescore.reports.summary import render
-from rescore.tuning.weights import bonus_phrases
 from tests import stages
 from tests.conftest import LEXICON, ROOT, WORDS, Run, assert_one_line_error
 

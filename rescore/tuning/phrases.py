@@ -1,0 +1,142 @@
+"""Sentences about weights, made from their records: what tables, summaries and messages
+say about bonuses, about weights of 0, and about anything else that a person does not
+expect. Nothing reads these sentences back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from rescore.columns import FIRST_PASS, Column, Role, units, unrecognised
+from rescore.parts import FEATURES
+from rescore.tuning.weights import Unproven
+
+
+def bonus_phrases(
+    weights: Mapping[str, float], digits: str, excluded: Collection[str] = ()
+) -> list[str]:
+    """Return phrases about the bonuses and about the hypotheses that may not win.
+
+    Args:
+        weights: The weight of each column.
+        digits: The format of a number, such as `+.2f`.
+        excluded: Origins of hypotheses that may not win.
+
+    Returns:
+        Phrases such as `+0.25 a word` and `nothing respelled`.
+    """
+    phrases = []
+    for name, unit in units().items():
+        if name in weights:
+            phrases.append(f"{weights[name]:{digits}} a {unit}")
+    for origin in unrecognised():
+        if origin in excluded:
+            phrases.append(f"nothing {origin}")
+    return phrases
+
+
+def named_weights(weights: Mapping[str, float], excluded: Collection[str] = ()) -> str:
+    """Return one phrase with the weights of the models and the bonuses.
+
+    Args:
+        weights: The weight of each column; the first pass is left out.
+        excluded: Origins of hypotheses that may not win.
+    """
+    others = {FIRST_PASS, *units()}
+    phrases = []
+    for name, weight in weights.items():
+        if name not in others:
+            phrases.append(f"{name} {weight:.4g}")
+    return ", ".join(phrases + bonus_phrases(weights, "+.4g", excluded))
+
+
+def notes(
+    every: Sequence[Mapping[str, float]],
+    columns: Mapping[str, Column],
+    with_all: float | None = None,
+    value: float | None = None,
+) -> Iterator[str]:
+    """Yield sentences about weights that a person does not expect.
+
+    Args:
+        every: The weights that decided; one mapping for each fold, if there are folds.
+        columns: The record of each column, where the weights were tuned.
+        with_all: The metric with weights of all columns, in percent, if columns were
+            left out.
+        value: The metric with the weights that decided, in percent.
+    """
+    useless = _useless_models(every, columns)
+    if useless and _has_weight(every):
+        sentence = (
+            f"{', '.join(useless)}: weight 0, no significant gain beside the other"
+            " columns on the tuning lists"
+        )
+        if with_all is not None and value is not None:
+            sentence += (
+                f" ({with_all:.2f} with all columns, {value:.2f} with those that stay)"
+            )
+        yield sentence
+    for _, feature in FEATURES.loaded():
+        yield from feature().notes(every)
+
+
+def _useless_models(
+    every: Sequence[Mapping[str, float]], columns: Mapping[str, Column]
+) -> list[str]:
+    """Return the columns of language models that have no weight in any fold."""
+    useless = []
+    for name, column in columns.items():
+        is_used = any(weights.get(name) for weights in every)
+        if column.role is Role.LM and not is_used:
+            useless.append(name)
+    return useless
+
+
+def _has_weight(every: Sequence[Mapping[str, float]]) -> bool:
+    """Return whether any column beside the first pass has a weight in any fold."""
+    for weights in every:
+        for name, weight in weights.items():
+            if weight and name != FIRST_PASS:
+                return True
+    return False
+
+
+def why_zero(
+    unproven: Unproven | None,
+    metric: str,
+    first_pass: float,
+    source: str,
+    decision: str = "best",
+) -> str:
+    """Return one sentence that says why all weights are 0 and what to do.
+
+    Args:
+        unproven: The best weights, whose gain is not significant; None where no weight
+            is better than 0.
+        metric: The name of the metric.
+        first_pass: The metric of the first pass, in percent.
+        source: The name of the lists that weights were tuned on.
+        decision: The name of the decision rule that weights were tuned for.
+    """
+    alone = "the first pass"
+    if decision != "best":
+        alone = f"{decision} of the first-pass scores alone"
+    no_help = "the weight is 0, the LM does not help"
+    if unproven is None:
+        return (
+            f"{no_help}: no weight above 0 is better than {alone} on {source};"
+            " try another LM"
+        )
+    before = first_pass if unproven.alone is None else unproven.alone
+    figures = (
+        f"{metric} on {source} is {before:.2f} for {alone}, {unproven.value:.2f} with"
+        f" {named_weights(unproven.weights)} (mean of samples)"
+    )
+    gain = (unproven.low + unproven.high) / 2
+    if gain <= 0:
+        return f"{no_help}: {figures}; try another LM"
+    return (
+        f"the weight is 0: {figures}; the gain of {gain:.2f} points may be chance,"
+        f" because its 95 % CI (two standard errors), {unproven.low:z.2f} to"
+        f" {unproven.high:.2f}, includes 0; tune on more lists"
+    )
