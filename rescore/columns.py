@@ -94,7 +94,7 @@ def reserved() -> Mapping[str, Reserved]:
     """Return the reserved names that have a role; a column of any other name is an
     LM's, unless its record says more.
     """
-    return _of_features(tuple(FEATURES)).columns
+    return _of_features(FEATURES.changes).columns
 
 
 def reserved_names() -> Collection[str]:
@@ -102,7 +102,7 @@ def reserved_names() -> Collection[str]:
     role; the mark by which files used to tell new hypotheses; and what files call the
     first pass.
     """
-    return _of_features(tuple(FEATURES)).reserved
+    return _of_features(FEATURES.changes).reserved
 
 
 def units() -> Mapping[str, str]:
@@ -118,12 +118,12 @@ def unrecognised() -> Sequence[str]:
     Such hypotheses may win only where this gains something on dev lists
     (`rescore.tuning.tune`).
     """
-    return _of_features(tuple(FEATURES)).new_words
+    return _of_features(FEATURES.changes).new_words
 
 
 def origins() -> Sequence[str]:
     """Return all origins of hypotheses."""
-    return _of_features(tuple(FEATURES)).origins
+    return _of_features(FEATURES.changes).origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ class _Names:
 
 
 @cache
-def _of_features(table: tuple[str, ...]) -> _Names:
-    """Return the names of the features of a table."""
+def _of_features(changes: int) -> _Names:
+    """Return the names of the features of the table, after so many changes to it."""
     first_pass = Reserved(Role.FIRST_PASS)
     columns = dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), first_pass)
     origins = [TOOLKIT]

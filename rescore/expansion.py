@@ -1,4 +1,6 @@
-"""Expansions: parts that add new hypotheses to lists before they are scored."""
+"""Expansions: parts that add new hypotheses, or columns, to lists before they are
+scored.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from rescore.parts import EXPANSIONS
 
 
 class Expansion:
-    """Adds new hypotheses to lists; made once for all lists of an experiment."""
+    """Adds new hypotheses, or columns, to lists; made once for all lists of an
+    experiment.
+    """
 
     Options: ClassVar[type[Declared]]
     """An option without `needs` switches the expansion on; options with `needs`

@@ -72,6 +72,8 @@ class Registry(Generic[Part]):
         self.kind = kind
         self._parts = dict(parts)
         self._group = group
+        self.changes = 0
+        """How often parts were registered or removed."""
 
     @property
     def shipped(self) -> list[str]:
@@ -145,10 +147,12 @@ class Registry(Generic[Part]):
             about: A description in a few words.
         """
         self._parts[name] = (part, about)
+        self.changes += 1
 
     def remove(self, name: str) -> None:
         """Remove a part that was registered."""
         del self._parts[name]
+        self.changes += 1
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)

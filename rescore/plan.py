@@ -5,8 +5,7 @@ road.
     plan    what will be done (`Plan`): nothing is open, and `Plan.reasons` says why
 
 `rescore run`, the stages, `compare`, recipes, Python, `Rescorer` and the service make a
-plan and execute it with the stages of `rescore.pipeline`. A stage asks the plan, and
-neither the config, nor a model's class, nor a column's name.
+plan and execute it with the stages of `rescore.pipeline`. A stage asks only the plan.
 
     config = RunConfig(lms=("tta",), dev="dev.json")
     plan = resolve(config, lists, dev)
@@ -159,16 +158,18 @@ def resolve(
     """Decide everything that `config` leaves open.
 
     Args:
-        lists: the lists of the experiment, or the first lists of a stream. dev: the dev
-            lists, if there are any.
-        load: loads the models; None if `config.lms` names them. specs: the name of each
-            loaded model, None for a model without a name. weights: weights that were
-            tuned before; None to tune weights or to take the config's.
-        measures: whether texts are decided or measured; a plan for scores alone has no
+        config: What was asked.
+        lists: The lists of the experiment, or the first lists of a stream.
+        dev: The dev lists, if there are any.
+        load: Loads the models; None if `config.lms` names them.
+        specs: The name of each loaded model, None for a model without a name.
+        weights: Weights that were tuned before; None to tune weights or to take the
+            weights of the config.
+        measures: Whether texts are decided or measured; a plan for scores alone has no
             metrics.
 
     Raises:
-        UserError: what `config` says cannot be done with these lists.
+        UserError: What `config` says cannot be done with these lists.
     """
     resolver = _Resolver(config, lists, dev, weights, measures)
     plan = resolver.plan(load, specs)
@@ -316,9 +317,9 @@ class _Resolver:
         known = {metric.name.lower() for metric in metrics}
         for name, feature in self._features.items():
             names = feature.further_metrics(at, metrics)
-            wanted = [name for name in names if name not in known]
+            wanted = [metric for metric in names if metric not in known]
             try:
-                further += [choose_metric(name, lists, at.measuring) for name in wanted]
+                further += [choose_metric(one, lists, at.measuring) for one in wanted]
             except UserError as error:  # the words may be right for other lists
                 log.warning("%s, so figures of %s words are absent", error, name)
                 continue

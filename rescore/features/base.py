@@ -146,7 +146,9 @@ class Situation:
 class Feature:
     """Something whose columns may have weights.
 
-    Each method has a default answer, for a feature that it does not concern.
+    `expansion` makes the columns of the feature, if nothing else does; `weighed` says
+    which columns have a weight that is tuned; `given` has the weights if nothing is
+    tuned. Each method has a default answer, for a feature that it does not concern.
     """
 
     columns: ClassVar[Mapping[str, Reserved]] = {}

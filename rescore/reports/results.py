@@ -106,7 +106,7 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
     results.details = lambda: details(metric, lists, first_pass, decided.texts)
     for each in metrics:
         signature = sign(each, lists, weights, decision)
-        results.metrics.append(measure(each, lists, decided.texts, signature))
+        results.metrics.append(figures_of(each, lists, decided.texts, signature))
     results.unboosted = _unboosted(metrics, decided)
     results.dev = Dev.of(weights, results.main if decided.folded else None)
     if results.main:
@@ -156,7 +156,7 @@ def decision_title(decision: str) -> str:
     return "" if decision == "best" else decision.upper()
 
 
-def measure(
+def figures_of(
     metric: Metric,
     lists: Sequence[NbestList],
     texts: Sequence[str],

@@ -98,6 +98,16 @@ def test_a_feature_keeps_its_names(questions: None) -> None:
     assert "asked" in origins()
 
 
+def test_a_feature_that_is_replaced_leaves_no_names(questions: None) -> None:
+    class Others(Feature):
+        columns: ClassVar = {"others": Reserved(Role.COUNT, "other")}
+
+    assert QUESTIONS in reserved()
+    FEATURES.register("questions", Others)
+    assert "others" in reserved()
+    assert QUESTIONS not in reserved()
+
+
 def test_names_of_a_feature_that_is_gone_are_free() -> None:
     assert QUESTIONS not in reserved()
     assert "asked" not in origins()
