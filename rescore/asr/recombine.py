@@ -1,4 +1,8 @@
-"""New hypotheses that combine parts of a list's hypotheses."""
+"""New hypotheses that combine parts of the hypotheses of a list.
+
+A hypothesis is the best hypothesis of its list with some edits. The effect of each edit
+on the score is estimated from the scores of the list, and edits are combined anew.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +31,11 @@ from rescore.pace import paced
 log = logging.getLogger(__name__)
 
 RIDGE = 0.3
-"""How far estimates are drawn to the mean of the list's edits, against the square of
-one hypothesis' error.
+"""Weight of the distance of estimates from the mean of the list's edits, beside the
+squared error of a hypothesis.
 """
 DEFAULT_NUMBER = 20
+"""New hypotheses of a list."""
 CUT = Normaliser(case_sensitive=True, split_mixed=True)
 """Cuts texts for every metric alike, as lists are recombined before a metric is
 known.
@@ -46,70 +51,89 @@ class Edit(NamedTuple):
 
 
 def edits_between(text: Sequence[Token], other: Sequence[Token]) -> tuple[Edit, ...]:
-    """The spans in which `other` differs from `text`, from left to right, in an
+    """Return the spans in which `other` differs from `text`, from left to right, in an
     alignment with the fewest errors.
+
+    Args:
+        text: The words to which edits apply.
+        other: The words after the edits.
     """
-    edits, start, begin = [], 0, 0
+    edits = []
+    start = 0
+    begin = 0
     # the last one is empty, at both ends
     for block in Levenshtein.editops(text, other).as_matching_blocks():
         if (start, begin) != (block.a, block.b):
             edits.append(Edit(start, block.a, tuple(other[begin : block.b])))
-        start, begin = block.a + block.size, block.b + block.size
+        start = block.a + block.size
+        begin = block.b + block.size
     return tuple(edits)
 
 
 def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
-    """The list with up to `number` further hypotheses, of the origin `RECOMBINED`.
+    """Return the list with further hypotheses, of the origin `RECOMBINED`.
+
+    New hypotheses lack component scores, which have weights only on request
+    (--components).
+
+    Args:
+        nbest: The list.
+        number: The number of new hypotheses, at most.
 
     Raises:
-        UserError: the list has scores of models, which the new hypotheses would lack.
-        New hypotheses also lack component scores, which have weights only on request
-        (--components).
+        UserError: The list has scores of models, which the new hypotheses would lack.
     """
     refuse_scored(nbest, "recombine")
     # of equally good hypotheses, the edits start from the first
     ordered = in_tie_order(nbest)
     scores = np.array(ordered.column(FIRST_PASS))
-    new: list[Hypothesis] = []
-    words = [tokens_of(hypothesis.text, CUT) for hypothesis in ordered.hypotheses]
     finite = np.flatnonzero(np.isfinite(scores))
-    if len(finite):
-        known = set(map(tuple, words))
-        usable = [words[place] for place in finite]
-        for estimate, combined in combinations(
-            usable, scores[finite], number + len(known)
-        ):
-            if combined not in known and len(new) < number:
-                known.add(combined)
-                new.append(
-                    Hypothesis(rewritten(combined), {FIRST_PASS: estimate}, RECOMBINED)
-                )
+    if not len(finite):
+        return replace(nbest, hypotheses=list(nbest.hypotheses))
+    words = [tokens_of(hypothesis.text, CUT) for hypothesis in ordered.hypotheses]
+    known = set(map(tuple, words))
+    usable = [words[place] for place in finite]
+    new: list[Hypothesis] = []
+    versions = combinations(usable, scores[finite], number + len(known))
+    for estimated, combined in versions:
+        if combined not in known and len(new) < number:
+            known.add(combined)
+            text = rewritten(combined)
+            new.append(Hypothesis(text, {FIRST_PASS: estimated}, RECOMBINED))
     return replace(nbest, hypotheses=[*nbest.hypotheses, *new])
 
 
 def combinations(
     hypotheses: Sequence[Sequence[Token]], scores: npt.NDArray[np.float64], number: int
 ) -> list[tuple[float, tuple[Token, ...]]]:
-    """The combinations of edits with the best estimated scores, the best first, of
-    hypotheses with finite scores; of equally good hypotheses, edits apply to the first.
+    """Return the combinations of edits with the best estimated scores, the best first.
+
+    Of equally good hypotheses, edits apply to the first.
+
+    Args:
+        hypotheses: The words of each hypothesis.
+        scores: The score of each hypothesis, finite, of shape (hypotheses,).
+        number: Partial combinations are kept up to twice this number.
+
+    Returns:
+        The estimated score and the words of each combination.
     """
     top = int(scores.argmax())
     best = hypotheses[top]
     sets = [edits_between(best, hypothesis) for hypothesis in hypotheses]
     edits = sorted(set().union(*sets))
     gains = estimate(sets, edits, scores - scores[top])
-    # Partial combinations, by score: the edits chosen so far, and the end of the last
-    # edit.
+    # Partial combinations, by score: the edits chosen so far.
     beam: list[tuple[float, tuple[Edit, ...]]] = [(float(scores[top]), ())]
     for edit, gain in zip(edits, gains.tolist(), strict=True):
         if len(beam) == 2 * number and beam[0][0] + gain <= beam[-1][0]:
             continue  # nothing that has it would stay
-        longer = [
-            (score + gain, (*chosen, edit))
-            for score, chosen in beam
-            if not chosen or _follows(chosen[-1], edit)
-        ]
-        beam = sorted([*beam, *longer], key=lambda item: -item[0])[: 2 * number]
+        longer = list(beam)
+        for score, chosen in beam:
+            if not chosen or _follows(chosen[-1], edit):
+                longer.append((score + gain, (*chosen, edit)))
+        longer.sort(key=lambda item: -item[0])
+        beam = longer[: 2 * number]
     return [(score, _apply(best, chosen)) for score, chosen in beam]
 
 
@@ -118,44 +142,56 @@ def estimate(
     edits: Sequence[Edit],
     differences: npt.NDArray[np.float64],
 ) -> npt.NDArray[np.float64]:
-    """(edits,) the effect of each edit on the score.
+    """Return the effect of each edit on the score.
 
     The least squares of `differences` as sums over each hypothesis' edits, drawn to the
     mean of an edit, at most 0: no edit of the best hypothesis is better than none.
+
+    Args:
+        sets: The edits of each hypothesis.
+        edits: All edits.
+        differences: The score of each hypothesis minus the best score (hypotheses,).
+
+    Returns:
+        Effects of shape (edits,).
     """
-    where = {edit: index for index, edit in enumerate(edits)}
+    where = {edit: place for place, edit in enumerate(edits)}
     has = np.zeros((len(sets), len(edits)))
-    for row, own_edits in zip(has, sets, strict=True):
-        row[[where[edit] for edit in own_edits]] = 1.0
+    for row, own in zip(has, sets, strict=True):
+        for edit in own:
+            row[where[edit]] = 1.0
     total = has.sum()
     if not total:
         return np.zeros(len(edits))
     mean = min(0.0, float(differences.sum() / total))
     rest = differences - has.sum(axis=1) * mean
-    # (X'X + rI)^-1 X' = X' (XX' + rI)^-1: whichever matrix is smaller, as long lists
+    # (X'X + rI)^-1 X' = X' (XX' + rI)^-1: the smaller matrix is inverted, as long lists
     # have thousands of edits.
-    gains: npt.NDArray[np.float64] = mean + (
-        np.linalg.solve(has.T @ has + RIDGE * np.eye(len(edits)), has.T @ rest)
-        if len(edits) <= len(sets)
-        else has.T @ np.linalg.solve(has @ has.T + RIDGE * np.eye(len(sets)), rest)
-    )
-    return np.minimum(gains, 0.0)
+    if len(edits) <= len(sets):
+        ridge = RIDGE * np.eye(len(edits))
+        gains = np.linalg.solve(has.T @ has + ridge, has.T @ rest)
+    else:
+        ridge = RIDGE * np.eye(len(sets))
+        gains = has.T @ np.linalg.solve(has @ has.T + ridge, rest)
+    return np.minimum(mean + gains, 0.0)
 
 
 def _follows(last: Edit, edit: Edit) -> bool:
-    """Whether an edit is behind another one; of two insertions at one place only one
-    can be.
+    """Return whether an edit is behind another one; of two insertions at one place
+    only one can be.
     """
     return edit.start >= last.end and edit[:2] != last[:2]
 
 
 def _apply(best: Sequence[Token], edits: Sequence[Edit]) -> tuple[Token, ...]:
+    """Return the words of the best hypothesis after edits."""
     words: list[Token] = []
-    at = 0
+    done = 0
     for edit in edits:
-        words += [*best[at : edit.start], *edit.words]
-        at = edit.end
-    return (*words, *best[at:])
+        words += best[done : edit.start]
+        words += edit.words
+        done = edit.end
+    return (*words, *best[done:])
 
 
 class Recombining(Expansion):

@@ -1,5 +1,7 @@
-"""Respelling: candidates from a lexicon for what a recogniser wrote, the hypotheses
-that they make, and the respelling of an experiment, which chooses lexicon and channel.
+"""Respelling: new hypotheses with other words of a lexicon, or with listed terms.
+
+A `Proposer` finds candidates for misheard words, a `Respeller` and a `TermRespeller`
+make hypotheses of them, and `Respelling` chooses lexicon and channel for an experiment.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,72 +49,73 @@ PROPOSED = 200
 MAX_CANDIDATES = 12
 """Candidates of each word."""
 EDIT_COST = 3.0
-"""What each letter that differs costs in the choice of the proposed, natural log."""
+"""The cost of each letter that differs, natural log, where words are proposed."""
 PRIOR = 0.5
 """The weight of the lexicon's log-probability beside the channel's."""
 WORDS = 100
 """Words that are compared with the lexicon at once: bounds memory."""
 
 
+# --- candidates ----------------------------------------------------------------------
+
+
 class Candidate(NamedTuple):
-    """What may have been meant."""
+    """A word or two that may have been meant."""
 
     text: str
     channel: float
     """Natural log of P(heard | meant)."""
     prior: float
-    """Natural log of its probability in the lexicon."""
+    """Natural log of the probability in the lexicon."""
 
     @property
     def score(self) -> float:
-        """By this the candidates of a word are ordered, higher is better."""
+        """The score by which the candidates of a word are ordered; higher is better."""
         return self.channel + PRIOR * self.prior
 
 
 class Proposer:
-    """Looks for candidates."""
+    """Finds candidates for words."""
 
     def __init__(self, channel: Channel, lexicon: Lexicon) -> None:
-        self._channel, self._lexicon = channel, lexicon
+        self._channel = channel
+        self._lexicon = lexicon
         words = sorted(lexicon.counts, key=len)
         self._words = np.array(words, dtype=object)
         self._lengths = np.array([len(word) for word in words])
         self._priors = np.array([lexicon.log_prob(word) for word in words])
 
     def __call__(self, heard: Iterable[str]) -> dict[str, list[Candidate]]:
-        """The best `MAX_CANDIDATES` candidates for each of some words in lower case,
-        the best first.
+        """Return the best `MAX_CANDIDATES` candidates for each word, the best first.
+
+        Args:
+            heard: Words in lower case.
         """
         words = sorted(set(heard), key=len)
-        pairs = [
-            (word, meant)
-            for word, near in zip(words, self._near(words), strict=True)
-            for meant in near
-        ]
+        pairs = []
+        for word, near in zip(words, self._near(words), strict=True):
+            pairs += [(word, meant) for meant in near]
         channel = self._channel.log_probs(
             [meant for _, meant in pairs], [word for word, _ in pairs]
         )
         candidates: dict[str, list[Candidate]] = {word: [] for word in words}
         for (word, meant), log_prob in zip(pairs, channel.tolist(), strict=True):
-            candidates[word].append(
-                Candidate(meant, log_prob, self._lexicon.log_prob(meant))
-            )
-        return {
-            word: sorted(own, key=lambda candidate: (-candidate.score, candidate.text))[
-                :MAX_CANDIDATES
-            ]
-            for word, own in candidates.items()
-        }
+            prior = self._lexicon.log_prob(meant)
+            candidates[word].append(Candidate(meant, log_prob, prior))
+        for own in candidates.values():
+            own.sort(key=lambda candidate: (-candidate.score, candidate.text))
+            del own[MAX_CANDIDATES:]
+        return candidates
 
     def _near(self, heard: Sequence[str]) -> Iterator[list[str]]:
-        """For words in order of length, other ones of the lexicon that differ in few
-        letters.
+        """Yield for words in order of length other words of the lexicon that differ in
+        few letters.
         """
         for length, group in groupby(heard, key=len):
-            low, high = np.searchsorted(
-                self._lengths, (length - DISTANCE, length + DISTANCE + 1)
-            ).tolist()
-            words, priors = self._words[low:high], self._priors[low:high]
+            limits = (length - DISTANCE, length + DISTANCE + 1)
+            low, high = np.searchsorted(self._lengths, limits).tolist()
+            words = self._words[low:high]
+            priors = self._priors[low:high]
             for part in in_parts(group, WORDS):
                 distances = process.cdist(
                     part,
@@ -122,11 +126,12 @@ class Proposer:
                 )
                 for row in distances:
                     near = np.flatnonzero((row <= DISTANCE) & (row > 0))
-                    order = np.argsort(
-                        EDIT_COST * row[near] - PRIOR * priors[near], kind="stable"
-                    )
+                    costs = EDIT_COST * row[near] - PRIOR * priors[near]
+                    order = np.argsort(costs, kind="stable")
                     yield words[near[order[:PROPOSED]]].tolist()
 
+
+# --- hypotheses ----------------------------------------------------------------------
 
 DEFAULT_NUMBER = 20
 SELECTION = 4
@@ -134,23 +139,27 @@ SELECTION = 4
 weighed the changed words alone, 2 added first-pass scores, whose unit differs by
 toolkit, 3 also proposed two words for one.
 """
-LEXICON_WEIGHT, CHANNEL_WEIGHT, EDIT_BONUS = 0.65, 0.7, 3.0
-"""Beside -log(rank) of the original, where a list's new hypotheses are chosen: of the
-words' log-probabilities in the lexicon, of the channel, and for each respelled word.
-They had the best oracle on a third of LibriSpeech dev-other.
+LEXICON_WEIGHT = 0.65
+"""The weight of the words' log-probabilities in the lexicon, beside -log(rank) of the
+original, where the new hypotheses of a list are chosen. This weight and the next two
+had the best oracle on a third of LibriSpeech dev-other.
 """
+CHANNEL_WEIGHT = 0.7
+"""The weight of the log-probability of the channel."""
+EDIT_BONUS = 3.0
+"""The bonus for each respelled word."""
 WINDOW = 200
 """Lists whose words are looked up together."""
 
 
 class Change(NamedTuple):
-    """What may stand in the place of neighbouring words of a hypothesis."""
+    """A replacement of neighbouring words of a hypothesis."""
 
     first: int
     last: int
     """Numbers of the first word, and of the word behind the last."""
     gain: float
-    """By how much the hypothesis is better with it."""
+    """The score of the hypothesis with the change, minus the score without."""
     channel: float
     """Natural log of P(heard | meant)."""
     replacement: Replacement
@@ -161,70 +170,77 @@ class Original(NamedTuple):
 
     hypothesis: Hypothesis
     score: float
-    """How good it is as it is; scores and gains choose the new hypotheses of a list."""
+    """The score without changes; scores and gains choose the new hypotheses."""
     changes: Sequence[Change]
     """In the order of their places."""
 
     def versions(self, number: int) -> list[tuple[float, tuple[Change, ...]]]:
-        """The best `number` sets of changes that do not overlap, and the scores of the
-        hypotheses they make.
+        """Return the best sets of changes that do not overlap, with the scores of the
+        hypotheses that they make.
+
+        Args:
+            number: The number of sets, at most, with the empty set.
         """
         beam: list[tuple[float, tuple[Change, ...]]] = [(self.score, ())]
-        for _, same_place in groupby(self.changes, key=lambda change: change.first):
-            options = list(same_place)
-            longer = [
-                (score + change.gain, (*chosen, change))
-                for score, chosen in beam
-                for change in options
-                if not chosen or chosen[-1].last <= change.first
-            ]
-            beam = heapq.nlargest(
-                number, [*beam, *longer], key=lambda version: version[0]
-            )
+        for _, same_place in groupby(self.changes, key=attrgetter("first")):
+            changes = list(same_place)
+            longer = list(beam)
+            for score, chosen in beam:
+                for change in changes:
+                    if not chosen or chosen[-1].last <= change.first:
+                        longer.append((score + change.gain, (*chosen, change)))
+            beam = heapq.nlargest(number, longer, key=itemgetter(0))
         return [version for version in beam if version[1]]
 
 
 def extended(nbest: NbestList, originals: Iterable[Original], number: int) -> NbestList:
-    """A copy of the list with the best new hypotheses behind the old ones, so that up
-    to `number` are respelled.
+    """Return a copy of a list with the best new hypotheses behind the old ones.
+
+    Args:
+        nbest: The list.
+        originals: The hypotheses that new hypotheses are made of.
+        number: The number of respelled hypotheses, at most, with those of the list.
     """
-    old = [
-        replace(one, scores={CHANNEL: 0.0, EDITS: 0.0} | one.scores)
-        for one in nbest.hypotheses
-    ]
-    versions = [
-        (score, original, chosen)
-        for original in originals
-        for score, chosen in original.versions(number + len(old))
-    ]
-    versions.sort(key=lambda version: -version[0])
-    room = number - sum(one.origin == RESPELLED for one in old)
-    seen = {_key(one.text) for one in old}
-    lower = all(one.text == one.text.lower() for one in old)
+    old = []
+    for hypothesis in nbest.hypotheses:
+        scores = {CHANNEL: 0.0, EDITS: 0.0} | hypothesis.scores
+        old.append(replace(hypothesis, scores=scores))
+    versions = []
+    for original in originals:
+        for score, changes in original.versions(number + len(old)):
+            versions.append((score, original.hypothesis, changes))
+    versions.sort(key=itemgetter(0), reverse=True)
+    is_lower = all(hypothesis.text == hypothesis.text.lower() for hypothesis in old)
+    respelled = [each for each in old if each.origin == RESPELLED]
+    room = number - len(respelled)
+    seen = {_key(hypothesis.text) for hypothesis in old}
     new: list[Hypothesis] = []
-    for _, (hypothesis, *_), chosen in versions:
-        text = replaced(hypothesis.text, [change.replacement for change in chosen])
-        if _key(text) not in seen and len(new) < room:
+    for _, hypothesis, changes in versions:
+        if len(new) >= room:
+            break
+        text = replaced(hypothesis.text, [change.replacement for change in changes])
+        if _key(text) not in seen:
             seen.add(_key(text))
-            columns = {
-                CHANNEL: (
-                    hypothesis.scores.get(CHANNEL, 0.0)
-                    + sum(change.channel for change in chosen)
-                ),
-                EDITS: hypothesis.scores.get(EDITS, 0.0) + len(chosen),
-            }
-            new.append(
-                Hypothesis(
-                    text.lower() if lower else text,
-                    hypothesis.scores | columns,
-                    RESPELLED,
-                )
-            )
+            if is_lower:
+                text = text.lower()
+            scores = hypothesis.scores | _with_changes(hypothesis, changes)
+            new.append(Hypothesis(text, scores, RESPELLED))
     return replace(nbest, hypotheses=[*old, *new])
 
 
+def _with_changes(
+    hypothesis: Hypothesis, changes: Sequence[Change]
+) -> dict[str, float]:
+    """Return the columns of respelling of a hypothesis after changes."""
+    channel = sum(change.channel for change in changes)
+    return {
+        CHANNEL: hypothesis.scores.get(CHANNEL, 0.0) + channel,
+        EDITS: hypothesis.scores.get(EDITS, 0.0) + len(changes),
+    }
+
+
 def _key(text: str) -> tuple[str, ...]:
-    """The words by which texts are told apart."""
+    """Return the words by which texts are told apart."""
     return tuple(WRITTEN.findall(text.lower()))
 
 
@@ -234,37 +250,43 @@ class Respeller:
     def __init__(
         self, channel: Channel, lexicon: Lexicon, number: int = DEFAULT_NUMBER
     ) -> None:
-        self._lexicon, self._number = lexicon, number
+        self._lexicon = lexicon
+        self._number = number
         self._propose = Proposer(channel, lexicon)
 
     def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
-        """Copies of the lists with new hypotheses behind the old ones.
+        """Yield copies of the lists with new hypotheses behind the old ones.
+
+        Args:
+            lists: The lists, a stream.
 
         Raises:
-            UserError: a list has scores of models, which the new hypotheses would lack.
+            UserError: A list has scores of models, which the new hypotheses would lack.
         """
         warned = False
         for window in in_parts(lists, WINDOW):
-            words = {
-                word
-                for nbest in window
-                for one in nbest.hypotheses
-                for word in _key(one.text)
-            }
-            if reason := unsuited(window, self._lexicon):
+            words = self._unknown_words(window)
+            reason = unsuited(window, self._lexicon)
+            if reason:
+                words = set()
                 if not warned:
                     log.warning("no word is respelled: %s", reason)
                 warned = True
-                words.clear()
-            candidates = self._propose(
-                word for word in words if word not in self._lexicon and spelled(word)
-            )
+            candidates = self._propose(words)
             for nbest in window:
                 refuse_scored(nbest, "respell")
-                originals = [
-                    self._original(one, rank, candidates) for rank, one in ranked(nbest)
-                ]
+                originals = []
+                for rank, hypothesis in ranked(nbest):
+                    originals.append(self._original(hypothesis, rank, candidates))
                 yield extended(nbest, originals, self._number)
+
+    def _unknown_words(self, lists: Iterable[NbestList]) -> set[str]:
+        """Return the words of lists that the lexicon lacks, in lower case."""
+        words: set[str] = set()
+        for nbest in lists:
+            for hypothesis in nbest.hypotheses:
+                words.update(_key(hypothesis.text))
+        return {word for word in words if word not in self._lexicon and spelled(word)}
 
     def _original(
         self,
@@ -272,35 +294,43 @@ class Respeller:
         rank: int,
         candidates: Mapping[str, Sequence[Candidate]],
     ) -> Original:
-        """A hypothesis with the changes that candidates for words in lower case make
-        possible.
+        """Return a hypothesis with the changes that the candidates make possible.
+
+        Args:
+            hypothesis: The hypothesis.
+            rank: Its rank by first-pass score, from 1.
+            candidates: The candidates of words in lower case.
         """
-        score, changes = 0.0, []
+        score = 0.0
+        changes = []
         for number, match in enumerate(WRITTEN.finditer(hypothesis.text)):
             heard = match[0].lower()
             prior = self._lexicon.log_prob(heard)
             score += prior
             for meant in candidates.get(heard, ()):
-                gain = (
-                    LEXICON_WEIGHT * (meant.prior - prior)
-                    + CHANNEL_WEIGHT * meant.channel
-                    + EDIT_BONUS
-                )
+                gain = LEXICON_WEIGHT * (meant.prior - prior)
+                gain += CHANNEL_WEIGHT * meant.channel
+                gain += EDIT_BONUS
                 written = Replacement(*match.span(), cased(meant.text, match[0]))
                 changes.append(Change(number, number + 1, gain, meant.channel, written))
         return Original(hypothesis, -math.log(rank) + LEXICON_WEIGHT * score, changes)
 
 
 def ranked(nbest: NbestList) -> list[tuple[int, Hypothesis]]:
-    """The ranks by first-pass score, from 1, and the hypotheses that new hypotheses may
-    come from; the best first.
+    """Return the hypotheses that new hypotheses may come from, the best first, with
+    their ranks by first-pass score, from 1.
+
+    Args:
+        nbest: The list; hypotheses with infinite scores are left out.
     """
     scores = sorted(set(nbest.column(FIRST_PASS)), reverse=True)
-    finite = [one for one in nbest.hypotheses if math.isfinite(one.scores[FIRST_PASS])]
-    return sorted(
-        ((scores.index(one.scores[FIRST_PASS]) + 1, one) for one in finite),
-        key=lambda item: item[0],
-    )
+    ranks = {score: rank for rank, score in enumerate(scores, 1)}
+    finite = []
+    for hypothesis in nbest.hypotheses:
+        score = hypothesis.scores[FIRST_PASS]
+        if math.isfinite(score):
+            finite.append((ranks[score], hypothesis))
+    return sorted(finite, key=itemgetter(0))
 
 
 LOOKED_AT = 10
@@ -308,7 +338,7 @@ LOOKED_AT = 10
 TOGETHER = 2_000
 """Lists of a recording that are looked at together."""
 LEAST_LOG_ODDS = -3.0
-"""Of a correction to a term that makes a new hypothesis, natural log."""
+"""The least log-odds (natural log) of a correction that makes a new hypothesis."""
 
 
 class TermRespeller:
@@ -317,55 +347,70 @@ class TermRespeller:
     """
 
     def __init__(self, words: WordList, number: int) -> None:
-        self._corrector, self._number = Corrector(words), number
+        self._number = number
+        self._corrector = Corrector(words)
         self.digest = self._corrector.digest
 
     def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
-        """Copies of the lists with new hypotheses. The other texts of a recording tell
-        whether a term is probable.
+        """Yield copies of the lists with new hypotheses.
+
+        The other texts of a recording tell whether a term is probable.
+
+        Args:
+            lists: The lists, a stream.
 
         Raises:
-            UserError: a list has scores of models, which the new hypotheses would lack.
+            UserError: A list has scores of models, which the new hypotheses would lack.
         """
         for recording, group in groupby(lists, key=recording_of):
             for window in in_parts(group, TOGETHER):
-                ranks = [ranked(nbest)[:LOOKED_AT] for nbest in window]
-                texts = [
-                    Text(nbest.id, recording, one.text, number > 0)
-                    for nbest, own in zip(window, ranks, strict=True)
-                    for number, (_, one) in enumerate(own)
-                ]
-                corrections = iter(self._corrector.candidates(texts))
-                for nbest, own in zip(window, ranks, strict=True):
-                    refuse_scored(nbest, "respell")
-                    originals = [
-                        self._original(one, rank, next(corrections))
-                        for rank, one in own
-                    ]
-                    yield extended(nbest, originals, self._number)
+                yield from self._together(recording, window)
+
+    def _together(
+        self, recording: str, lists: Sequence[NbestList]
+    ) -> Iterator[NbestList]:
+        """Yield copies of neighbouring lists of a recording with new hypotheses."""
+        best = [ranked(nbest)[:LOOKED_AT] for nbest in lists]
+        texts = []
+        for nbest, hypotheses in zip(lists, best, strict=True):
+            for number, (_, hypothesis) in enumerate(hypotheses):
+                texts.append(Text(nbest.id, recording, hypothesis.text, number > 0))
+        corrections = iter(self._corrector.candidates(texts))
+        for nbest, hypotheses in zip(lists, best, strict=True):
+            refuse_scored(nbest, "respell")
+            originals = []
+            for rank, hypothesis in hypotheses:
+                originals.append(self._original(hypothesis, rank, next(corrections)))
+            yield extended(nbest, originals, self._number)
 
     def _original(
         self, hypothesis: Hypothesis, rank: int, corrections: Iterable[Correction]
     ) -> Original:
-        """A hypothesis with the corrections that are probable enough for a new
+        """Return a hypothesis with the corrections that are probable enough for a new
         hypothesis.
         """
-        changes = [
-            Change(first, last, change.log_odds, change.log_prob, change.replacement)
-            for first, last, change in sorted(
-                corrections, key=lambda one: (one.first, one.last)
-            )
-            if change.log_odds >= LEAST_LOG_ODDS
-        ]
+        changes = []
+        for first, last, change in sorted(corrections, key=attrgetter("first", "last")):
+            odds = change.log_odds
+            if odds >= LEAST_LOG_ODDS:
+                written = change.replacement
+                changes.append(Change(first, last, odds, change.log_prob, written))
         return Original(hypothesis, -math.log(rank), changes)
 
 
 def cased(text: str, like: str) -> str:
-    """A text in the case of a word: upper, with a capital, or lower."""
+    """Return a text in the case of a word: upper, with a capital, or lower.
+
+    Args:
+        text: A text in lower case.
+        like: The word.
+    """
     if like.isupper() and (len(like) > 1 or text != like.lower()):
         return text.upper()
     return text.capitalize() if like[:1].isupper() else text
 
+
+# --- experiments ---------------------------------------------------------------------
 
 CHANNELS = ("shipped", "dev")
 """Channels that are no folder: the shipped one, and one learned from the dev lists.
@@ -374,36 +419,39 @@ Each third of the dev lists is respelled with what was learned from the other tw
 LEARNABLE = 500
 """Dev lists from which on a channel is learned from them, where no channel is given."""
 FOLDS = 3
+"""Parts of the dev lists, each of which is respelled with a channel of the others."""
 KNOWN = 0.5
-"""Share of words that the lexicon has to know; of fewer, it is one of another
-language.
-"""
+"""Share of words that a lexicon for the language of the lists knows, at least."""
 
 
 def find_lexicon(
     path: str | None, specs: Sequence[str], words: WordList | None = None
 ) -> Lexicon:
-    """The lexicon of a file, or of the first language model, else the shipped T-TA's;
-    with own words.
+    """Return the lexicon of a file, or of the first language model, else the shipped
+    T-TA's; with own words.
+
+    Args:
+        path: The file of the lexicon; None without one.
+        specs: The language models, as --lm gives them.
+        words: Words that are known beside the words of the lexicon.
 
     Raises:
-        UserError: a file is absent or damaged.
+        UserError: A file is absent or damaged.
     """
-    own = [
-        model.path / NAME
-        for model in map(parse, specs[:1])
-        if (model.path / NAME).is_file()
-    ]
-    lexicon = Lexicon.load(
-        Path(path) if path else next(iter(own), shipped_models() / "tta" / NAME)
-    )
-    return (
-        lexicon.with_words(
-            word for term in words.terms for word in WRITTEN.findall(term)
-        )
-        if words
-        else lexicon
-    )
+    file = shipped_models() / "tta" / NAME
+    if path:
+        file = Path(path)
+    elif specs:
+        own = parse(specs[0]).path / NAME
+        if own.is_file():
+            file = own
+    lexicon = Lexicon.load(file)
+    if not words:
+        return lexicon
+    listed: list[str] = []
+    for term in words.terms:
+        listed += WRITTEN.findall(term)
+    return lexicon.with_words(listed)
 
 
 class Respelling(Expansion):
@@ -573,22 +621,25 @@ class Respelling(Expansion):
 
 
 def unsuited(lists: Sequence[NbestList], lexicon: Lexicon) -> str | None:
-    """Why the words of lists cannot be looked up in a lexicon, if they cannot."""
-    words = [
-        word
-        for nbest in lists
-        for hypothesis in nbest.hypotheses[:1]
-        for word in _key(hypothesis.text)
-    ]
-    looked_up = [word for word in words if spelled(word)]
-    known = sum(word in lexicon for word in looked_up)
-    if looked_up and known < KNOWN * len(looked_up):
+    """Return why the words of lists cannot be looked up in a lexicon; None if they can.
+
+    Args:
+        lists: The lists, whose first hypotheses are looked at.
+        lexicon: The lexicon.
+    """
+    words: list[str] = []
+    for nbest in lists:
+        for hypothesis in nbest.hypotheses[:1]:
+            words += filter(spelled, _key(hypothesis.text))
+    known = sum(word in lexicon for word in words)
+    if words and known < KNOWN * len(words):
         return (
-            f"the lexicon knows {known:,} of {counted(len(looked_up), 'word')}; is it"
+            f"the lexicon knows {known:,} of {counted(len(words), 'word')}; is it"
             " for this language?"
         )
     return None
 
 
 def _learned(lists: Sequence[NbestList]) -> Channel:
+    """Return a channel that is learned from lists."""
     return learn(collect(lists), counted(len(lists), "list"))

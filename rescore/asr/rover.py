@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,7 @@ from rescore.options import Declared, option
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
+Number = TypeVar("Number", np.int32, np.float64)
 CELLS = 1 << 21
 """Slots times words of the lists that are aligned together: bounds memory."""
 TOGETHER = 512
@@ -105,9 +106,8 @@ class Ballots:
         self._every = every
         self._normaliser = normaliser
         self._no_word = no_word
-        self._batches = list(
-            _batches([list(map(normaliser, texts)) for texts in every])
-        )
+        words = [list(map(normaliser, texts)) for texts in every]
+        self._batches = list(_batches(words))
         self._tokens: dict[tuple[int, int], list[Token]] = {}
         """The tokens of each list and hypothesis that won somewhere."""
         self._texts: dict[tuple[int, int | bytes], str] = {}
@@ -168,10 +168,19 @@ class Ballots:
     def _counted(
         self, number: int, shares: Floats, rows: npt.NDArray[np.intp]
     ) -> tuple[npt.NDArray[np.intp], Numbers, Numbers, Floats]:
-        """Return the votes in some lists of a batch: the order in which hypotheses were
-        aligned (lists, hypotheses), and the three arrays of `_networks`.
+        """Return the votes in lists of a batch.
+
+        Args:
+            number: The number of the batch.
+            shares: The posteriors of all lists of the batch (lists, hypotheses).
+            rows: The lists.
+
+        Returns:
+            The order in which hypotheses were aligned (lists, hypotheses), and the
+            three arrays of `_networks`.
         """
-        batch, own = self._batches[number], rows[:, None]
+        batch = self._batches[number]
+        own = rows[:, None]
         if self._networks:
             held = self._networks[number]
             order = held.order[rows]
@@ -207,16 +216,16 @@ class Ballots:
         return self._texts[key]
 
     def _tokens_of(self, place: int, hypothesis: int) -> list[Token]:
+        """Return the words of a hypothesis, cut once."""
         key = place, hypothesis
         if key not in self._tokens:
-            self._tokens[key] = tokens_of(
-                self._every[place][hypothesis], self._normaliser
-            )
+            text = self._every[place][hypothesis]
+            self._tokens[key] = tokens_of(text, self._normaliser)
         return self._tokens[key]
 
 
 def _batches(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[Batch]:
-    """Lists with equally many hypotheses of about the same length, together."""
+    """Yield batches of lists with equally many hypotheses of about the same length."""
     sizes = [(len(hypotheses), max(map(len, hypotheses))) for hypotheses in lists]
     batch: list[int] = []
     for place in sorted(range(len(lists)), key=sizes.__getitem__):
@@ -231,9 +240,9 @@ def _batches(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[Batch]:
 
 
 def _batch(places: list[int], lists: Sequence[Sequence[Sequence[str]]]) -> Batch:
-    lengths = np.array(
-        [list(map(len, lists[place])) for place in places], dtype=np.intp
-    )
+    """Return some of the lists as a batch."""
+    sizes = [list(map(len, lists[place])) for place in places]
+    lengths = np.array(sizes, dtype=np.intp)
     # all texts may be empty
     words = np.full((*lengths.shape, max(1, lengths.max())), -1, dtype=np.int32)
     for row, place in enumerate(places):
@@ -247,85 +256,95 @@ def _batch(places: list[int], lists: Sequence[Sequence[Sequence[str]]]) -> Batch
 def _networks(
     posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp]
 ) -> tuple[Numbers, Numbers, Floats]:
-    """The confusion networks of lists, whose hypotheses are aligned in the order given;
-    arguments as of `elected`.
+    """Return the confusion networks of lists, whose hypotheses are aligned in their
+    order.
+
+    Args:
+        posteriors: (lists, hypotheses) the posterior of each hypothesis.
+        words: (lists, hypotheses, words) as in `Batch`.
+        lengths: (lists, hypotheses) the number of words of each hypothesis.
 
     Returns:
         (lists, slots, hypotheses) places of words, -1 for none; the same as word
         numbers, 0 for none; the posterior of each such word, or of none, in its slot.
     """
     number, depth, _ = words.shape
-    spoken, numbers = (
-        np.full((number, 0, 0), -1, dtype=np.int32),
-        np.zeros((number, 0, 0), dtype=np.int32),
-    )
-    shares, mass, lists = (
-        np.zeros((number, 0, 0)),
-        np.zeros(number),
-        np.arange(number)[:, None],
-    )
+    spoken = np.full((number, 0, 0), -1, dtype=np.int32)
+    numbers = np.zeros((number, 0, 0), dtype=np.int32)
+    shares = np.zeros((number, 0, 0))
+    mass = np.zeros(number)
+    lists = np.arange(number)[:, None]
     slots = np.zeros(number, dtype=np.intp)
     for rank in range(depth):
         length = lengths[:, rank]
         # the texts of this rank may all be empty
         own = words[:, rank, : max(1, length.max(initial=0))]
         old, new, slots = _aligned(*_tables(numbers, shares, own, mass), slots, length)
-        heard = np.where(
-            new >= 0, np.take_along_axis(own, np.maximum(new, 0), axis=1), 0
-        )
-        beside, share = (old < 0)[..., None], posteriors[:, rank, None, None]
+        heard = np.take_along_axis(own, np.maximum(new, 0), axis=1)
+        heard = np.where(new >= 0, heard, 0)
+        beside = (old < 0)[..., None]
+        share = posteriors[:, rank, None, None]
         if rank and spoken.size:
-            spoken, numbers = (
-                np.where(beside, -1, spoken[lists, old]),
-                np.where(beside, 0, numbers[lists, old]),
-            )
+            spoken = np.where(beside, -1, spoken[lists, old])
+            numbers = np.where(beside, 0, numbers[lists, old])
             shares = np.where(beside, mass[:, None, None], shares[lists, old])
         else:
-            spoken, numbers = (
-                np.full((*old.shape, rank), fill, dtype=np.int32) for fill in (-1, 0)
-            )
+            spoken = np.full((*old.shape, rank), -1, dtype=np.int32)
+            numbers = np.zeros((*old.shape, rank), dtype=np.int32)
             shares = np.broadcast_to(mass[:, None, None], numbers.shape)
         same = numbers == heard[..., None]
         shares = np.where(same, shares + share, shares)
-        whole = np.maximum(
-            np.where(same, shares, 0.0).max(axis=2, initial=0.0), share[..., 0]
-        )
-        spoken, numbers, shares = (
-            np.concatenate([before, last[..., None].astype(before.dtype)], axis=2)
-            for before, last in ((spoken, new), (numbers, heard), (shares, whole))
-        )
+        others = np.where(same, shares, 0.0).max(axis=2, initial=0.0)
+        whole = np.maximum(others, share[..., 0])
+        spoken = _with_last(spoken, new)
+        numbers = _with_last(numbers, heard)
+        shares = _with_last(shares, whole)
         mass = mass + posteriors[:, rank]
     return spoken, numbers, shares
+
+
+def _with_last(
+    before: npt.NDArray[Number], last: npt.NDArray[np.generic]
+) -> npt.NDArray[Number]:
+    """Return an array (lists, slots, hypotheses) with one more hypothesis."""
+    return np.concatenate([before, last[..., None].astype(before.dtype)], axis=2)
 
 
 def elected(
     spoken: Numbers, numbers: Numbers, shares: Floats, no_word: float
 ) -> tuple[npt.NDArray[np.intp], Numbers]:
-    """The winner of each slot: (lists, slots) the hypothesis that gives the word, -1
-    for no word, and the word's place in it.
+    """Return the winner of each slot.
 
     Args:
-        spoken, numbers, shares: as `_networks` returns them.
+        spoken: The places of words, as `_networks` returns them.
+        numbers: The numbers of words, as `_networks` returns them.
+        shares: The posteriors of words, as `_networks` returns them.
         no_word: Factor of the posterior of no word.
+
+    Returns:
+        (lists, slots) the hypothesis that gives the word, -1 for no word; (lists,
+        slots) the place of the word in the hypothesis.
     """
     none = np.where(numbers == 0, shares, 0.0).max(axis=2, keepdims=True) * no_word
     totals = np.concatenate([none, np.where(numbers > 0, shares, -1.0)], axis=2)
     # the first of equals: no word, then the more probable hypothesis
     winner = totals.argmax(axis=-1) - 1
-    return (
-        winner,
-        np.take_along_axis(spoken, np.maximum(winner, 0)[..., None], axis=-1)[..., 0],
-    )
+    chosen = np.maximum(winner, 0)[..., None]
+    return winner, np.take_along_axis(spoken, chosen, axis=-1)[..., 0]
 
 
 def _shares(numbers: Numbers, posteriors: Floats) -> Floats:
-    """The shares of `_networks`, for other posteriors (lists, hypotheses) in the same
-    networks.
+    """Return the shares of `_networks` for other posteriors in the same networks.
+
+    Args:
+        numbers: The numbers of words, as `_networks` returns them.
+        posteriors: (lists, hypotheses) the posterior of each hypothesis.
     """
-    ranks = [
-        numbers == numbers[..., rank : rank + 1] for rank in range(numbers.shape[2])
-    ]
-    return np.stack([(same @ posteriors[..., None])[..., 0] for same in ranks], axis=2)
+    shares = []
+    for rank in range(numbers.shape[2]):
+        same = numbers == numbers[..., rank : rank + 1]
+        shares.append((same @ posteriors[..., None])[..., 0])
+    return np.stack(shares, axis=2)
 
 
 def _aligned(
@@ -334,15 +353,21 @@ def _aligned(
     slots: npt.NDArray[np.intp],
     lengths: npt.NDArray[np.intp],
 ) -> tuple[npt.NDArray[np.intp], Numbers, npt.NDArray[np.intp]]:
-    """Slots paired with words, of the least expected number of word errors, by
-    `_tables` of (lists,) slots and words.
+    """Return slots paired with words, with the least expected number of word errors.
+
+    Args:
+        placed: As `_tables` returns it.
+        matched: As `_tables` returns it.
+        slots: (lists,) the number of slots.
+        lengths: (lists,) the number of words.
 
     Returns:
         (lists, pairs) the slot, -1 for none; (lists, pairs) the place of the word, -1
         for none; (lists,) how many.
     """
     lists = np.arange(len(slots))
-    slot, at = slots - 1, lengths.astype(np.intp)
+    slot = slots - 1
+    at = lengths.astype(np.intp)
     most = int((slots + lengths).max(initial=0))
     old = np.full((len(slots), most), -1, dtype=np.intp)
     new = np.full((len(slots), most), -1, dtype=np.int32)
@@ -352,7 +377,9 @@ def _aligned(
         if not active.any():
             break
         within = np.maximum(slot, 0)
-        in_slot = (slot >= 0) & (placed[within, at, lists] if len(placed) else False)
+        in_slot = slot >= 0
+        if len(placed):
+            in_slot &= placed[within, at, lists]
         takes = (at > 0) & active & ~in_slot  # a word beside the slots
         if len(matched):
             takes |= in_slot & (at > 0) & matched[within, np.maximum(at - 1, 0), lists]
@@ -375,12 +402,14 @@ def _aligned(
 def _tables(
     numbers: Numbers, shares: Floats, words: Numbers, mass: Floats
 ) -> tuple[Flags, Flags]:
-    """The dynamic programme, a row for each slot; lists come last, where they lie side
-    by side.
+    """Return the tables of the dynamic programme, a row for each slot; lists come last,
+    where they lie side by side.
 
     Args:
-        numbers: (lists, slots, hypotheses) of the network. shares: their posteriors.
-            words: (lists, words). mass: (lists,) the sum of all posteriors.
+        numbers: (lists, slots, hypotheses) the numbers of words in the networks.
+        shares: (lists, slots, hypotheses) their posteriors.
+        words: (lists, words) the numbers of the words to align.
+        mass: (lists,) the sum of all posteriors.
 
     Returns:
         placed (slots, words + 1, lists), whether the slot comes last in the cheapest
@@ -416,7 +445,7 @@ def _tables(
 
 
 class Rover(DecisionRule):
-    """The words with the highest posteriors, place by place."""
+    """The words with the highest posteriors, slot by slot."""
 
     Options = RoverOptions
     needs_scale = True
@@ -427,5 +456,7 @@ class Rover(DecisionRule):
         as the same.
         """
         normaliser = (metric and metric.words) or EXACT
-        texts = [[one.text for one in nbest.hypotheses] for nbest in lists]
+        texts = []
+        for nbest in lists:
+            texts.append([hypothesis.text for hypothesis in nbest.hypotheses])
         return Ballots(texts, normaliser, self.options.factor)
