@@ -475,22 +475,30 @@ class _Resolver:
         at.note("weights", f"tuned on {name}", f"{len(at.basis):,} lists")
         columns = self._weigh()
         by_score = plan.decision.name == "best"
-        # `run` may tune bonuses alone
-        nothing = not (columns or self._config.columns or at.lists)
-        if at.basis and nothing and by_score:
-            raise UserError(no_columns(self._config.dev or "the lists", at.basis))
-        metrics = plan.metrics
+        if by_score:
+            self._check_columns(columns)
         if folds or len(columns) > 1 or plan.expansions or not by_score:
             # the same texts are measured again and again
-            metrics = tuple(map(remembered, metrics))
+            plan = replace(plan, metrics=tuple(map(remembered, plan.metrics)))
         return replace(
             plan,
-            metrics=metrics,
             columns=columns,
             tuning=self._tuning(plan.decision),
             tuned_on=name,
             folds=folds,
         )
+
+    def _check_columns(self, columns: Sequence[str]) -> None:
+        """See that there is something to tune for the best score.
+
+        Raises:
+            UserError: `rescore tune` gets lists without a column to tune.
+        """
+        at = self._at
+        if columns or self._config.columns or at.lists:  # `run` may tune bonuses alone
+            return
+        if at.basis:
+            raise UserError(no_columns(self._config.dev or "the lists", at.basis))
 
     def _folds(self) -> tuple[Folds, ...]:
         """Return how the lists are cut into folds, or nothing."""
