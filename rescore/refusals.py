@@ -31,7 +31,7 @@ from rescore.config import (
     WEIGHTS,
     RunConfig,
 )
-from rescore.errors import OptionError, UserError, did_you_mean
+from rescore.errors import OptionError, UserError, did_you_mean, takes_no
 from rescore.files import absent
 from rescore.lms import ComputeOptions
 from rescore.options import Declared, Field, Option, OptionValues, as_json, flattened
@@ -130,20 +130,6 @@ def _check_taken(road: str, field: str, name: str, option: Field | None) -> None
     able = [other for other, taken in ROADS.items() if titles & {*taken[0], *taken[1]}]
     if road not in able:
         raise OptionError(takes_no(road, name, able))
-
-
-def takes_no(taker: str, option: str, others: Sequence[str] = ()) -> str:
-    """Return the message about an option that a command or a function does not take.
-
-    Args:
-        taker: The command or the function, perhaps with an option of it.
-        option: The option.
-        others: The commands or functions that take it.
-    """
-    message = f"{taker} takes no {option}"
-    if others:
-        message += f"; give it to {' or '.join(others)}"
-    return message
 
 
 # --- what an option needs ------------------------------------------------------------
