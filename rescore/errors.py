@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _PLURALS = {"is": "es", "y": "ies"}
 """Endings of nouns whose plural is not made with an s alone."""
@@ -21,6 +21,20 @@ class UserError(Exception):
 
 class OptionError(UserError):
     """An option is given where it has no meaning (`rescore.refusals`)."""
+
+
+def takes_no(taker: str, option: str, others: Sequence[str] = ()) -> str:
+    """Return the message about an option that a command or a function does not take.
+
+    Args:
+        taker: The command or the function, perhaps with an option of it.
+        option: The option.
+        others: The commands or functions that take it.
+    """
+    message = f"{taker} takes no {option}"
+    if others:
+        message += f"; give it to {' or '.join(others)}"
+    return message
 
 
 def counted(number: int, noun: str) -> str:

@@ -31,7 +31,7 @@ from rescore.config import (
     WEIGHTS,
     RunConfig,
 )
-from rescore.errors import OptionError, UserError, did_you_mean
+from rescore.errors import OptionError, UserError, did_you_mean, takes_no
 from rescore.files import absent
 from rescore.lms import ComputeOptions
 from rescore.options import Declared, Field, Option, OptionValues, as_json, flattened
@@ -132,20 +132,6 @@ def _check_taken(road: str, field: str, name: str, option: Field | None) -> None
         raise OptionError(takes_no(road, name, able))
 
 
-def takes_no(taker: str, option: str, others: Sequence[str] = ()) -> str:
-    """Return the message about an option that a command or a function does not take.
-
-    Args:
-        taker: The command or the function, perhaps with an option of it.
-        option: The option.
-        others: The commands or functions that take it.
-    """
-    message = f"{taker} takes no {option}"
-    if others:
-        message += f"; give it to {' or '.join(others)}"
-    return message
-
-
 # --- what an option needs ------------------------------------------------------------
 
 
@@ -196,7 +182,9 @@ def _has_value(value: Any, allowed: Collection[str]) -> bool:
     """Return whether a value is set, and one of the allowed values."""
     if not allowed:
         return bool(value)
-    several = value if isinstance(value, tuple) else (value,)
+    several = (value,)
+    if isinstance(value, tuple):
+        several = value
     kinds = {str(one).partition(":")[0] for one in several}
     return not kinds.isdisjoint(allowed)
 
@@ -273,6 +261,9 @@ def check_beside(
 def refuse_tuning(config: RunConfig) -> None:
     """Refuse options about tuning where nothing is tuned.
 
+    Args:
+        config: What was asked, without tuning.
+
     Raises:
         OptionError: There is such an option.
     """
@@ -290,6 +281,9 @@ def refuse_tuning(config: RunConfig) -> None:
 
 def refuse_several_sources(config: RunConfig) -> None:
     """Refuse several sources of weights.
+
+    Args:
+        config: What was asked.
 
     Raises:
         OptionError: Weights would be tuned twice, or tuned and given.
@@ -361,8 +355,10 @@ def check_read(
 
 
 def options_of(part: Any) -> list[Field]:
-    """Return the options that a part declares in its class `Options`; a part may have
-    no such class.
+    """Return the options that a part declares in its class `Options`.
+
+    Args:
+        part: A part of any table; it may have no such class.
     """
     if not hasattr(part, "Options"):
         return []
@@ -400,6 +396,9 @@ def check_files(typed: Sequence[Typed]) -> None:
 
     Links count as the files that they lead to. A path that is no file, such as
     /dev/null, may be given twice.
+
+    Args:
+        typed: Each value of the options and arguments of a command.
 
     Raises:
         UserError: A path of lists leads nowhere, and is neither standard input nor a

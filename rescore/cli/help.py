@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import click
 
 from rescore.cli.main import COMMANDS
+from rescore.errors import takes_no
 from rescore.options import Declared, Field
-from rescore.refusals import takes_no
 
 _SENTENCE = re.compile(r"[.] (?=[A-Z -])|  \[")
 """The end of the first sentence of a help text."""

@@ -304,9 +304,7 @@ def main() -> None:
     """
     _prepare_streams()
     _prepare_messages()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _end)
+    _prepare_signals()
     try:
         status = _run()
     except click.exceptions.Exit as end:
@@ -354,6 +352,15 @@ def _prepare_messages() -> None:
     others = [handler for handler in log.handlers if not isinstance(handler, _ToStderr)]
     log.handlers = [*others, _ToStderr()]
     log.setLevel(logging.INFO)
+
+
+def _prepare_signals() -> None:
+    """Let the signals that end programs end this program as exceptions do, unless they
+    are ignored, as behind nohup.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
 
 
 def _run() -> object:

@@ -14,14 +14,13 @@ import click
 
 from rescore.cli import bridge
 from rescore.cli.bridge import Command, Offer
-from rescore.errors import OptionError, UserError
+from rescore.errors import OptionError, UserError, takes_no
 from rescore.lms.base import Kind, kind_of
 from rescore.lms.folders import card_value
 from rescore.lms.options import TrainingOptions
 from rescore.lms.training.options import SourceOptions
 from rescore.options import Declared, option
 from rescore.parts import CHANNEL_KINDS, KINDS, LESSONS, Registry
-from rescore.refusals import takes_no
 
 
 def trained_kinds() -> Registry[Kind]:
@@ -95,12 +94,15 @@ class TrainCommand(Command):
         for name, other in trained_kinds().loaded():
             declared = other.training_options()
             assert declared is not None
+            strange = _strange(other)
             for parameter in Offer(declared).parameters():
-                if flag in (*parameter.opts, *parameter.secondary_opts):
+                flags = (*parameter.opts, *parameter.secondary_opts)
+                if flag in flags and parameter.name not in strange:
                     able.append(name)
         if kind is None or not able:
             return super().instead(ctx, flag)
-        return takes_no(f"train --lm {kind.name}", flag, able)
+        others = f"--lm {' or '.join(able)}"
+        return takes_no(f"train --lm {kind.name}", flag, [others])
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters; options of lessons that do not suit the kind are not
@@ -113,14 +115,20 @@ class TrainCommand(Command):
         kind = ctx.meta.get(KIND)
         if kind is None or not ctx.meta.get(bridge.PARTS):
             return params
-        strange: set[str] = set()
-        for _, lesson in LESSONS.loaded():
-            if not lesson.suits(kind):
-                strange.update(entry.name for entry in lesson.Options.declared())
+        strange = _strange(kind)
         for param in params:
             if isinstance(param, click.Option) and param.name in strange:
                 param.hidden = True
         return params
+
+
+def _strange(kind: Kind) -> set[str]:
+    """Return the options of lessons that do not suit a kind."""
+    strange: set[str] = set()
+    for _, lesson in LESSONS.loaded():
+        if not lesson.suits(kind):
+            strange.update(entry.name for entry in lesson.Options.declared())
+    return strange
 
 
 DECLARED = "rescore.train.options"

@@ -275,4 +275,6 @@ def test_trained_by_the_command(
     )
     assert_one_line_error(rescore(*again), "reads a source; give --pairs")
     unilm = ("train", "--lm", "unilm", "--pairs", "a.txt", "b.txt", "--out", "z")
-    assert_one_line_error(rescore(*unilm), "No such option", "--pairs")
+    assert_one_line_error(
+        rescore(*unilm), "unilm takes no --pairs; give it to --lm tta or bilm"
+    )

@@ -195,10 +195,10 @@ def test_errors_are_one_line(rescore: Run, files: Path) -> None:
         rescore(*start, "--pairs", "a.txt", "none.txt"), "none.txt: no such file"
     )
     assert_one_line_error(
-        rescore(*TRAIN, "lm", "--text", "a.txt"), "No such option '--text'"
+        rescore(*TRAIN, "lm", "--text", "a.txt"), "train --lm lexical takes no --text"
     )
     assert_one_line_error(
-        rescore(*TRAIN, "lm", "--steps", "5"), "No such option '--steps'"
+        rescore(*TRAIN, "lm", "--steps", "5"), "train --lm lexical takes no --steps"
     )
     assert_one_line_error(
         rescore(
@@ -212,6 +212,6 @@ def test_errors_are_one_line(rescore: Run, files: Path) -> None:
             "--alignment",
             "none",
         ),
-        "No such option '--alignment'",
+        "train --lm ngram takes no --alignment; give it to --lm lexical",
     )
     assert not (files / "lm").exists()

@@ -151,7 +151,7 @@ def test_the_command(rescore: Run, tmp_path: Path) -> None:
     assert_one_line_error(rescore(*plain), "was made with mask_keep 0.1, not None")
     assert_one_line_error(
         rescore(*train, "--lm", "tta", "--mask-keep", "0.1", "--out", "x"),
-        "--mask-keep is not for --lm tta; it is for bilm",
+        "train --lm tta takes no --mask-keep; give it to --lm bilm",
     )
     assert_one_line_error(
         rescore(*bert[:-1], "0.95", "--out", "x"),

@@ -212,7 +212,8 @@ def test_trained_resumed_and_compared(kind: str, rescore: Run, tmp_path: Path) -
     again = rescore(*train, "--steps", "60", "--out", "lm", "--resume")
     assert loss(again.stderr) < loss(first.stderr)
     assert_one_line_error(
-        rescore(*train, "--context", "1", "--out", "x"), "No such option", "--context"
+        rescore(*train, "--context", "1", "--out", "x"),
+        f"train --lm {kind} takes no --context; give it to --lm tta",
     )
     lists = some_lists(tmp_path, "test", 12)
     compared = rescore("compare", lists, "--lm", f"{kind}:lm", "--dev", lists)

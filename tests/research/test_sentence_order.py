@@ -234,10 +234,16 @@ def test_the_command(rescore: Run, tmp_path: Path) -> None:
     [
         (
             ("--lm", "unilm"),
-            "--sentence-order is not for --lm unilm; it is for tta, bi",
+            "unilm takes no --sentence-order; give it to --lm tta or bi",
         ),
-        (("--lm", "electra", "--generator", "tta"), "it is for tta, bilm"),
-        (("--lm", "ngram"), "No such option"),
+        (
+            ("--lm", "electra", "--generator", "tta"),
+            "electra takes no --sentence-order; give it to --lm tta or bilm",
+        ),
+        (
+            ("--lm", "ngram"),
+            "train --lm ngram takes no --sentence-order; give it to --lm tta",
+        ),
         (("--lm", "tta", "--context", "1"), "--sentence-order and --context exclude"),
         (("--lm", "tta", "--pairs", "text", "text"), "--sentence-order and --pairs"),
     ],

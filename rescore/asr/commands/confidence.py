@@ -65,7 +65,8 @@ def command(
     if dev.dev:
         dev_lists = inputs.read_dev(dev.dev, dev.dev_ref)
     suited(loaded, [*lists, *dev_lists], weights.force_weights)
-    plan = resolve(options.configured(config), dev_lists or lists, weights=loaded)
+    asked = options.configured(config, weights=weights)
+    plan = resolve(asked, dev_lists or lists, weights=loaded)
     confident = confidences(plan, lists, dev_lists)
     with formats.opened(file.output) as opened:
         write(file.output, opened, lists, confident.words, segments)

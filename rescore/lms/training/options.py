@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rescore.errors import UserError
+from rescore.errors import OptionError, UserError, takes_no
 from rescore.lms.backends import parse, shipped
 from rescore.lms.base import Kind
 from rescore.lms.config import NAMED, NetworkConfig
@@ -385,10 +385,8 @@ def lessons_of(values: OptionValues, kind: Kind) -> list[Lesson]:
         if flag is None:
             continue
         if not part.suits(kind):
-            raise UserError(
-                f"{flag} is not for --lm {kind.name}; it is for"
-                f" {', '.join(_suited(part))}"
-            )
+            others = f"--lm {' or '.join(_suited(part))}"
+            raise OptionError(takes_no(f"train --lm {kind.name}", flag, [others]))
         lessons.append(part(values.of(part.Options)))
     return lessons
 

@@ -603,7 +603,8 @@ def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
     )
     command = (*command[:-2], "other", "--lm")
     assert_one_line_error(
-        rescore(*command, "tta", "--mask-cap", "4"), "No such option", "--mask-cap"
+        rescore(*command, "tta", "--mask-cap", "4"),
+        "train --lm tta takes no --mask-cap; give it to --lm bilm",
     )
 
 
