@@ -47,7 +47,7 @@ def test_what_does_not_apply(rescore: Run, tmp_path: Path) -> None:
     normal = rescore(
         "train", "--lm", "channel", "--text", lists, "--out", "c", "--normalize", "text"
     )
-    assert_one_line_error(normal, "No such option", "--normalize")
+    assert_one_line_error(normal, "--lm channel takes no", "--normalize")
     assert_one_line_error(
         rescore("train", "--lm", "channel", "--out", "c"),
         "no lists to learn a channel from",
