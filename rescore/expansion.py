@@ -68,19 +68,19 @@ class Expansion:
 
 
 def asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
-    """The expansions that a config asks for: name, class and options, in the order of
-    the table.
+    """Return the expansions that a config asks for: name, class and options, in the
+    order of the table. No expansion is loaded if there is none.
     """
+    if not config.expands:
+        return []
     values: OptionValues = config.expanding
-    return [
-        (name, part, values.of(part.Options))
-        for name, part in EXPANSIONS.loaded()
-        if any(
-            values.values.get(entry.name)
-            for entry in part.Options.declared()
-            if not entry.about.needs
-        )
-    ]
+    expansions = []
+    for name, part in EXPANSIONS.loaded():
+        entries = part.Options.declared()
+        switches = [entry.name for entry in entries if not entry.about.needs]
+        if any(values.values.get(switch) for switch in switches):
+            expansions.append((name, part, values.of(part.Options)))
+    return expansions
 
 
 def configured(config: RunConfig) -> RunConfig:

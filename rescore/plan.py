@@ -134,8 +134,7 @@ def check(config: RunConfig) -> RunConfig:
         UserError: two decisions contradict each other, or one lacks another.
     """
     refuse_several_sources(config)
-    if config.expands:
-        config = configured(config)
+    config = configured(config)
     decision_of(config)
     if not config.tunes:
         refuse_tuning(config)

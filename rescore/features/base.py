@@ -137,9 +137,8 @@ class Situation:
         the lists have from earlier expansions.
         """
         names: list[str] = []
-        if self.config.expands:
-            for _, part, _ in asked(self.config):
-                names += part.adds
+        for _, part, _ in asked(self.config):
+            names += part.adds
         return names or added_columns(self.basis[:1])
 
 
