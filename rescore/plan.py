@@ -18,7 +18,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from rescore.columns import Role
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
@@ -368,30 +367,13 @@ class _Resolver:
             part.made(options, self._config, at.dev)
             for _, part, options in asked(self._config)
         ]
-        if self._config.components:
-            self._check_components(expansions)
+        for feature in self._features.values():
+            feature.check_lists(at, expansions)
         for feature in self._features.values():
             expansion = feature.expansion(at, words)
             if expansion is not None:
                 expansions.append(expansion)
         return tuple(expansions)
-
-    def _check_components(self, expansions: Sequence[Expansion]) -> None:
-        """See that there are components of the first pass, and that new hypotheses will
-        have them.
-
-        Raises:
-            UserError: There are none, or an expansion does not suit them.
-        """
-        components = self._at.basis.columns(Role.COMPONENT)
-        if not components:
-            raise UserError(
-                "--components: the lists have no parts of the first-pass score; of"
-                " ESPnet2 these are in {n}best_recog/scores, of Kaldi and SRILM the"
-                " acoustic and the LM score"
-            )
-        for expansion in expansions:
-            expansion.check_components(self._at.basis, components)
 
     def _load_models(self, load: Load | None, specs: Sequence[str | None]) -> str:
         """Load the models, give each a column of its own, and return how their token

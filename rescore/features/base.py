@@ -172,6 +172,18 @@ class Feature:
             UserError: Two options contradict each other.
         """
 
+    def check_lists(self, at: Situation, expansions: Sequence[Expansion]) -> None:
+        """Refuse lists and expansions that do not suit the feature, before models are
+        loaded.
+
+        Args:
+            at: The situation, without models yet.
+            expansions: What adds hypotheses to the lists.
+
+        Raises:
+            UserError: The lists lack something, or an expansion does not suit them.
+        """
+
     def given(self, config: RunConfig) -> Mapping[str, float]:
         """Return the weights that the config gives, by column; 0 for no weight.
 

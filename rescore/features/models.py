@@ -4,9 +4,11 @@ the columns that files and expansions bring.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rescore.columns import Role
+from rescore.errors import UserError
+from rescore.expansion import Expansion
 from rescore.features.base import Bounds, Feature, Situation, Weighed
 from rescore.tuning.folds import choose_columns
 
@@ -32,6 +34,22 @@ class Models(Feature):
 
 class Components(Feature):
     """The parts of the toolkit's own score, such as its acoustic score."""
+
+    def check_lists(self, at: Situation, expansions: Sequence[Expansion]) -> None:
+        """See that the lists have parts of the score, and that new hypotheses will have
+        them.
+        """
+        if not at.config.components:
+            return
+        columns = at.basis.columns(Role.COMPONENT)
+        if not columns:
+            raise UserError(
+                "--components: the lists have no parts of the first-pass score; of"
+                " ESPnet2 these are in {n}best_recog/scores, of Kaldi and SRILM the"
+                " acoustic and the LM score"
+            )
+        for expansion in expansions:
+            expansion.check_components(at.basis, columns)
 
     def weighed(self, at: Situation) -> Iterator[Weighed]:
         """Yield a weight without bounds for each part, with --components."""
