@@ -26,7 +26,6 @@ from rescore.reports.results import decision_title
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
-from rescore.tuning.weights import suited
 
 
 def compare(
@@ -180,9 +179,7 @@ class _Experiments:
             self._config, lm_norm=self._plan.norm, columns=(), word_bonus=word_bonus
         )
         own = resolve(config, self._lists, self._dev, lambda: models)
-        own = replace(own, metrics=self._plan.metrics)
-        weights = tune(own, self._dev)
-        return suited(weights, self._lists)
+        return tune(replace(own, metrics=self._plan.metrics), self._dev)
 
     def _decided(
         self, name: str, weights: Weights, speed: float | None = None

@@ -10,23 +10,27 @@ from rescore.columns import FIRST_PASS, TOKENS
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
+from rescore.features import all_features
 from rescore.lms.cards import recommended_weight
 from rescore.nbest import NbestList
-from rescore.parts import FEATURES
 from rescore.tuning import Tuned, TunedBy, Weights
 
 
 def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
-    """The weights where nothing is tuned: as given, else the weight that the model's
-    card recommends.
+    """Return the weights where nothing is tuned: as given, else the weight that the
+    model's card recommends.
+
+    Args:
+        config: What was asked.
+        columns: The columns of the models.
 
     Raises:
-        UserError: there are more or fewer weights than models, a weight is out of
-        range, or the card has none.
+        UserError: There are more or fewer weights than models, a weight is out of
+            range, or the card has none.
     """
     bonuses: dict[str, float] = {}
-    for _, feature in FEATURES.loaded():
-        bonuses |= feature().given(config)
+    for feature in all_features().values():
+        bonuses |= feature.given(config)
     if not (columns or config.weights):
         return Weights.interpolation({}, Tuned(TunedBy.FIRST_PASS), bonuses)
     numbers = list(config.weights)
@@ -52,18 +56,18 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
 
 
 def no_columns(name: str, lists: Sequence[NbestList]) -> str:
-    """What to do about lists without a language model's column: perhaps they have
-    scores of the toolkit's own.
+    """Return the message about lists without a language model's column.
+
+    Args:
+        name: The name of the lists.
+        lists: The lists, which may have scores of the toolkit.
     """
-    there = [
-        column
-        for column in Dataset.of(lists).scores
-        if column not in (FIRST_PASS, TOKENS)
-    ]
-    own = (
-        f", or tune toolkit scores with --components, or --column {there[0]}"
-        f" ({', '.join(there)})"
-        if there
-        else ""
-    )
-    return f"{name}: no column of LM scores; add one with `rescore score`{own}"
+    message = f"{name}: no column of LM scores; add one with `rescore score`"
+    scores = Dataset.of(lists).scores
+    others = [column for column in scores if column not in (FIRST_PASS, TOKENS)]
+    if others:
+        message += (
+            f", or tune toolkit scores with --components, or --column {others[0]}"
+            f" ({', '.join(others)})"
+        )
+    return message

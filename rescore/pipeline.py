@@ -31,6 +31,7 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
+from rescore.metrics.folds import Folds
 from rescore.nbest import NbestList, in_parts, with_header
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Results, evaluate
@@ -155,7 +156,9 @@ def run(
                 )
         else:
             weights = tune(plan, tuned_on)
-        weights, folded = _in_folds(plan, weights, scored)
+        folded: Sequence[Weights] = ()
+        if plan.folds:
+            weights, folded = _in_folds(plan, plan.folds, weights, scored)
     with clock.measure("evaluation"):
         decided = decide_all(plan, weights, scored, folded)
         results = measure(plan, decided)
@@ -165,21 +168,18 @@ def run(
 
 
 def _in_folds(
-    plan: Plan, weights: Weights, lists: Sequence[NbestList]
+    plan: Plan, folds: Folds, weights: Weights, lists: Sequence[NbestList]
 ) -> tuple[Weights, list[Weights]]:
     """Return the weights of all lists with the record of the folds, and the weights
-    that decide each list; without folds, the weights as they are and nothing.
+    that decide each list.
     """
-    folded: list[Weights] = []
-    for folds in plan.folds:
-        of_folds = tuned_in_folds(folds, plan.metric, lists, plan.columns, plan.tuning)
-        folded = [of_folds[fold] for fold in folds.fold]
-        weights = replace(
-            weights,
-            tuned=weights.tuned.in_folds(folds.number, folds.unit),
-            fold_weights=tuple(fold.of_fold for fold in of_folds),
-        )
-    return weights, folded
+    of_folds = tuned_in_folds(folds, plan.metric, lists, plan.columns, plan.tuning)
+    weights = replace(
+        weights,
+        tuned=weights.tuned.in_folds(folds.number, folds.unit),
+        fold_weights=tuple(fold.of_fold for fold in of_folds),
+    )
+    return weights, [of_folds[fold] for fold in folds.fold]
 
 
 def expand(
@@ -294,8 +294,8 @@ def decide_all(
     if not lists:
         raise UserError("no lists to evaluate")
     rule = plan.decision_with(weights)
-    metric = plan.metrics[0] if plan.metrics else None
-    return deciding.decide(metric, lists, weights, rule, folded, plan.force_weights)
+    force = plan.force_weights
+    return deciding.decide(plan.metric, lists, weights, rule, folded, force)
 
 
 def measure(plan: Plan, decided: Decided) -> Results:

@@ -23,7 +23,7 @@ from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.expansion import Expansion, asked, configured
-from rescore.features import Bounds, Feature, Reason, Situation
+from rescore.features import Bounds, Reason, Situation, all_features
 from rescore.given import given_weights, no_columns
 from rescore.lms import LanguageModel, each, load_all, origin, with_own_columns
 from rescore.metrics import (
@@ -93,9 +93,9 @@ class Plan:
     """How these weights are tuned."""
     tuned_on: str = ""
     """The name of the lists on which weights are tuned; empty if nothing is tuned."""
-    folds: tuple[Folds, ...] = ()
-    """None, or one: how the lists are cut into parts, each of which is decided with
-    weights of the others.
+    folds: Folds | None = None
+    """How the lists are cut into parts, each of which is decided with weights of the
+    others; None for lists that are not cut.
     """
     weights: Weights = FIRST_PASS_ALONE
     """The weights that decide if nothing is tuned."""
@@ -137,8 +137,8 @@ def check(config: RunConfig) -> RunConfig:
     decision_of(config)
     if not config.tunes:
         refuse_tuning(config)
-    for _, feature in FEATURES.loaded():
-        feature().check(config)
+    for feature in all_features().values():
+        feature.check(config)
     if not config.tunes and config.lms:
         given_weights(config, each(config.lms))
     return config
@@ -189,9 +189,7 @@ class _Resolver:
         measures: bool,
     ) -> None:
         self._config = config
-        self._features: dict[str, Feature] = {
-            name: part() for name, part in FEATURES.loaded()
-        }
+        self._features = all_features()
         self._at = Situation(
             config=config,
             lists=Dataset.of(lists),
@@ -241,8 +239,7 @@ class _Resolver:
             names = dict.fromkeys([metric.companion])
             why = f"tuning for {metric.name} flatters {metric.name}"
             at.note("further metric", metric.companion, why)
-        lists = at.lists or at.basis
-        others = [choose_metric(name, lists, at.measuring) for name in names]
+        others = list(map(self._reported, names))
         others += self._metrics_of_features([metric, *others])
         if asked:
             reported = [one.name.lower() for one in (metric, *others)]
@@ -303,6 +300,10 @@ class _Resolver:
             return "the lists are translations"
         return HAVE_SOURCES
 
+    def _reported(self, name: str) -> Metric:
+        """Return a further metric of reports."""
+        return choose_metric(name, self._at.shown, self._at.measuring)
+
     def _metrics_of_features(self, metrics: Sequence[Metric]) -> list[Metric]:
         """Return the further metrics that features ask for.
 
@@ -311,13 +312,12 @@ class _Resolver:
         """
         at = self._at
         further: list[Metric] = []
-        lists = at.lists or at.basis
         known = {metric.name.lower() for metric in metrics}
         for name, feature in self._features.items():
             names = feature.further_metrics(at, metrics)
             wanted = [metric for metric in names if metric not in known]
             try:
-                further += [choose_metric(one, lists, at.measuring) for one in wanted]
+                further += list(map(self._reported, wanted))
             except UserError as error:  # the words may be right for other lists
                 log.warning("%s, so figures of %s words are absent", error, name)
                 continue
@@ -410,7 +410,7 @@ class _Resolver:
                 why = "the weights were tuned on such scores"
                 at.note("normalisation", column.norm, why)
                 return column.norm
-        means = (at.lists or at.basis).header.means
+        means = at.shown.header.means
         norm = "mean" if means else "sum"
         if models:
             why = f"first-pass scores are {'means' if means else 'sums'}"
@@ -451,8 +451,8 @@ class _Resolver:
         at = self._at
         folds = self._folds()
         name = self._config.dev or "dev"
-        for fold in folds:
-            name = f"{fold.number} folds by {fold.unit}"
+        if folds:
+            name = f"{folds.number} folds by {folds.unit}"
         at.note("weights", f"tuned on {name}", f"{len(at.basis):,} lists")
         columns = self._weigh()
         by_score = plan.decision.name == "best"
@@ -481,13 +481,13 @@ class _Resolver:
         if at.basis:
             raise UserError(no_columns(self._config.dev or "the lists", at.basis))
 
-    def _folds(self) -> tuple[Folds, ...]:
-        """Return how the lists are cut into folds, or nothing."""
+    def _folds(self) -> Folds | None:
+        """Return how the lists are cut into folds; None for lists that are not cut."""
         config = self._config
         if not config.folds:
-            return ()
+            return None
         ids = [nbest.id for nbest in self._at.lists]
-        return (split(ids, config.folds, config.speaker),)
+        return split(ids, config.folds, config.speaker)
 
     def _weigh(self) -> tuple[str, ...]:
         """Ask each feature what it weighs, and return the columns of scores."""

@@ -2,6 +2,13 @@
 `rescore.parts.FEATURES`.
 """
 
-from rescore.features.base import Bounds, Feature, Reason, Situation, Weighed
+from rescore.features.base import (
+    Bounds,
+    Feature,
+    Reason,
+    Situation,
+    Weighed,
+    all_features,
+)
 
-__all__ = ["Bounds", "Feature", "Reason", "Situation", "Weighed"]
+__all__ = ["Bounds", "Feature", "Reason", "Situation", "Weighed", "all_features"]

@@ -18,6 +18,7 @@ from rescore.dataset import Dataset
 from rescore.expansion import Expansion, asked
 from rescore.lms import LanguageModel
 from rescore.metrics import Metric, MetricOptions, Normaliser
+from rescore.parts import FEATURES
 from rescore.tuning import Weights
 from rescore.tuning.folds import added_columns
 
@@ -74,8 +75,8 @@ class Situation:
     measures: bool
     """Whether texts are decided or measured; else the lists are only scored."""
     measuring: MetricOptions = field(default_factory=MetricOptions)
-    """The options of metrics: those of the config, and those of the metric that the
-    weights were tuned for.
+    """The options of metrics: of the config, and of the metric that the weights were
+    tuned for.
     """
     metric: Metric | None = None
     """The metric that weights are tuned for."""
@@ -104,6 +105,13 @@ class Situation:
         experiment if there are no dev lists.
         """
         return self.dev or self.lists
+
+    @property
+    def shown(self) -> Dataset:
+        """The lists that are reported: the lists of the experiment, or the dev lists if
+        there are no others.
+        """
+        return self.lists or self.basis
 
     @property
     def sets(self) -> list[Dataset]:
@@ -237,3 +245,10 @@ class Feature:
                 folds.
         """
         return iter(())
+
+
+def all_features() -> dict[str, Feature]:
+    """Return the features of the table, by name, in the order in which weights are
+    named.
+    """
+    return {name: feature() for name, feature in FEATURES.loaded()}

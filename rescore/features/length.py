@@ -126,7 +126,7 @@ class TokenBonus(Feature):
             known = at.tuned.columns[TOKENS]
             same = [lm for lm in at.models if lm.fingerprint == known.fingerprint]
             return same, "the weights were tuned with its tokens"
-        if TOKENS in (at.lists or at.basis).header.columns:
+        if TOKENS in at.shown.header.columns:
             return (), "the lists have a count"
         return pseudo, "pseudo-log-likelihoods say little about length"
 
