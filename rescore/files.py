@@ -41,6 +41,23 @@ def absent(path: Path) -> str:
     return f"{path}: no such file or folder{did_you_mean(path.name, beside)}"
 
 
+def make_folder(folder: Path, shown: str) -> None:
+    """Make a folder, and the folders that it is in; it may exist.
+
+    Args:
+        folder: The folder.
+        shown: The folder as the message names it, such as `--out DIR`.
+
+    Raises:
+        UserError: It cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UserError(f"{shown}: cannot be made ({reason})") from None
+
+
 def sha256(path: Path) -> bytes:
     """Return the SHA-256 digest of a file, 32 bytes."""
     with open(path, "rb") as file:

@@ -27,7 +27,22 @@ class Network(nn.Module):
 
     config: NetworkConfig
     token_embedding: nn.Embedding
+    output_transform: nn.Module
     output_bias: nn.Parameter | None
+
+    def add_output(self, config: NetworkConfig) -> None:
+        """Add what stands between the last layer and the softmax: the transform and the
+        bias, where the configuration has them.
+
+        Args:
+            config: The configuration of the network.
+        """
+        self.output_transform = nn.Identity()
+        if config.output_transform:
+            self.output_transform = OutputTransform(config)
+        self.output_bias = None
+        if config.output_bias:
+            self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     @property
     def output_weight(self) -> Tensor:
@@ -224,12 +239,7 @@ class Transformer(Network):
             self.embedding_norm = nn.LayerNorm(config.d_model)
         self.embedding_dropout = nn.Dropout(0.0)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.output_transform: nn.Module = nn.Identity()
-        if config.output_transform:
-            self.output_transform = OutputTransform(config)
-        self.output_bias = None
-        if config.output_bias:
-            self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.add_output(config)
         self.apply(initialise)
         # At first a sentence reads alike wherever it stands, so that weights of a model
         # without sentence embeddings fit.

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from rescore.lms.config import NetworkConfig
 from rescore.lms.fast import Batch, predict, real_positions
-from rescore.lms.networks import Network, OutputTransform, initialise
+from rescore.lms.networks import Network, initialise
 
 
 class LSTM(Network):
@@ -36,12 +36,7 @@ class LSTM(Network):
         self.cells = nn.ModuleList(
             nn.LSTM(size, size, batch_first=True) for _ in range(config.layers)
         )
-        self.output_transform: nn.Module = nn.Identity()
-        if config.output_transform:
-            self.output_transform = OutputTransform(config)
-        self.output_bias = None
-        if config.output_bias:
-            self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.add_output(config)
         self.apply(initialise)
         for cells in self.layers():
             # At first nothing is forgotten (Jozefowicz et al. 2015). The gates stand in

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rescore import formats
-from rescore.errors import UserError
+from rescore.files import make_folder
 from rescore.formats import ReadOptions, native
 from rescore.formats.source import Source
 from rescore.lms.base import WithNeighbours
@@ -46,12 +46,7 @@ class Shards:
         self._made_by = "\n".join(made_by)
         self._paths: list[Path] = []
         self._to_write: deque[Path] = deque()
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(
-                f"{self._folder}: cannot be made ({error.strerror or error})"
-            ) from None
+        make_folder(self._folder, str(self._folder))
 
     def add(self, window: Sequence[WithNeighbours]) -> Path | None:
         """Return the file for the next window; None if it exists already, made from the

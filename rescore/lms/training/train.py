@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from rescore.errors import UserError, counted
-from rescore.files import sha256, write_text
+from rescore.files import make_folder, sha256, write_text
 from rescore.formats.text import read_lines
 from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
@@ -111,12 +111,7 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
         _check_is_free(options.out)
     if not options.texts and options.steps != 0:
         raise UserError("no text to train on; give --text FILE")
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"--out {options.out}: cannot be made ({error.strerror or error})"
-        ) from None
+    make_folder(options.out, f"--out {options.out}")
 
 
 def _check_is_free(out: Path) -> None:

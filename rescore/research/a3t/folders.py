@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from rescore.errors import UserError, counted
-from rescore.files import parsed, read_json, write_text
+from rescore.files import make_folder, parsed, read_json, write_text
 from rescore.lms.checkpoint import write_tensors
 from rescore.lms.folders import card_head
 
@@ -57,11 +57,7 @@ def prepare(folder: Path) -> None:
         raise UserError(
             f"--out {folder}: holds a model; give another folder, or delete this one"
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or error
-        raise UserError(f"--out {folder}: cannot be made ({reason})") from None
+    make_folder(folder, f"--out {folder}")
 
 
 def save(
