@@ -247,7 +247,7 @@ def _tables_of_parts(
     given: Mapping[str, Any], of_parts: Mapping[str, Field]
 ) -> dict[str, dict[str, Any]]:
     """Return the options of parts that are given, by the field of `RunConfig` that
-    holds them; those of the normaliser apart.
+    holds them. The normaliser is one option, made from its own options.
     """
     tables: dict[str, dict[str, Any]] = {field: {} for field in PARTS.values()}
     tables["normaliser"] = {}

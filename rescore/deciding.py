@@ -86,8 +86,8 @@ def decide_parts(
     folded: Sequence[Weights] = (),
     force: bool = False,
 ) -> Iterator[Decided]:
-    """Yield `decide` of each part of a stream of lists; what a user should know of the
-    lists is told once.
+    """Yield what `decide` returns for each part of a stream of lists. A warning about
+    the lists is printed once.
     """
     rule = decision or weights.decision
     warned = False

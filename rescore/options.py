@@ -48,8 +48,8 @@ DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What the command line says of a field. The type and the default of the option are
-    those of the field.
+    """What the command line says of a field. The option has the type and the default of
+    the field.
     """
 
     help: str = ""

@@ -1,7 +1,7 @@
 """The stages of the main job, and `run`, which calls them all: they execute a plan
 (`rescore.plan`).
 
-    lists -> expand -> score -> tune (on dev lists) -> decide, evaluate
+    lists -> expand -> score -> tune (on dev lists) -> decide -> measure
 
 Each stage can be called alone. Between stages lie lists that say where their columns
 come from, so the same experiment has the same figures by `run` and by stages.

@@ -119,18 +119,21 @@ class Plan:
         return [lm.name for lm in self.models]
 
     def decision_with(self, weights: Weights) -> Decision:
-        """The decision under weights: the weights bring the scale of posteriors if the
+        """Return the decision under weights: these bring the scale of posteriors if the
         plan has none.
         """
         return self.decision.completed_by(weights.decision)
 
 
 def check(config: RunConfig) -> RunConfig:
-    """The config, if a whole run can be made of it; called before anything is read or
-    scored.
+    """Return the config of a whole run, with what its expansions need; called before
+    anything is read or scored.
+
+    Args:
+        config: What was asked.
 
     Raises:
-        UserError: two decisions contradict each other, or one lacks another.
+        UserError: Two decisions contradict each other, or a decision lacks another.
     """
     refuse_several_sources(config)
     config = configured(config)

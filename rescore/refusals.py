@@ -1,4 +1,5 @@
-"""Options that have no meaning where they are given: every refusal is made here.
+"""Options that have no meaning where they are given: refusals that follow from
+declarations.
 
 What may be refused follows from declarations, never from a second list:
 
@@ -8,6 +9,9 @@ What may be refused follows from declarations, never from a second list:
   beside it (`Option.reads_only`), and whether its value is a file that is read or
   written.
 - A decision, a format and a metric have the options of their class `Options`.
+
+A feature and an expansion check for themselves what no declaration says
+(`rescore.features.Feature.check`, `rescore.expansion.Expansion.configured`).
 
 The command line and Python read the same declarations, and say the same: `OPTION needs
 OTHER`, or `COMMAND takes no OPTION; give it to OTHER`.

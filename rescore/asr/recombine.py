@@ -1,7 +1,8 @@
 """New hypotheses that combine parts of the hypotheses of a list.
 
 A hypothesis is the best hypothesis of its list with some edits. The effect of each edit
-on the score is estimated from the scores of the list, and edits are combined anew.
+on the score is estimated from the scores of the list. A new hypothesis has a set of
+edits that no hypothesis of the list has.
 """
 
 from __future__ import annotations

@@ -199,7 +199,8 @@ def extended(nbest: NbestList, originals: Iterable[Original], number: int) -> Nb
     Args:
         nbest: The list.
         originals: The hypotheses that new hypotheses are made of.
-        number: The number of respelled hypotheses, at most, with those of the list.
+        number: The largest number of respelled hypotheses. The respelled hypotheses
+            that the list already has count, too.
     """
     old = []
     for hypothesis in nbest.hypotheses:

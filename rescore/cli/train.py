@@ -47,12 +47,12 @@ class TrainedKind(Declared):
 
 
 class TrainCommand(Command):
-    """A command with the options of the kind that --lm names; without --lm, with those
-    of most networks.
+    """A command with the options of the kind that --lm names; without --lm, with the
+    options of most networks.
     """
 
     def offers(self, ctx: click.Context) -> Mapping[str, Offer]:
-        """Return the options, with those of the kind.
+        """Return the options of the command and of the kind.
 
         Args:
             ctx: The context of the command.

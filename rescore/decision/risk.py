@@ -84,7 +84,7 @@ class ListLosses:
     losses are not negative. Let L(i) be the same sum over some of the texts j, with
     lower bounds of the losses; then L(i) <= R(i). Let b be the text with the least L.
     A text with L(i) > R(b) has R(i) > R(b), so it cannot have the least expected loss.
-    R is computed for all other texts, so the choice is that of the definition.
+    R is computed for all other texts, so the definition makes the same choice.
     """
 
     def __init__(self, metric: Metric, nbest: NbestList) -> None:
@@ -173,8 +173,8 @@ class ListLosses:
         return own[np.where(equal, posteriors[:, own], -1.0).argmax(axis=1)]
 
     def _of_texts(self, posteriors: Floats) -> Floats:
-        """Return the posteriors of texts (points, texts), from those of hypotheses
-        (points, hypotheses).
+        """Return the posteriors of texts (points, texts), from the posteriors of
+        hypotheses (points, hypotheses).
         """
         shares = np.zeros((len(posteriors), len(self._every)))
         if len(self._every) < len(self._which):

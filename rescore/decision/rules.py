@@ -76,8 +76,8 @@ def candidates(nbest: NbestList, excluded: Collection[str] = ()) -> NbestList:
 def combine(nbest: NbestList, weights: WeightsOf) -> Floats:
     """Return the weighted sum of the columns of a list.
 
-    A hypothesis with a score of -inf is impossible, whatever the sign of the weight. So
-    is a hypothesis that may not win, unless no hypothesis may. A column of weight 0
+    A hypothesis with a score of -inf is impossible, also under a negative weight. So is
+    a hypothesis that may not win, unless no hypothesis may win. A column of weight 0
     does not count, even where it is -inf. Sums beyond the largest float are cut to it.
 
     Args:

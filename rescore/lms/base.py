@@ -346,8 +346,8 @@ class Wrapped(Streamed):
 
         Args:
             lm: The other model.
-            model: The back-end and its options; None for those of the other model.
-            changed: Capabilities that are not those of the other model, by name.
+            model: The back-end and its options; None if the other model has the same.
+            changed: Capabilities that differ from the other model, by name.
         """
         self.name = lm.name
         self.model = model or lm.model

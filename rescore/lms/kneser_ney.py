@@ -200,8 +200,8 @@ def _adjusted(orders: Sequence[_Order], n: int) -> Ints:
 
 
 def _last(orders: Sequence[_Order]) -> list[int]:
-    """Return the id of the last n-gram of each order; of the lowest orders only, if
-    that of the next order would begin with <s>.
+    """Return the id of the last n-gram of each order. The list ends before the order
+    whose last n-gram would begin with <s>.
 
     N-grams are compared by their last words, then by the words before; words by their
     first place in the text.

@@ -30,7 +30,7 @@ def remembered(metric: Metric) -> Metric:
 class CachedMetric:
     """A metric that computes statistics and losses of equal lists once.
 
-    All other attributes are those of the metric that it was made from.
+    It has all other attributes of the metric that it is made from.
     """
 
     def __init__(self, metric: Metric) -> None:

@@ -266,7 +266,7 @@ class Objective:
         Columns are added one after another, as `rescore.decision.combine` adds them, so
         that hypotheses with equal features have equal sums. A column of weight 0 does
         not count, even where it is -inf; a hypothesis with -inf in another column is
-        impossible, whatever the sign of the weight.
+        impossible, also under a negative weight.
 
         Returns:
             Scores of shape (lists, hypotheses); -inf for impossible hypotheses and
