@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rescore.tuning.phrases import bonus_phrases
 
 from rescore import formats, pipeline
 from rescore.asr import respell
@@ -31,6 +30,7 @@ from rescore.nbest import NO_HEADER, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
 from rescore.reports.summary import render
+from rescore.tuning.phrases import bonus_phrases
 from tests import stages
 from tests.conftest import LEXICON, ROOT, WORDS, Run, assert_one_line_error
 

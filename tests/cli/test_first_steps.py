@@ -13,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from rescore.tuning.phrases import notes
 
 from rescore import formats
 from rescore.columns import Column
@@ -21,6 +20,7 @@ from rescore.errors import UserError
 from rescore.lms import load
 from rescore.metrics.listed import LISTED
 from rescore.parts import FORMATS, KINDS
+from rescore.tuning.phrases import notes
 from rescore.version import VERSION
 from tests.cli.test_road import noise, write_lines
 from tests.conftest import Run, assert_one_line_error
