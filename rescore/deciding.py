@@ -12,11 +12,10 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rescore.columns import FIRST_PASS
-from rescore.decision import Decision, best, rerank
+from rescore.decision import Decision, rerank
 from rescore.metrics import Metric
 from rescore.nbest import NbestList, without_copies
-from rescore.tuning import Weights, suited
+from rescore.tuning import FIRST_PASS_ALONE, Weights, suited
 
 log = logging.getLogger(__name__)
 
@@ -37,9 +36,7 @@ class Decided:
     @property
     def first_pass(self) -> list[str]:
         """The text of each list with the best first-pass score."""
-        places = best(self.lists, {FIRST_PASS: 1.0})
-        pairs = zip(self.lists, places, strict=True)
-        return [nbest.hypotheses[place].text for nbest, place in pairs]
+        return first_pass(self.lists).texts
 
     def ranked(self) -> Iterator[tuple[NbestList, str]]:
         """Yield each list, sorted by the combined score that it was decided with, and
@@ -78,6 +75,13 @@ def decide(
     return decided
 
 
+def first_pass(lists: Sequence[NbestList]) -> Decided:
+    """Return lists with the text of each that has the best first-pass score: the
+    baseline of all tables.
+    """
+    return decide(None, lists, FIRST_PASS_ALONE)
+
+
 def decide_parts(
     metric: Metric | None,
     parts: Iterable[Sequence[NbestList]],
@@ -93,7 +97,7 @@ def decide_parts(
     warned = False
     for lists in parts:
         suitable = suited(weights, lists, force or weights.tuned.forced)
-        if not warned and rule.takes_scale:
+        if not warned and rule.uses_posteriors:
             warned = warn_of_twice(lists, rule)
         texts = _texts(metric, lists, suitable, rule, folded)
         yield Decided(lists, suitable, rule, texts, folded)

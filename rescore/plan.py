@@ -343,7 +343,7 @@ class _Resolver:
         """
         at = self._at
         decision = decision_of(self._config, at.tuned or FIRST_PASS_ALONE)
-        if decision.needs_scale and not at.tunes and at.lists:
+        if decision.lacks_scale and not at.tunes and at.lists:
             if not at.lists.header.systems:
                 name = f"--decide {decision.name}"
                 raise UserError(
@@ -352,7 +352,7 @@ class _Resolver:
                 )
             decision = replace(decision, scale=1.0)
         how = decision.name
-        if decision.needs_scale:
+        if decision.lacks_scale:
             how += " with a tuned scale"
         elif decision.scale is not None:
             how += f" with scale {decision.scale:g}"

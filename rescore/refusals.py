@@ -313,8 +313,8 @@ def check_decision(config: RunConfig, decision: str) -> None:
     Raises:
         OptionError: It takes no scale, or not such an option.
     """
-    if config.scale is not None and not DECISIONS[decision].needs_scale:
-        able = [name for name, rule in DECISIONS.loaded() if rule.needs_scale]
+    if config.scale is not None and not DECISIONS[decision].uses_posteriors:
+        able = [name for name, rule in DECISIONS.loaded() if rule.uses_posteriors]
         raise OptionError(f"--scale needs --decide {' or '.join(able)}")
     check_read("--decide", DECISIONS, [decision], config.deciding)
 

@@ -448,7 +448,7 @@ class Rover(DecisionRule):
     """The words with the highest posteriors, slot by slot."""
 
     Options = RoverOptions
-    needs_scale = True
+    uses_posteriors = True
     varied: ClassVar = {"no_word": NO_WORD}
 
     def chooser(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:

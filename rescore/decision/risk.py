@@ -302,7 +302,7 @@ class LeastExpectedLoss(DecisionRule):
     hypotheses. A subclass has `losses`.
     """
 
-    needs_scale = True
+    uses_posteriors = True
     by_expected_loss = True
 
     def chooser(self, lists: Sequence[NbestList], metric: Metric | None) -> RiskChooser:

@@ -200,7 +200,7 @@ class DecisionRule:
     """The options of the rule, for the command line, weights files, signatures and
     Python.
     """
-    needs_scale: ClassVar[bool] = False
+    uses_posteriors: ClassVar[bool] = False
     """Whether the rule takes posteriors exp(scale * score); else it takes scores."""
     varied: ClassVar[Mapping[str, Sequence[Any]]] = {}
     """Options that are tuned with the votes of several systems if they are not set: the
@@ -350,14 +350,14 @@ class Decision:
         return Decision(self.name, scale, tuned.settings | self.settings)
 
     @property
-    def needs_scale(self) -> bool:
+    def lacks_scale(self) -> bool:
         """Whether the rule takes a scale and the decision has none."""
-        return self.scale is None and self.takes_scale
+        return self.scale is None and self.uses_posteriors
 
     @property
-    def takes_scale(self) -> bool:
+    def uses_posteriors(self) -> bool:
         """Whether the rule takes posteriors, which have a scale."""
-        return bool(DECISIONS[self.name].needs_scale)
+        return bool(DECISIONS[self.name].uses_posteriors)
 
     @property
     def losses(self) -> Losses | None:
@@ -380,7 +380,7 @@ class Decision:
         """
         texts: list[str] = []
         lists: Iterable[NbestList] = every
-        if self.takes_scale:  # Without posteriors a decision takes no time.
+        if self.uses_posteriors:  # Without posteriors a decision takes no time.
             lists = paced(every, "decided %d of %d lists")
         for portion in in_parts(lists, PAIRS, _pairs):
             texts += Decider(self, metric, portion, weights).texts(self.scale)
@@ -436,7 +436,7 @@ class Decider:
         Raises:
             UserError: The rule needs a scale, and it is None.
         """
-        if not self.decision.takes_scale:
+        if not self.decision.uses_posteriors:
             return self.chooser.texts(self.scores)
         if scale is None:
             raise UserError(

@@ -17,7 +17,7 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.columns import FIRST_PASS, Role
 from rescore.dataset import Dataset
-from rescore.deciding import Decided
+from rescore.deciding import Decided, first_pass
 from rescore.decision.mixture import system_texts
 from rescore.decision.rules import candidates
 from rescore.metrics import Metric, Normaliser, value
@@ -176,7 +176,7 @@ def analyse(metric: Metric, decided: Decided) -> Analysis:
     lists = decided.lists
     texts = decided.texts
     figures = Figures(metric, lists)
-    first = figures.first
+    first = figures.of(decided.first_pass)
     depths: list[Depth] = []
     if not Dataset.of(lists).header.systems:
         depths = by_depth(metric, figures.statistics, lists)
@@ -268,7 +268,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     if weights.exclusions:
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
     figures = Figures(metric, lists)
-    first = figures.first
+    first = figures.of(first_pass(lists).texts)
     chosen = figures.of(decided.texts)
     before = figures.value(first)
     after = figures.value(chosen)

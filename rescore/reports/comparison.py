@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rescore.columns import FIRST_PASS, WORDS, units
 from rescore.dataset import Dataset
-from rescore.deciding import Decided
+from rescore.deciding import Decided, first_pass
 from rescore.errors import counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_unspaced
@@ -171,7 +171,9 @@ def compare(
     warn_of_few(test, metric, lists)
     figures = Figures(metric, lists, test)
     dev_figures = Figures(metric, dev)
-    first = [text.text for text in figures.first]
+    first = figures.of(first_pass(lists).texts)
+    dev_first = dev_figures.of(first_pass(dev).texts)
+    first_texts = [text.text for text in first]
     result = Comparison(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
@@ -181,17 +183,17 @@ def compare(
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         oracle=figures.oracle,
         dev_oracle=dev_figures.oracle,
-        first_pass=figures.value(figures.first),
-        dev_first_pass=dev_figures.value(dev_figures.first),
+        first_pass=figures.value(first),
+        dev_first_pass=dev_figures.value(dev_first),
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
-        others={each.name: text_value(each, lists, first) for each in also},
+        others={each.name: text_value(each, lists, first_texts) for each in also},
         baseline=MIXTURE if Dataset.of(lists).header.systems else FIRST,
     )
-    together = figures.first
+    together = first
     name_of_together = result.baseline
     for entry in entries:
         chosen = figures.of(entry.decided.texts)
-        against = together if entry.ablation else figures.first
+        against = together if entry.ablation else first
         row = _compared(entry, figures.row(entry.name, chosen, against, False), result)
         weights = entry.decided.weights
         row.signature = str(sign(metric, entry.decided.lists, weights, test=test))

@@ -14,8 +14,6 @@ from functools import cached_property
 
 import numpy as np
 
-from rescore import decision
-from rescore.columns import FIRST_PASS
 from rescore.decision import Decision
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import Counts, settings_on, text_statistics
@@ -115,11 +113,6 @@ class Figures:
         if self._reporting is not metric:
             # The rows of a table share most of their texts.
             self._reporting = remembered(self._reporting)
-
-    @cached_property
-    def first(self) -> list[ScoredText]:
-        """The hypothesis of each list with the best first-pass score."""
-        return self.at(decision.best(self.lists, {FIRST_PASS: 1.0}))
 
     def at(self, places: Sequence[int]) -> list[ScoredText]:
         """Return one hypothesis of each list, measured.

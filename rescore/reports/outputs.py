@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import warn_of_unspaced
@@ -83,9 +84,10 @@ def compare_outputs(
     first = None
     for (name, lists), has_choices in zip(outputs, have_choices, strict=True):
         figures = Figures(metric, in_order(name, lists, base, base_lists), test)
-        systems.rows.append(figures.row(name, figures.first, first))
+        own = figures.of(first_pass(figures.lists).texts)
+        systems.rows.append(figures.row(name, own, first))
         systems.oracles.append(figures.oracle if has_choices else None)
-        first = first or figures.first
+        first = first or own
     if used is not None:
         warn_of_few(test, metric, base_lists)
     return systems
@@ -105,8 +107,8 @@ def output_details(metric: Metric, first: Output, last: Output) -> list[dict[str
     them; the first output is the first pass.
     """
     lists = in_order(*last, *first)
-    before = [chosen.text for chosen in Figures(metric, first[1]).first]
-    after = [chosen.text for chosen in Figures(metric, lists).first]
+    before = first_pass(first[1]).texts
+    after = first_pass(lists).texts
     return details(metric, lists, before, after)
 
 

@@ -16,9 +16,8 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from rescore import decision
-from rescore.columns import FIRST_PASS
 from rescore.dataset import Dataset
+from rescore.deciding import first_pass
 from rescore.errors import UserError
 from rescore.metrics import Metric
 from rescore.metrics.alignment import AlignedPair, align
@@ -58,12 +57,11 @@ def page(
     if not any(nbest.references for nbest in lists):
         raise UserError("an HTML report needs references; give --ref FILE")
     columns = Dataset.of(lists).scores
-    first = decision.best(lists, {FIRST_PASS: 1.0})
+    first = first_pass(lists).texts
     normaliser = metric.words or Normaliser()
     utterances = []
-    for nbest, place, text in zip(lists, first, texts, strict=True):
-        outputs = (nbest.hypotheses[place].text, text)
-        utterances.append(_utterance(normaliser, nbest, outputs, columns))
+    for nbest, before, after in zip(lists, first, texts, strict=True):
+        utterances.append(_utterance(normaliser, nbest, (before, after), columns))
     data = {
         "charts": _charts(results, curve),
         "columns": columns,

@@ -106,7 +106,9 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
     results.details = lambda: details(metric, lists, first_pass, decided.texts)
     for each in metrics:
         signature = sign(each, lists, weights, decision)
-        results.metrics.append(figures_of(each, lists, decided.texts, signature))
+        results.metrics.append(
+            figures_of(each, lists, first_pass, decided.texts, signature)
+        )
     results.unboosted = _unboosted(metrics, decided)
     results.dev = Dev.of(weights, results.main if decided.folded else None)
     if results.main:
@@ -159,6 +161,7 @@ def decision_title(decision: str) -> str:
 def figures_of(
     metric: Metric,
     lists: Sequence[NbestList],
+    first_pass: Sequence[str],
     texts: Sequence[str],
     signature: Signature,
 ) -> MetricResult:
@@ -167,20 +170,21 @@ def figures_of(
     Args:
         metric: The metric.
         lists: Lists with references.
+        first_pass: The first-pass text of each list.
         texts: The text that was chosen for each list.
         signature: The signature of the chosen texts.
     """
     warn_of_unspaced(metric, lists)
     figures = Figures(metric, lists)
     chosen = figures.of(texts)
-    first = [one.text for one in figures.first]
-    changed = first != [one.text for one in chosen]
+    first = figures.of(first_pass)
+    changed = list(first_pass) != list(texts)
     best = figures.oracle_places()
     best_own = figures.oracle_places(own=True)
     rows = {
-        "first_pass": figures.row(FIRST, figures.first),
+        "first_pass": figures.row(FIRST, first),
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),
-        "reranked": figures.row("reranked", chosen, figures.first if changed else None),
+        "reranked": figures.row("reranked", chosen, first if changed else None),
     }
     system = None
     own_oracle = None

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.columns import Column
+from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json
 from rescore.lms import LanguageModel, TokenScores
@@ -180,9 +181,10 @@ def measure(
             f"correlate: {metric.name} is no error rate; give --metric wer or cer"
         )
     figures = Figures(metric, lists)
-    counts = np.stack([text.counts for text in figures.first])
+    firsts = first_pass(lists).texts
+    measured = figures.of(firsts)
+    counts = np.stack([text.counts for text in measured])
     errors = np.asarray(metric.sentence_values(counts), dtype=np.float64)
-    firsts = [text.text for text in figures.first]
     references = [nbest.references[0] for nbest in lists]
     lengths = np.array([len(metric.words(text)) for text in references], np.float64)
     models = []
@@ -195,7 +197,7 @@ def measure(
     return CorrelationReport(
         metric=metric.name,
         utterances=len(lists),
-        first_pass=figures.value(figures.first),
+        first_pass=figures.value(measured),
         models=models,
         pearson=_over_models(known, pearson),
         spearman=_over_models(known, spearman),

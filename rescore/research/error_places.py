@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
-from rescore.decision import best
+from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.alignment import align
@@ -189,10 +188,7 @@ def _first_pass(name: str, metric: Metric, lists: Sequence[NbestList]) -> Output
     """The first pass of lists, or 1-best texts."""
     are_lists = any(len(nbest.hypotheses) > 1 for nbest in lists)
     weights = FIRST_PASS_ALONE if are_lists else Weights({}, Tuned(TunedBy.TEXTS))
-    places = best(lists, {FIRST_PASS: 1.0})
-    texts = []
-    for nbest, place in zip(lists, places, strict=True):
-        texts.append(nbest.hypotheses[place].text)
+    texts = first_pass(lists).texts
     return Output(name, texts, str(sign(metric, lists, weights)))
 
 

@@ -90,7 +90,7 @@ def tune_with_votes(
 
     def fit(vote: Vote) -> tuple[Weights, Counts]:
         decide = vote.decision
-        if decide.needs_scale and not has_columns:
+        if decide.lacks_scale and not has_columns:
             decide = replace(decide, scale=1.0)  # votes were tuned with this scale
         voted = [_possible(applied(vote.mixture, nbest)) for nbest in lists]
         return fitted(voted, replace(options, decide=decide), vote.mixture)
@@ -239,7 +239,7 @@ class _VoteTuner:
         """
         mixed = _mixed_in_lists(self._together, votes, self._starts, self._sizes)
         scores = np.split(mixed, self._starts[1:])
-        if not self._decide.takes_scale:
+        if not self._decide.uses_posteriors:
             return scores
         return posteriors(scores, scale or self._decide.scale or 1.0)
 

@@ -158,9 +158,9 @@ class Tuner:
         """The columns in the order in which they were named."""
         self.lists = [without_copies(nbest) for nbest in in_order(lists, lists)]
         self.header = Dataset.of(self.lists).header
-        self.losses = options.decide.losses if options.decide.needs_scale else None
+        self.losses = options.decide.losses if options.decide.lacks_scale else None
         """The losses of a decision whose scale is tuned together with the weights."""
-        self._own_scale = options.decide.takes_scale and self.losses is None
+        self._own_scale = options.decide.uses_posteriors and self.losses is None
         """Whether the decision has a scale that is not tuned with the weights."""
 
     def tune(self) -> Weights:
@@ -338,7 +338,7 @@ class Tuner:
         def deciding(nbest: NbestList) -> ListWeights:
             return ListWeights(weights, excluded, self.mixture)
 
-        if decision.needs_scale:
+        if decision.lacks_scale:
             decision, chosen = tune_scale(decision, self.metric, self.lists, deciding)
         else:
             chosen = self._texts(decision, deciding)

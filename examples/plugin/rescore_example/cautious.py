@@ -16,7 +16,7 @@ from rescore.options import Declared, option
 class Cautious(DecisionRule):
     """the first pass, unless another hypothesis is probable"""
 
-    needs_scale = True
+    uses_posteriors = True
 
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
