@@ -140,18 +140,21 @@ class Option:
                 f"{self.flag(name)} {value}: expected one of {', '.join(choices)}"
             )
         if not self._in_range(value):
-            numbers = f"{self.low:g} on"
-            if self.high is not None:
-                numbers = f"{self.low:g} to {self.high:g}"
-            raise UserError(
-                f"{self.flag(name)} {value}: expected a number from {numbers}"
-            )
+            raise UserError(f"{self.flag(name)} {value}: expected {self._range()}")
 
     def _in_range(self, value: Any) -> bool:
         """Return whether a value is a number that the option takes."""
         high_enough = self.low is None or value >= self.low
         low_enough = self.high is None or value <= self.high
         return high_enough and low_enough
+
+    def _range(self) -> str:
+        """Return the numbers that the option takes, in words."""
+        if self.low is None:
+            return f"a number up to {self.high:g}"
+        if self.high is None:
+            return f"a number from {self.low:g} on"
+        return f"a number from {self.low:g} to {self.high:g}"
 
     def flag(self, name: str) -> str:
         """Return the option as users type it, such as `--max-tokens`.

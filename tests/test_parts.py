@@ -32,7 +32,7 @@ from rescore.metrics.listed import WordList
 from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Header, Hypothesis, NbestList
-from rescore.options import Declared, as_json, option, read_file
+from rescore.options import Declared, Option, as_json, option, read_file
 from rescore.parts import Registry
 from rescore.reports.check import parse
 from rescore.tuning import Weights
@@ -597,3 +597,19 @@ def test_an_option_of_a_decision(
     results = evaluate(formats.read([lists]), decision="nth", place=2)
     assert "|decide:nth,place=2|" in results.signature
     assert results.deciding == {"place": "2"}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "numbers"),
+    [
+        ({"low": 1}, "from 1 on"),
+        ({"high": 5}, "up to 5"),
+        ({"low": 1, "high": 5}, "from 1 to 5"),
+    ],
+)
+def test_a_number_out_of_range_names_the_range(
+    bounds: dict[str, float], numbers: str
+) -> None:
+    about = Option("A number.", **bounds)
+    with pytest.raises(UserError, match=f"expected a number {numbers}$"):
+        about.check("size", math.nan)

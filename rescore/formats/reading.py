@@ -223,11 +223,11 @@ def fairseq_logs(folder: Path) -> list[Path]:
     Args:
         folder: A folder with a single log, or with the parts of a set.
     """
-    logs = []
+    logs = set()
     for ending in ("txt", "log", "out"):
         for path in folder.glob(f"*.{ending}*"):
             if path.is_file() and FORMATS["fairseq"].sniff(Source(path)):
-                logs.append(path)
+                logs.add(path)
     return sorted(logs)
 
 

@@ -36,8 +36,8 @@ def ask(
     source = nbest.source if capabilities.source else None
     audio = nbest.audio if capabilities.audio else None
     most_before, most_after = capabilities.context
-    first = len(placed.before) - most_before
-    before = placed.before[first:] if most_before else ()
+    first = max(0, len(placed.before) - most_before)
+    before = placed.before[first:]
     after = placed.after[:most_after]
     return [Question(text, source, before, after, audio) for text in texts]
 

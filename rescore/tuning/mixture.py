@@ -314,11 +314,11 @@ def _rate(metric: Metric, counts: Counts) -> float:
     """Return the error rate of choices (lists, k), in percent.
 
     It is the metric, or what the metric lacks to 100 if higher values are better; at
-    least `LEAST_RATE`. Without choices the metric counts as 100.
+    least `LEAST_RATE`. Without choices it is 100.
     """
-    value = 100.0
-    if len(counts):
-        value = float(metric.values(counts.sum(axis=0)[None])[0])
+    if not len(counts):
+        return 100.0
+    value = float(metric.values(counts.sum(axis=0)[None])[0])
     return max(LEAST_RATE, 100 - value if metric.higher_is_better else value)
 
 

@@ -25,7 +25,10 @@ from rescore.lms import (
     load_all,
     without_context,
 )
+from rescore.lms.base import Capabilities, WithNeighbours
 from rescore.lms.config import NetworkConfig
+from rescore.lms.context import ask
+from rescore.lms.function import FunctionModel
 from rescore.lms.neighbours import recording, with_neighbours
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import Hypothesis, NbestList
@@ -264,6 +267,21 @@ def test_lists_are_scored_among_their_neighbours(folders: dict[str, Path]) -> No
     assert scored[5].hypotheses[1].scores["tta:context=2"] == pytest.approx(
         single.sum, abs=1e-4
     )
+
+
+@pytest.mark.parametrize("most", [1, 3, 5])
+@pytest.mark.parametrize("number", range(7))
+def test_a_question_has_the_nearest_neighbours(number: int, most: int) -> None:
+    class Reader(FunctionModel):
+        """A model that reads texts before the sentence."""
+
+        capabilities = Capabilities(context=(most, 0))
+
+    lm = Reader(lambda sentences: [0.0 for _ in sentences])
+    before = tuple(f"line {place}" for place in range(number))
+    placed = WithNeighbours(one("u", "text"), before)
+    (question,) = ask(lm, placed, ["text"])
+    assert question.before == before[max(0, number - most) :]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
