@@ -4,12 +4,15 @@ nothing in it is executed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from rescore.errors import UserError
 from rescore.files import replacing
@@ -26,6 +29,37 @@ def build(config: NetworkConfig) -> Network:
     """
     network: Network = network_kind(config.kind).network(config)
     return network
+
+
+def build_without_memory(config: NetworkConfig) -> Network:
+    """Return a network whose weights have shapes, but no values and no memory.
+
+    Args:
+        config: The configuration of the network.
+    """
+    with torch.device("meta"), _WithoutValues():
+        return build(config)
+
+
+class _WithoutValues(TorchFunctionMode):
+    """Draws no initial values while it is active.
+
+    For normal random values without memory PyTorch imports its compiler, which takes
+    longer than scoring a small file.
+    """
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call a function of PyTorch, unless it draws normal random values."""
+        options = dict(kwargs or {})
+        if function in (nn.init.normal_, Tensor.normal_):
+            return options["tensor"] if "tensor" in options else args[0]
+        return function(*args, **options)
 
 
 def save(folder: Path, network: Network, tokenizer: Tokenizer) -> None:
@@ -143,8 +177,7 @@ def _check_shapes(path: Path, config: NetworkConfig) -> None:
     """Check that a file has the weights of a network of this configuration, each in its
     shape, and no others.
     """
-    with torch.device("meta"):  # shapes without memory
-        network = build(config)
+    network = build_without_memory(config)
     wanted = {name: tuple(value.shape) for name, value in network.state_dict().items()}
     with safe_open(path, "pt") as file:
         shapes = {}
