@@ -31,6 +31,7 @@ from rescore.formats.references import (
     with_references,
     with_sources,
 )
+from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.source import (
     NO_SCORES,
     TWICE,
@@ -103,8 +104,9 @@ def iterate(
     warnings = InputWarnings(strict)
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
-        reader = _format(source, format_name or named_table(source, options))
-        lists = reader.read(source, options or ReadOptions())
+        options = options or ReadOptions()
+        reader = _format(source, format_name or named_table(source, options), options)
+        lists = reader.read(source, options)
         if told:
             lists = source.timed(lists)
         headers = _Headers(source, reader)
@@ -252,8 +254,13 @@ def named_table(source: Source, options: ReadOptions | None) -> str | None:
     return None
 
 
-def _format(source: Source, name: str | None) -> Format:
-    """Return the format with this name; without a name, detect it."""
+def _format(source: Source, name: str | None, options: ReadOptions) -> Format:
+    """Return the format with this name, or the reader of the user's shape; without
+    either, detect the format.
+    """
+    shape = options.of(ShapeOptions).shape
+    if shape is not None:
+        return Shaped("", [shape])
     name = name or sniff(source)
     if name is None:
         raise UserError(f"{source.name}: {unknown(source)}")

@@ -18,6 +18,7 @@ from rescore.files import loads
 from rescore.formats import paths
 from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
 from rescore.formats.source import (
+    NULL,
     InputProblem,
     InputWarnings,
     ReadOptions,
@@ -33,17 +34,12 @@ from rescore.formats.times import (
     timed_pieces,
 )
 from rescore.nbest import Hypothesis, NbestList
-from rescore.options import Declared, option
+from rescore.options import Declared, read_file
 
 UNTIMED = InputProblem(
     "has no times, or times that run backwards",
     "have no times, or times that run backwards",
     "; such a word shares the time between its neighbours",
-)
-NULL = InputProblem(
-    "is null instead of a text",
-    "are null instead of a text",
-    "; it was read as an empty text",
 )
 WITHOUT_TEXT = InputProblem(
     "has no alternative with a text", "have no alternative with a text", "; left out"
@@ -61,14 +57,11 @@ LAST_WORD = 0.2
 class ShapeOptions(Declared):
     """The option that names a user's shape."""
 
-    shape: Shape | None = option(
+    shape: Shape | None = read_file(
         None,
         "JSON of a service that is not known: a TOML file that says where results,"
         " texts, scores and words stand (docs/get-lists.md).",
         "--shape",
-        metavar="FILE",
-        reads=True,
-        parse=str,
         read=read_shape,
     )
 
@@ -460,14 +453,19 @@ class _Alternative:
 
     def hypothesis(self) -> Hypothesis:
         """Return the text with its times, without a score."""
+        words = self.words()
+        text = self._text(words)
+        return Hypothesis(text, times=self.times(text, words))
+
+    def words(self) -> list[TimedWord]:
+        """Return the words of all parts, or those beside the parts."""
         words: list[TimedWord] = []
         for part, place in self._parts:
             words += _words(self._shape, part, self._shape.words, place)
-        if not any(span for _, span in words) and self._shape.words_beside:
-            beside = self._shape.words_beside
-            words = _words(self._shape, self._value, beside, self._place)
-        text = self._text(words)
-        return Hypothesis(text, times=self._times(text, words))
+        beside = self._shape.words_beside
+        if any(span for _, span in words) or not beside:
+            return words
+        return _words(self._shape, self._value, beside, self._place)
 
     def score(self) -> float | None:
         """Return the score; None if a part has none."""
@@ -527,7 +525,7 @@ class _Alternative:
             return ""
         raise UserError(f'{place}: the key "{shape.text[0]}" is missing')
 
-    def _times(
+    def times(
         self, text: str, words: Sequence[TimedWord]
     ) -> tuple[tuple[float, float], ...]:
         """Return the times of the pieces of a text, and count pieces without times."""
@@ -543,6 +541,26 @@ class _Alternative:
 
 
 # --- words ---------------------------------------------------------------------------
+
+
+def times_of(
+    shape: Shape, value: Any, text: str, place: str, warnings: InputWarnings
+) -> tuple[tuple[float, float], ...]:
+    """Return the times of a text whose words stand beside it.
+
+    Args:
+        shape: Says where the words stand.
+        value: The JSON value that has the text.
+        text: The text.
+        place: The file and line, for messages.
+        warnings: Collects repairs.
+
+    Returns:
+        The start and the end of each of the `timed_pieces`, in seconds; empty if the
+        text has none.
+    """
+    reading = _Alternative(shape, value, place, warnings)
+    return reading.times(text, reading.words())
 
 
 def _words(shape: Shape, part: Any, path: str, place: str) -> list[TimedWord]:

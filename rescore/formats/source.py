@@ -64,6 +64,11 @@ BOM = InputProblem(
     "begin with a byte order mark",
     ", which was removed",
 )
+NULL = InputProblem(
+    "is null instead of a text",
+    "are null instead of a text",
+    "; it was read as an empty text",
+)
 RANKED = (
     "; their order is the first pass (--s2s rank): minus the log of the rank; --scale 0"
     " (for samples) ignores it"

@@ -381,6 +381,21 @@ SAMPLES: dict[str, tuple[Any, list[Any]]] = {
         },
         [("1", [("AN OWL", -0.75, 2)])],
     ),
+    "nemo": (
+        {
+            "audio_filepath": "/x/call.wav",
+            "duration": 1.5,
+            "text": "an owl",
+            "pred_text": "a cowl",
+            "timestamp": {
+                "word": [
+                    {"word": "a", "start_offset": 1, "end_offset": 4} | _OWL,
+                    {"word": "cowl", "start_offset": 5, "end_offset": 9} | _OWL,
+                ]
+            },
+        },
+        [("call", [("a cowl", 0.0, 2)])],
+    ),
     "openai-batch": (
         {
             "id": "batch_req_1",
