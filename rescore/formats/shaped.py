@@ -19,6 +19,8 @@ from rescore.formats import paths
 from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
 from rescore.formats.source import (
     NULL,
+    UNORDERED,
+    UNTIMED,
     InputProblem,
     InputWarnings,
     ReadOptions,
@@ -31,23 +33,14 @@ from rescore.formats.times import (
     TimedWord,
     filled,
     partial_times,
+    time_order,
     timed_pieces,
 )
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Declared, read_file
 
-UNTIMED = InputProblem(
-    "has no times, or times that run backwards",
-    "have no times, or times that run backwards",
-    "; such a word shares the time between its neighbours",
-)
 WITHOUT_TEXT = InputProblem(
     "has no alternative with a text", "have no alternative with a text", "; left out"
-)
-UNORDERED = InputProblem(
-    "is not in the order of its times",
-    "are not in the order of their times",
-    "; sorted by time",
 )
 LAST_WORD = 0.2
 """Seconds that the last word of a text is taken to last if only starts are known."""
@@ -445,10 +438,10 @@ class _Alternative:
             start = paths.first(part, (shape.begin,)) if shape.begin else None
             if start is not None:
                 starts.append(Span.read(start, start, place).start)
-        if len(starts) < len(parts) or starts == sorted(starts):
+        order = time_order(starts)
+        if len(starts) < len(parts) or order == sorted(order):
             return parts
         self._warnings.add("recording", UNORDERED, self._place)
-        order = sorted(range(len(parts)), key=starts.__getitem__)
         return [parts[place] for place in order]
 
     def hypothesis(self) -> Hypothesis:

@@ -69,6 +69,16 @@ NULL = InputProblem(
     "are null instead of a text",
     "; it was read as an empty text",
 )
+UNTIMED = InputProblem(
+    "has no times, or times that run backwards",
+    "have no times, or times that run backwards",
+    "; such a word shares the time between its neighbours",
+)
+UNORDERED = InputProblem(
+    "is not in the order of its times",
+    "are not in the order of their times",
+    "; sorted by time",
+)
 RANKED = (
     "; their order is the first pass (--s2s rank): minus the log of the rank; --scale 0"
     " (for samples) ignores it"

@@ -243,6 +243,20 @@ def _gap(before: float | None, after: float | None, length: float) -> Times:
     return min(before, after), after
 
 
+def time_order(starts: Sequence[float]) -> list[int]:
+    """Return the order of starts, as their places.
+
+    Systems write words that overlap by less than `ROUNDING` in the order in which they
+    heard them, so such starts are in order.
+
+    Args:
+        starts: Starts in seconds.
+    """
+    if all(start >= before - ROUNDING for before, start in pairwise(starts)):
+        return list(range(len(starts)))
+    return sorted(range(len(starts)), key=starts.__getitem__)
+
+
 def piece_times(text: str, words: Sequence[TimedWord]) -> tuple[Times, ...]:
     """Return the times of a text's `timed_pieces`; pieces without times share the time
     between their neighbours.

@@ -207,11 +207,13 @@ class _Moses:
 def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
     """Return the id and the hypothesis of a line."""
     columns = [column.strip() for column in text.split("|||")]
-    if len(columns) == 3 and len(features := _features(columns[2], place)) == 1:
-        # marian-scorer --n-best adds its score to a list without a total
-        return columns[0], Hypothesis(
-            strip_markup(columns[1]), {FIRST_PASS: next(iter(features.values()))}
-        )
+    if len(columns) == 3 and "=" in columns[2]:
+        # marian-scorer --n-best adds its score to lists without totals
+        features = list(_features(columns[2], place).values())
+        if len(features) == 1:
+            return columns[0], Hypothesis(
+                strip_markup(columns[1]), {FIRST_PASS: features[0]}
+            )
     if len(columns) < 4:
         raise UserError(
             f"{place}: expected `id ||| hypothesis ||| features ||| total`, found"
@@ -332,7 +334,7 @@ class _Opennmt:
         yield from portions(_scored_lines(source), size, source.name)
 
 
-_SCORE = r"(-?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|inf))"
+_SCORE = r"(?P<score>-?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|inf))"
 _WITH_SCORES = (
     re.compile(rf"(?P<text>.*)\t{_SCORE}", re.IGNORECASE),
     re.compile(rf"{_SCORE} \|\|\| ?(?P<text>.*)", re.IGNORECASE),
@@ -364,7 +366,7 @@ def _scored_lines(source: Source) -> Iterator[Hypothesis]:
             raise UserError(
                 f"{source.name}: line {number}: no score, unlike the lines before it"
             )
-        scores = {FIRST_PASS: float(match[2 if form is _WITH_SCORES[0] else 1])}
+        scores = {FIRST_PASS: float(match["score"])}
         yield Hypothesis(strip_markup(match["text"]), scores)
 
 
