@@ -28,6 +28,7 @@ from rescore.formats.text import (
     first_words,
     has_entities,
     identity_of,
+    spelled_out,
     split_id,
     split_trn,
     undo_entities,
@@ -477,33 +478,9 @@ def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:
             return None
         text, name = parts
         add_once(texts, name, (text.strip(),), f"{path}: line {number}")
-    return _spelled_out(texts) or None
-
-
-def _spelled_out(texts: Texts) -> Texts:
-    """Return texts in which letters stand apart and `<space>` between words, as in
-    ESPnet's score_cer, as words; other texts as they are.
-    """
-    tokens = set[str]()
-    for (text,) in texts.values():
-        tokens.update(text.split())
-    letters = tokens - {SPACE}
-    if SPACE not in tokens or not all(map(_is_letter, letters)):
-        return texts
-    joined: Texts = {}
-    for name, (text,) in texts.items():
-        words = " ".join(text.split()).split(SPACE)
-        joined[name] = (" ".join("".join(word.split()) for word in words),)
-    return joined
-
-
-SPACE = "<space>"
-"""The blank in texts whose letters stand apart."""
-
-
-def _is_letter(token: str) -> bool:
-    """Return whether a token is a letter or a mark such as `<unk>`."""
-    return len(token) == 1 or (token.startswith("<") and token.endswith(">"))
+    names = list(texts)
+    spelled = spelled_out([text for (text,) in texts.values()])
+    return {name: (text,) for name, text in zip(names, spelled, strict=True)} or None
 
 
 STM = re.compile(
