@@ -192,7 +192,7 @@ class NbestList:
             return [float(_count(words, one.text)) for one in self.hypotheses]
         column = self.header.columns.get(name)
         try:
-            if column is not None and column.role is Role.COMPONENT:
+            if column is not None and column.is_component:
                 return [
                     hypothesis.scores.get(name, 0.0) for hypothesis in self.hypotheses
                 ]
